@@ -1,6 +1,6 @@
 """``make bench``: every bar as a ratio to its rival in the same run, as a table and as JSON.
 
-``python -m benchmarks.run [micro] [macro] [transport] [cluster] [cost]`` runs some groups only.
+``python -m benchmarks.run [micro] [macro] [transport] [cluster] [estimates]`` runs some groups only.
 """
 
 import json
@@ -12,18 +12,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.macro import cluster, cost, studies, transport
+from benchmarks import estimates
+from benchmarks.macro import cluster, studies, transport
 from benchmarks.measure import Row, fingerprint, unknown_groups
 from benchmarks.micro import core
 
 RESULTS = Path(__file__).parent / "results"
-# The cost model comes last: it changes how this process gives memory back.
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "micro": core.rows,
     "macro": studies.rows,
     "transport": transport.rows,
     "cluster": cluster.rows,
-    "cost": cost.rows,
+    "estimates": estimates.rows,
 }
 
 

@@ -164,6 +164,10 @@ def _job(environment: dict[str, str], folder: Path) -> dict[str, Any]:
         "by thread": dict(sorted(threads.items(), key=lambda pair: -pair[1])[:8]),
         "processes": len(found),
         **{what: sum(calls[name] for name in names) for what, names in COUNTED.items()},
+        "most in one process": {
+            what: max(sum(trace["calls"].get(name, 0) for name in names) for trace in found)
+            for what, names in COUNTED.items()
+        },
     }
 
 

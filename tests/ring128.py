@@ -21,6 +21,12 @@ def to_ints(words: Ring) -> list[int]:
     return [int.from_bytes(raw[at : at + 16], "little", signed=True) for at in range(0, len(raw), 16)]
 
 
+def add(a: Ring, b: Ring) -> Ring:
+    """The sum of NumPy words modulo 2^128."""
+    low = a[..., 0] + b[..., 0]
+    return np.stack((low, a[..., 1] + b[..., 1] + (low < a[..., 0])), axis=-1)
+
+
 def to_device(words: Ring, on: Array) -> Array:
     """NumPy words in the library, and on the device, of ``on``."""
     return words if isinstance(on, np.ndarray) else like(words.view(np.int64), on)

@@ -113,6 +113,25 @@ def assert_each_close(found: Any, expected: Any, bar: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=bar, atol=0)
 
 
+def singular_vectors(sigma: Any) -> Any:
+    """How far the unit vectors of all these singular values may be apart in two computations, one bar to each.
+
+    Each computation is exact for data within ``VALUES_BAR`` S_1 of the given ones, and a vector turns by that over its
+    distance to the nearest other singular value (Davis and Kahan, Wedin).
+    """
+    values = np.asarray(sigma, dtype=np.float64)
+    apart = np.abs(values[:, None] - values[None, :]) + np.diag(np.full(len(values), np.inf))
+    return 2.0 * VALUES_BAR * values[0] / np.minimum(apart.min(axis=1), values)
+
+
+def assert_same_vectors(found: Any, expected: Any, sigma: Any) -> None:
+    """Rows of ``found`` are those of ``expected`` but for signs; ``sigma`` are *all* singular values of the data."""
+    signs = np.sign(np.sum(np.asarray(found) * expected, axis=1))
+    apart = np.linalg.norm(found * signs[:, None] - expected, axis=1)
+    bars = singular_vectors(sigma)[: len(apart)]
+    assert np.all(apart <= bars), f"vectors are {apart} apart, allowed are {bars}"
+
+
 # Exact Gram matrices and their factors.
 
 RANK_DEFICIENT_BAR = 1e-14

@@ -7,6 +7,7 @@ before: the role's arrays, messages it holds and LAPACK's workspaces; its data l
 
 import ctypes
 import gc
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,16 @@ from typing import Any
 import numpy as np
 
 from fedsvd.engine.player import Player
+from fedsvd.engine.simulate import Simulation
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Message, Views
-from fedsvd.protocol.parties import Party
+from fedsvd.protocol.parties import CSP, Party
+from fedsvd.randomness.seed import Seed
+from fedsvd.storage.scratch import usual_scratch
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.run import assemble
+from fedsvd.studies.study import Study
+from fedsvd.transport.loopback import Hub, first_sent
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # mallopt's names for them
@@ -36,6 +44,20 @@ class Life:
     @property
     def total(self) -> float:
         return sum(self.seconds.values())
+
+
+def memory_of(study: Study, parties: Sequence[PartyData]) -> Iterator[tuple[Party, int]]:
+    """The first user, the last user and the CSP, with the bytes each has resident at most when it lives alone."""
+    seed, scratch = Seed(bytes(32)), usual_scratch()
+    session = assemble(study, parties, seed, scratch)
+    views = Simulation(session.machines, Hub(first_sent), record=True).run().views
+    users, received = session.plan.users, Views() if views is None else views
+    del session
+    for party in (users[0], users[-1], CSP):
+        machines = assemble(study, parties, seed, scratch).machines
+        machine = next(machine for machine in machines if machine.me == party)
+        del machines
+        yield party, live(machine, received.received.get(party, [])).memory
 
 
 class _Nowhere:
@@ -84,10 +106,6 @@ def _copy(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     return tuple(_copy(item) for item in value) if isinstance(value, tuple) else value
-
-
-def received_by(views: Views, party: Party) -> list[tuple[Party, Message]]:
-    return views.received.get(party, [])
 
 
 def _resident(which: str) -> int:

@@ -1,68 +1,136 @@
-"""The studies on which the cost model is compared with what happens: all tasks, schemes and splits, k from 2 to 50."""
+"""The studies on which estimates are compared with what happens: all tasks and schemes, both splits, small and large.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+Numbers are random and of full rank; a ``condition`` above 1 spreads the singular values evenly over so many decades.
+Genotypes are counts of 0, 1 and 2 in bytes; ratings are sparse.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from fedsvd.protocol.tasks import Item, Split, Task, Trust
-from fedsvd.testing.federation import Federation
+from fedsvd.data.open import open_source
+from fedsvd.prepare.rule import Rule
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import Align, Family, Item, Split, Task
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.study import Study
+from fedsvd.types import Float
+
+H, V = Split.HORIZONTAL, Split.VERTICAL
+_DENSITY = 0.01
+_SHARED = 0.8  # of the ids of a party, how many another has as well, at most
+
+
+def normal(rng: np.random.Generator, samples: int, features: int) -> Any:
+    """Standard normal entries."""
+    return rng.standard_normal((samples, features))
+
+
+def genotypes(rng: np.random.Generator, samples: int, features: int) -> Any:
+    """Counts of an allele, a byte each."""
+    return rng.binomial(2, 0.3, size=(samples, features)).astype(np.int8)
+
+
+def ratings(rng: np.random.Generator, samples: int, features: int) -> Any:
+    """Few entries that are not zero."""
+    return scipy.sparse.random_array((samples, features), density=_DENSITY, rng=rng, format="csc")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A study on random data of full rank: samples x features, cut among k parties."""
+    """A study on drawn data: samples x features, cut among k parties."""
 
     name: str
-    task: Task
-    split: Split
+    study: Study
     samples: int
     features: int
-    k: int
-    asked: dict[str, Any]
-    targets: int = 0
+    k: int = 3
+    condition: float = 1.0
+    draw: Callable[[np.random.Generator, int, int], Any] = field(default=normal)
 
-    def federation(self) -> Federation:
-        """The parties of this study; the shorter side has very different sizes, so that V wants its correction."""
+    def scaled(self, by: float) -> "Shape":
+        """The same with both sides longer or shorter."""
+        return replace(self, samples=round(self.samples * by), features=round(self.features * by))
+
+    def parties(self) -> list[PartyData]:
+        """What every party brings; ids instead of a table where records are matched."""
         rng = np.random.default_rng(self.samples + self.features)
-        D = rng.standard_normal((self.samples, self.features))
+        if self.study.task is Task.MATCH:
+            return [self._records(rng) for _ in range(self.k)]
+        D = self._table(rng)
+        rows_split = self.study.split is H
+        ends = np.linspace(0, self.samples if rows_split else self.features, self.k + 1).astype(int)
+        cuts = [slice(start, stop) for start, stop in pairwise(ends.tolist())]
+        tables = [D[cut] if rows_split else D[:, cut] for cut in cuts]
+        labels: list[Any] = [None] * self.k
+        if self.study.targets and self.study.task is not Task.PREDICT:
+            y = self._labels(rng, D)
+            labels = [y[cut] for cut in cuts] if rows_split else [y, *labels[1:]]
+        if self.study.task is Task.PREDICT:
+            return [
+                PartyData(open_source(np.ascontiguousarray(X)), weights=(np.ones((X.shape[1], 1)), np.zeros(1)))
+                for X in tables
+            ]
+        return [
+            PartyData(open_source(X if scipy.sparse.issparse(X) else np.ascontiguousarray(X)), own)
+            for X, own in zip(tables, labels, strict=True)
+        ]
+
+    def _table(self, rng: np.random.Generator) -> Any:
+        D = self.draw(rng, self.samples, self.features)
+        if self.condition == 1.0:
+            return D
         short = int(self.features < self.samples)
-        D *= np.expand_dims(np.logspace(0, -3, D.shape[short]), 1 - short)
-        vertical = self.split is Split.VERTICAL
-        cut = [np.array(part) for part in np.array_split(D, self.k, axis=int(vertical))]
-        asked = dict(self.asked)
-        if self.task is Task.PREDICT:
-            weights = [(rng.standard_normal((part.shape[1], self.targets)), np.zeros(self.targets)) for part in cut]
-            return Federation(cut, self.task, self.split, weights=weights, targets=self.targets, label_user=1, **asked)
-        if not self.targets:
-            return Federation(cut, self.task, self.split, **asked)
-        y = D @ rng.standard_normal((self.features, self.targets)) + rng.standard_normal((self.samples, self.targets))
-        labels = [y, *[None] * (self.k - 1)] if vertical else np.array_split(y, self.k)
-        return Federation(cut, self.task, self.split, labels=labels, **asked)
+        n = D.shape[short]
+        scales, Q = np.geomspace(1.0, 1.0 / self.condition, n), np.linalg.qr(rng.standard_normal((n, n)))[0]
+        return (D * scales) @ Q.T if short else Q @ (scales[:, None] * D)
+
+    def _labels(self, rng: np.random.Generator, D: Any) -> Float:
+        linear = D[:, :5].sum(axis=1, keepdims=True) / 5
+        if self.study.glm is None:
+            return np.asarray(linear + rng.standard_normal((self.samples, 1)), dtype=np.float64)
+        return (rng.random((self.samples, 1)) < 1.0 / (1.0 + np.exp(-linear))).astype(np.float64)
+
+    def _records(self, rng: np.random.Generator) -> PartyData:
+        chosen = rng.permutation(int(self.samples / _SHARED))[: self.samples]
+        return PartyData(open_source(np.zeros((self.samples, 1))), ids=np.array([f"p{n:08d}" for n in chosen]))
 
 
-def shapes() -> Iterator[Shape]:
-    """From the smallest that shows something to a few seconds each."""
-    h, v = Split.HORIZONTAL, Split.VERTICAL
-    scored = {"release": (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)}
-    spectrum = {"release": (Item.COMPONENTS, Item.MEAN, Item.SPECTRUM, Item.OWN_PART)}
-    yield Shape("svd, mode A", Task.SVD, v, 600, 24_000, 2, {})
-    yield Shape("svd, mode A, few users more", Task.SVD, h, 20_000, 400, 5, {"trust": Trust.AUTHORITY})
-    yield Shape("svd, tall", Task.SVD, v, 6_000, 800, 2, {})
-    yield Shape("svd, wide, masks", Task.SVD, v, 200, 30_000, 3, {"scheme": "mask"})
-    yield Shape("svd, wide, little memory", Task.SVD, v, 200, 30_000, 3, {"scheme": "mask", "memory": 1 << 26})
-    yield Shape("svd, top 20, mode B", Task.SVD, v, 500, 12_000, 3, {"components": 20})
-    yield Shape("svd, as in the paper", Task.SVD, v, 600, 3_000, 2, {"scheme": "paper"})
-    yield Shape("svd, fifty users", Task.SVD, h, 12_000, 60, 50, {})
-    yield Shape("lsa, top 50", Task.LSA, v, 1_500, 2_500, 4, {"components": 50, "scheme": "mask"})
-    yield Shape("pca, mode B, with its spectrum", Task.PCA, h, 30_000, 500, 3, {"components": 10, **spectrum})
-    yield Shape("pca, more features than samples", Task.PCA, h, 2_000, 6_000, 2, {"components": 10})
-    yield Shape("pca, unit variance, ten users", Task.PCA, h, 30_000, 200, 10, {"components": 5, "unit_variance": True})
-    yield Shape("pca, fifty users", Task.PCA, h, 10_000, 50, 50, {"components": 5})
-    yield Shape("lr, split columns", Task.LR, v, 60_000, 80, 3, scored, 1)
-    yield Shape("lr, split columns, ridge", Task.LR, v, 30_000, 200, 2, {"alpha": 1.0}, 2)
-    yield Shape("lr, as in the paper", Task.LR, v, 20_000, 60, 2, {"scheme": "paper"}, 1)
-    yield Shape("lr, split rows", Task.LR, h, 40_000, 200, 5, {}, 1)
-    yield Shape("lr, split columns, fifty users", Task.LR, v, 10_000, 150, 50, {}, 1)
-    yield Shape("predict", Task.PREDICT, v, 100_000, 60, 3, {}, 1)
+def shapes() -> tuple[Shape, ...]:
+    """From a fraction of a second to some seconds each, on two cores."""
+    svd, pca = Study(Task.SVD), Study(Task.PCA, components=10)
+    columns = Study(Task.SVD, V)
+    regression = Study(Task.LR, targets=1)
+    inference = replace(regression, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE))
+    split = Study(Task.LR, V, targets=1, label_user=1)
+    logistic = Study(Task.GLM, targets=1, glm=ModelPlan(Family.BINOMIAL, "logit"))
+    return (
+        Shape("svd, small", svd, 2_000, 50),
+        Shape("svd, square", svd, 1_000, 1_000),
+        Shape("svd, long", svd, 60_000, 600, 2),
+        Shape("svd, long, condition 1e8", svd, 60_000, 600, 2, 1e8),
+        Shape("svd, columns split, wide", columns, 500, 40_000),
+        Shape("svd, columns split, tall", columns, 8_000, 800, 2),
+        Shape("svd, columns split, tall, condition 1e8", columns, 8_000, 800, 2, 1e8),
+        Shape("svd, columns split, scratch", replace(columns, memory=64 << 20), 30_000, 400, 2),
+        Shape("svd, top 20", replace(svd, components=20), 2_400, 1_200),
+        Shape("svd, as in the paper", replace(columns, scheme="paper"), 600, 3_000, 2),
+        Shape("svd, fifty users", svd, 20_000, 100, 50),
+        Shape("pca, long", pca, 200_000, 200),
+        Shape("pca, genotypes", pca, 1_500, 50_000, draw=genotypes),
+        Shape("pca, genotypes, scratch", replace(pca, memory=96 << 20), 600, 20_000, draw=genotypes),
+        Shape("lsa, sparse", Study(Task.LSA, V, components=50), 1_200, 4_000, draw=ratings),
+        Shape("lr, rows split", regression, 200_000, 200),
+        Shape("lr, rows split, inference", inference, 200_000, 100),
+        Shape("lr, columns split", split, 80_000, 200, 2),
+        Shape("lr, columns split, scratch", replace(split, memory=64 << 20), 100_000, 100, 2),
+        Shape("glm, logistic", logistic, 100_000, 50),
+        Shape("matching, server", Study(Task.MATCH, V, align=Align.SERVER, least_overlap=10), 200_000, 1),
+        Shape("matching, points", Study(Task.MATCH, V, align=Align.ECDH, least_overlap=10), 10_000, 1),
+        Shape("preparation", Study(Task.PREPARE, rule=Rule(mean=True)), 100_000, 100),
+        Shape("predictions", Study(Task.PREDICT, V, targets=1, label_user=1), 200_000, 60),
+    )

@@ -10,6 +10,7 @@ what ``fedsvd.linalg.backend`` does now, inside ``one_pool`` as a session runs, 
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -22,9 +23,17 @@ from fedsvd.linalg import backend, blas, pools
 Call = Callable[[], object]
 
 
+def described() -> list[str]:
+    """Every BLAS of this process in words: its file, its version, its threads."""
+    return [
+        f"{Path(library.filepath).parent.name}: {library.internal_api} {library.version}, {library.num_threads} threads"
+        for library in pools.loaded_libraries()
+    ]
+
+
 def main(side: int = 1000) -> None:
     """Print every table."""
-    print(f"{fingerprint()['processor']}; {'; '.join(pools.described())}; load-free rounds, best of many\n")
+    print(f"{fingerprint()['processor']}; {'; '.join(described())}; load-free rounds, best of many\n")
     rng = np.random.default_rng(0)
     A = rng.standard_normal((side, side))
     F = np.asfortranarray(A)

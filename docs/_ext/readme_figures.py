@@ -21,7 +21,7 @@ from rich.text import Text
 
 from fedsvd import __version__
 from fedsvd.results.report import svg
-from fedsvd.results.report.lettering import text_width, wrapped
+from fedsvd.results.report.lettering import text_width
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"
@@ -30,6 +30,18 @@ STYLE = (
     ".frame,.tick{stroke:#545d6e}.zero{stroke:#545d6e;stroke-dasharray:3 3}.s1{fill:#2563c9}.s2{fill:#c2500a}"
     ".dots{fill:none;stroke:#2563c9;stroke-width:4;stroke-linecap:round;opacity:.6}.paper{fill:#fff}</style>"
 )
+
+
+def wrapped(words: str, width: float, size: float) -> list[str]:
+    """The lines of a sentence, none wider than this."""
+    lines: list[str] = []
+    for word in words.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size=size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def terminal(said: str) -> str:

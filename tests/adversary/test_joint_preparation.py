@@ -8,12 +8,15 @@ import pytest
 from tests.adversary.scores import uniform_bytes
 from tests.tolerances import ACCEPTED, assert_close, digits_lost
 
+from fedsvd.data.hashed import hashed
 from fedsvd.data.open import open_source
 from fedsvd.errors import DataError, SumAltered
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.prepare.categories import own_levels, sketch
+from fedsvd.prepare.derived import table_digest
 from fedsvd.prepare.level_sketch import read
 from fedsvd.prepare.rule import CategoryRule, LowRank, Rule
+from fedsvd.prepare.script import prepared_again
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.messages import SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
@@ -233,3 +236,23 @@ def test_a_level_that_is_rare_stops_no_study_and_a_column_of_ids_does():
     ids = [each.assign(diagnosis=[f"p{place}{number}" for place in range(ROWS)]) for number, each in enumerate(TABLES)]
     with pytest.raises(DataError, match="12 levels, the study has space for 8"):
         preparation(ids).run()
+
+
+def test_a_party_that_changes_its_table_between_two_sessions_is_not_noticed_by_the_others_and_this_is_stated():
+    """The study is of the other table. An auditor who is shown the first one finds that the second does not follow."""
+    _, second, _ = results = preparation().run()
+    other = TABLES[1].assign(dose=TABLES[1]["dose"] * 3)
+    brought = [TABLES[0], other, TABLES[2]]
+    made = [prepared_again(open_source(each), RULE, found.recipe) for each, found in zip(brought, results, strict=True)]
+    rows = [each.table.rows(0, ROWS) for each in made]
+    found = Federation(rows, Task.PCA, Split.HORIZONTAL, components=1).run()
+    assert_close(found[0].mean, np.vstack(rows).mean(axis=0), digits_lost(4))
+    assert np.abs(found[0].mean).max() > 0.01, "of tables that were centred together the mean is zero"
+    first = open_source(TABLES[1])
+    assert table_digest(first) != table_digest(open_source(other))
+    follows, differs = (
+        hashed(prepared_again(open_source(each), RULE, second.recipe).table.T, 1).content_digest()
+        for each in (TABLES[1], other)
+    )
+    assert hashed(second.table.T, 1).content_digest() == follows
+    assert follows != differs

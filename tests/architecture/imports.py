@@ -77,6 +77,18 @@ class Codebase:
             above = above.rpartition(".")[0]
 
 
+def build(folder: Path, files: dict[str, str]) -> Codebase:
+    """A throwaway package named fedsvd with these files; folders get an empty ``__init__.py``."""
+    package = folder / "fedsvd"
+    for name, text in {"__init__.py": "", **files}.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for above in path.relative_to(package).parents:
+            (package / above / "__init__.py").touch()
+        path.write_text(text)
+    return Codebase(package)
+
+
 def _read(path: Path, folder: Path) -> SourceFile:
     parts = [folder.name, *path.relative_to(folder).with_suffix("").parts]
     is_package = parts[-1] == "__init__"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .imports import Codebase
+from .imports import Codebase, build
 from .rules import LAYERS, MENTION_RULES, REACH_RULES, violations
 
 ROOT = Path(__file__).parents[2]
@@ -32,18 +32,6 @@ OBEDIENT = {
     "lab/datasets.py": "import numpy as np\nimport random\nrng = np.random.default_rng(1)",
     "cli/main.py": "from fedsvd import __version__\nfrom fedsvd.lab import datasets",
 }
-
-
-def build(folder: Path, files: dict[str, str]) -> Codebase:
-    """A throwaway package named fedsvd with these files; folders get an empty ``__init__.py``."""
-    package = folder / "fedsvd"
-    for name, text in {"__init__.py": "", **files}.items():
-        path = package / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for above in path.relative_to(package).parents:
-            (package / above / "__init__.py").touch()
-        path.write_text(text)
-    return Codebase(package)
 
 
 def test_the_codebase_obeys():

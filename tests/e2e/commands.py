@@ -3,6 +3,7 @@
 What a test waits for must happen: a wait that gets nowhere fails the test.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -38,6 +39,13 @@ def command(*words, cwd=None, **environment):
         timeout=GENEROUS,
         check=False,
     )
+
+
+def answered(*words, **environment):
+    """The JSON that a command answers with; it must have ended well."""
+    ended = command(*words, "--format", "json", **environment)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return json.loads(ended.stdout)
 
 
 class Process:

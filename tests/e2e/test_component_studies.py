@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.e2e.commands import command
+from tests.e2e.commands import answered
 from tests.e2e.federations import federation_of, split_table
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close
 
@@ -16,12 +16,9 @@ def ran(federation, root, parties, **job):
     """The folder of each party after a job that all owners agreed to beforehand, submitted and watched by commands."""
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in job.items())
     (root / "job.toml").write_text(f"[job]\n{lines}" + "".join(f'[[party]]\nname = "{name}"\n' for name in parties))
-    at = ("--kit", federation.kits["researcher/res"], "--csp", federation.csp, "--format", "json")
-    sent = command("job", "submit", root / "job.toml", *at)
-    assert sent.returncode == 0, sent.stdout + sent.stderr
-    id = json.loads(sent.stdout)["job"]
-    watched = command("job", "watch", id, *at)
-    assert watched.returncode == 0, watched.stdout + watched.stderr
+    at = ("--kit", federation.kits["researcher/res"], "--csp", federation.csp)
+    id = answered("job", "submit", root / "job.toml", *at)["job"]
+    answered("job", "watch", id, *at)
     return [federation.folder(name, id) for name in parties]
 
 

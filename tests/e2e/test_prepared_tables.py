@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
-from tests.e2e.commands import command, until
+from tests.e2e.commands import answered, until
 from tests.e2e.federations import federation_of
 from tests.e2e.outcomes import expect_equal, simulated
 from tests.messy import PARTIES, PREPARE, messy_hospitals, numbers, record, write_job
@@ -23,8 +23,7 @@ def expect_scikit_learns(folder, joint):
 def test_messy_files_run_as_processes_and_what_was_left_out_stays_with_its_party(tmp_path):
     joint = messy_hospitals(tmp_path)
     job = write_job(tmp_path, record(tmp_path, PREPARE, **STUDY))
-    ran = command("run", job, "--env", "local", "--consent", "--format", "json", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    answered("run", job, "--env", "local", "--consent", cwd=tmp_path)
     results = tmp_path / "results" / "messy"
     expect_scikit_learns(results, joint)
     report = json.loads((results / "parties" / "west" / "manifest.json").read_text())["facts"]["prepared"]
@@ -43,18 +42,13 @@ def test_between_institutions_a_site_renames_its_own_columns_and_its_owner_is_sh
             (federation.kits[f"party/{name}"] / "site.toml").write_text(lines, encoding="utf-8")
         federation.start("csp/csp", *(f"party/{name}" for name in PARTIES if name != "west"))
         job = write_job(tmp_path, record(None, agreed, **STUDY))
-        at = ("--csp", federation.csp, "--format", "json")
-        sent = command("job", "submit", job, "--kit", federation.kits["researcher/res"], *at)
-        assert sent.returncode == 0, sent.stdout + sent.stderr
-        id = json.loads(sent.stdout)["job"]
-        approved = command("job", "approve", id, "--kit", federation.kits["party/west"], "--yes", *at)
-        assert approved.returncode == 0, approved.stdout + approved.stderr
-        shown = json.loads(approved.stdout)
+        at = ("--csp", federation.csp)
+        id = answered("job", "submit", job, "--kit", federation.kits["researcher/res"], *at)["job"]
+        shown = answered("job", "approve", id, "--kit", federation.kits["party/west"], "--yes", *at)
         assert "rows with a missing entry are left out" in shown["prepare"]
         assert "rows were left out for missing entries" in shown["prepared_here"]
         federation.start("party/west")
-        watched = command("job", "watch", id, "--kit", federation.kits["researcher/res"], *at)
-        assert watched.returncode == 0, watched.stdout + watched.stderr
+        answered("job", "watch", id, "--kit", federation.kits["researcher/res"], *at)
         expected = simulated(record(tmp_path, PREPARE, **STUDY), tmp_path / "sim")
         for name in PARTIES:
             until(lambda name=name: list((federation.kits[f"party/{name}"] / "results").glob("*/manifest.json")))

@@ -5,6 +5,7 @@ two sessions comes back and the job goes on; one that is killed within a session
 begins at the first session again.
 """
 
+import hashlib
 import json
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from sklearn.decomposition import PCA
-from tests.e2e.commands import Process, command, until
+from tests.e2e.commands import Process, answered, command, until
 from tests.e2e.federations import federation_of
 from tests.e2e.outcomes import LONGEST, broken_everywhere, settled
 from tests.messy import NUMBERS, PARTIES, messy_hospitals, record, write_job
@@ -59,6 +60,34 @@ def expect_components(federation, id, joint):
         assert_close(np.load(folder / "mean.npy").ravel(), filled(joint).mean().to_numpy(), RESULT_BAR)
 
 
+def opened(shape, content, salt):
+    """A data commitment as docs/reference/formats.md has it."""
+    return hashlib.sha256(salt + repr(shape).encode() + content).hexdigest()
+
+
+def expect_commitments(federation, done, west):
+    """Both commitments of west fit its file: the first as it is, the second prepared by the recipe in its results."""
+    folder, kit = federation.folder("west", done.id), federation.kits["party/west"]
+    sessions = (done.passed[0].session, done.plan.session)
+    salts = [bytes.fromhex((kit / f"state/commitments/{each}.salt").read_text()) for each in sessions]
+    said = [
+        verify_certificate(folder / name).body["commitments"][2]
+        for name in ("certificate-prepare.json", "certificate.json")
+    ]
+    names = ["grade", *sorted(NUMBERS)]
+    content = hashlib.sha256(json.dumps([names, [len(west), 4]], separators=(",", ":")).encode())
+    content.update(west[names[1:]].to_numpy().tobytes())
+    for grade in west["grade"]:
+        content.update(len(grade).to_bytes(8, "little") + grade.encode())
+    assert opened((4, len(west)), content.digest(), salts[0]) == said[0]
+    fills = json.loads((folder / "manifest.json").read_text())["facts"]["recipe"]["fills"]
+    prepared = west[sorted(NUMBERS)].fillna(dict(zip(fills["names"], fills["values"], strict=True)))
+    table = np.column_stack([prepared, pd.get_dummies(west["grade"]).astype(float)])
+    header = np.array((*table.T.shape, 1), "<u8").tobytes()
+    study = hashlib.sha256(header + np.ascontiguousarray(table).tobytes()).digest()
+    assert opened(table.T.shape, study, salts[1]) == said[1]
+
+
 def answers(federation):
     """What the parties have stored of earlier sessions."""
     return [path for kit in federation.kits.values() for path in (kit / "state").glob("answers/*")]
@@ -78,6 +107,7 @@ def test_a_pca_is_of_the_joint_table_with_its_gaps_filled_and_nothing_of_the_fir
         assert (signed.body["session"], signed.body["task"]) == (done.passed[0].session, "prepare")
         assert (signed.body["plan"], len(signed.signers)) == (done.passed[0].plan_digest, 4)
         expect_components(federation, done.id, joint)
+        expect_commitments(federation, done, joint[310:])
         until(lambda: not answers(federation), "answers of the first session are left")
         for path in (federation.kits["csp/csp"] / "state").rglob("*"):
             assert not path.is_file() or b"high" not in path.read_bytes(), "a level of the grade"
@@ -103,13 +133,9 @@ def test_a_regression_by_a_formula_is_that_of_statsmodels_on_the_joint_table(tmp
     with hospitals(tmp_path) as (federation, joint):
         federation.start("csp/csp", "party/north", "party/south")
         job = write_job(tmp_path, record(None, FORMULA, "lr"))
-        at = ("--csp", federation.csp, "--format", "json")
-        sent = command("job", "submit", job, "--kit", federation.kits["researcher/res"], *at)
-        assert sent.returncode == 0, sent.stdout + sent.stderr
-        id = json.loads(sent.stdout)["job"]
-        approved = command("job", "approve", id, "--kit", federation.kits["party/west"], "--yes", *at)
-        assert approved.returncode == 0, approved.stdout + approved.stderr
-        shown = json.loads(approved.stdout)
+        at = ("--csp", federation.csp)
+        id = answered("job", "submit", job, "--kit", federation.kits["researcher/res"], *at)["job"]
+        shown = answered("job", "approve", id, "--kit", federation.kits["party/west"], "--yes", *at)
         assert "missing entries become the joint mean of their column" in shown["prepare"]
         assert [each["task"] for each in shown["sessions_before"]] == ["prepare"]
         watched = Process("job", "watch", id, "--kit", federation.kits["researcher/res"], "--csp", federation.csp)
@@ -192,6 +218,25 @@ def test_a_failure_in_the_last_session_begins_again_at_the_first_and_needs_no_ne
         expect_components(federation, id, joint)
 
 
+@pytest.mark.slow
+def test_a_table_that_changes_between_two_sessions_is_refused_at_its_own_site(tmp_path):
+    """A cell of a file corrected after the joint means were found: the study would be of another table than they."""
+    with hospitals(tmp_path, how="threads", patience=30.0) as (federation, joint):
+        federation.start("csp/csp")
+        process = federation.start_with_fault("party/south", "dies-after:prepare")
+        federation.start("party/north", "party/west")
+        with federation.client() as client:
+            id = client.submit(record(None, MEANS, **COMPONENTS)).id
+            assert process.wait(LONGEST) == -9, "the victim was to die"
+            south = joint[150:310].copy()
+            south.iloc[3, south.columns.get_loc("mean radius")] += 0.5
+            south[south.columns[::-1]].to_csv(tmp_path / "south.csv", index=False)
+            federation.start("party/south")
+            broken = settled(client, id, {"done", "broken"})
+        assert (broken.state, broken.stage) == ("broken", "study")
+        assert {failure.code for failure in broken.failures if failure.who == "party/south"} == {"FSVD-211"}
+
+
 def test_tables_with_their_columns_in_other_orders_are_one_table_by_name(tmp_path):
     rng = np.random.default_rng(8)
     joint = pd.DataFrame(rng.normal(size=(240, 5)) @ rng.normal(size=(5, 5)), columns=["d", "b", "e", "a", "c"])
@@ -229,3 +274,20 @@ def test_columns_of_other_names_are_one_error_that_names_every_such_party_and_no
         assert failure.code == "FSVD-101"
         assert "party south, west have columns of other names than party north" in failure.text
         assert "secret" not in broken.model_dump_json()
+
+
+def test_one_command_approves_a_job_and_takes_part_in_all_its_sessions(tmp_path):
+    """The third hospital runs no service; it is at both sessions, and its command ends with the job."""
+    with hospitals(tmp_path, how="threads") as (federation, joint):
+        federation.start("csp/csp", "party/north", "party/south")
+        with federation.client() as client:
+            id = client.submit(record(None, MEANS, **COMPONENTS)).id
+            at = ("--kit", federation.kits["party/west"], "--csp", federation.csp, "--yes")
+            enlisted = command("job", "approve", id, *at, "--enlist")
+            assert enlisted.returncode == 0, enlisted.stdout + enlisted.stderr
+            assert "enlisted for session 1 of 2, prepare; this party enlists for the other 1" in enlisted.stderr
+            ran = command("job", "approve", id, *at, "--run")
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+            assert settled(client, id, {"done", "broken"}).state == "done"
+        assert f"results in {federation.folder('west', id)}" in ran.stderr
+        expect_components(federation, id, joint)

@@ -1,5 +1,8 @@
 """``fedsvd job approve``: an owner is shown exactly what leaves the site and what each role can derive, then asked."""
 
+import logging
+import sys
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +12,7 @@ from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.plan import PREPARED, leaves_each_site
+from fedsvd.cli.signals import heed_signals
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.component_lines import components
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
@@ -18,7 +22,9 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import FACTORS, Item, Split, Task
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
+from fedsvd.service.records import JobState
 from fedsvd.service.serve import enlist_now
+from fedsvd.service.site import Site
 
 
 def approve(
@@ -34,6 +40,9 @@ def approve(
     ] = None,
     enlist: Annotated[
         bool, typer.Option("--enlist", help="Also enlist now: the party itself may be started later.")
+    ] = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="Also take part now, in all sessions of the job, until it has ended.")
     ] = False,
     link: LinkOption = None,
     format: FormatOption = Format.TEXT,
@@ -56,13 +65,41 @@ def approve(
         typer.confirm(question(others, considered.plan), abort=True, err=True)
         compared.update(others)
     agree(site, considered, compared)
-    enlisted = enlist and enlist_now(site, record, csp)
+    enlisted = enlist and not run and enlist_now(site, record, csp)
     if format is Format.JSON:
         output.answer({**summary, "approved": True, "enlisted": enlisted}, lambda console: None)
     else:
         output.line(f"approved{' and enlisted' if enlisted else ''}: {record.name} ({record.short})")
-    if enlist and not enlisted:
+    if enlist and not (enlisted or run):
         output.line("this kit is running, and enlists by itself")
+    if enlisted and len(record.stages) > 1:
+        later = f"the other {len(record.stages) - 1} when it runs: fedsvd party start, or job approve --run"
+        output.line(f"enlisted for session 1 of {len(record.stages)}, {record.stage}; this party enlists for {later}")
+    if run:
+        take_part_now(output, site, record.id, csp)
+
+
+def take_part_now(output: Output, site: Site, id: str, csp: str | None) -> None:
+    """Take part in one job to its end, in all its sessions; exit code 1 unless that is a good one."""
+    # Imported here: an approval needs no role.
+    from fedsvd.cli.job import cause_of
+    from fedsvd.engine.memory import bound_heap
+    from fedsvd.service.serve import take_part
+
+    bound_heap()
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="level=%(levelname)s %(message)s")
+    stop = threading.Event()
+    heed_signals(stop)
+    record = take_part(site, id, stop, csp)
+    if record is None:
+        output.line("this kit is running, and takes part by itself")
+        return
+    if stop.is_set() and record.state in (JobState.RECRUITING, JobState.RUNNING):
+        output.line(f"interrupted: {record.name} ({record.short}) waits for this party; fedsvd party start goes on")
+        return
+    if record.state is not JobState.DONE:
+        raise cause_of(site, record)
+    output.line(f"done: {record.name} ({record.short}), results in {site.results_of(record)}")
 
 
 def question(new: list[str], plan: SessionPlan | None) -> str:

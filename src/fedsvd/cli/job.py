@@ -81,7 +81,7 @@ def watch(
         with if_interrupted(lambda: goes_on), watched(output) as seen:
             record = connection.watch(job, seen)
         if record.state is not JobState.DONE:
-            raise _cause(connection.site, record)
+            raise cause_of(connection.site, record)
         _show_results(output, connection.results(record.id), record)
 
 
@@ -186,7 +186,8 @@ def _failures(site: Site, record: JobRecord) -> list[Failure]:
     ]
 
 
-def _cause(site: Site, record: JobRecord) -> Exception:
+def cause_of(site: Site, record: JobRecord) -> Exception:
+    """Why a job did not end well; in our own words where it was our own failure."""
     who, error = first_cause(record)
     ours = site.failure(record) if who == site.caller else None
     if ours is not None:

@@ -42,11 +42,13 @@ def look(
         except FedSVDError as error:
             unread[file] = error
     between = compare(found) if len(found) > 1 else ()
+    units = None if len(found) > 1 else _units(job)
     refused = sum(len(each.refused) for each in found.values()) + len(unread)
     record: dict[str, Any] = {
         "files": [_record(file, each) for file, each in found.items()],
         "unreadable": [{"file": file, "code": e.code, "text": e.fault, "fix": e.fix} for file, e in unread.items()],
         "differences": list(between),
+        "units": units,
         "problems": refused,
     }
 
@@ -57,11 +59,24 @@ def look(
             console.print(f"{file}: {error}")
         for text in between:
             console.print(f"Between the files: {text}.")
+        if units is not None:
+            console.print(f"Units of other parties' columns: {units}.")
         console.print("A study would take all of this." if not refused else f"{refused} to put right before a study.")
 
     Output(Format.JSON if json else format).answer(record, show)
     if refused:
         raise typer.Exit(FAILED)
+
+
+def _units(job: Path | None) -> str | None:
+    """Whether a study compares units between parties, which one party's file cannot say."""
+    from fedsvd.studies.doubts import units
+    from fedsvd.studies.job_file import read_job, study_of
+
+    if job is None:
+        return "not looked at, for one file is here; fedsvd plan says whether a study compares them"
+    asked = read_job(job)
+    return units(study_of(asked), asked.prepare)
 
 
 def _refused_by(job: Path, source: Any) -> tuple[str, ...]:

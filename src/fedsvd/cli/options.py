@@ -21,6 +21,21 @@ class SchemeName(StrEnum):
     PAPER = "paper"
 
 
+class IdCaseName(StrEnum):
+    """What becomes of upper and lower case in ids."""
+
+    FOLD = "fold"
+    EXACT = "exact"
+
+
+class IdSpacesName(StrEnum):
+    """What becomes of blanks in ids."""
+
+    TRIM = "trim"
+    REMOVE = "remove"
+    EXACT = "exact"
+
+
 class Covariance(StrEnum):
     """Which standard errors."""
 
@@ -73,6 +88,21 @@ LeastOverlap = Annotated[
 ]
 IdDates = Annotated[
     list[str] | None, typer.Option("--id-dates", help="With --align: an id column that holds dates; once for each.")
+]
+IdCase = Annotated[
+    IdCaseName | None, typer.Option("--id-case", help="With --align: upper and lower case alike (fold), or exact.")
+]
+IdSpaces = Annotated[
+    IdSpacesName | None, typer.Option("--id-spaces", help="With --align: blanks trimmed, all removed, or exact.")
+]
+MonthFirst = Annotated[
+    bool, typer.Option("--month-first", help="With --id-dates: 03/04/2024 is a day in March, not in April.")
+]
+Linkage = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--linkage", metavar="NAME=FILE", help="With --align: a party's linkage map, own id and entity; once for each."
+    ),
 ]
 Label = Annotated[list[str] | None, typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
@@ -150,9 +180,18 @@ DropOption = Annotated[
 ]
 MissingOption = Annotated[
     Missing | None,
-    typer.Option("--missing", help="Missing values: an error, rows dropped, a constant, or the joint mean instead."),
+    typer.Option("--missing", help="Missing values: an error, rows dropped, a constant, the joint mean, low-rank."),
 ]
 ConstantOption = Annotated[float | None, typer.Option("--constant", help="What --missing constant fills in; 0.")]
+PenaltyOption = Annotated[
+    float | None,
+    typer.Option(
+        "--penalty", help="With --missing low-rank: how much singular values are lowered, of the largest; 0.05."
+    ),
+]
+RoundsOption = Annotated[
+    int | None, typer.Option("--rounds", min=1, help="With --missing low-rank: how many sums it takes; 30.")
+]
 RenameOption = Annotated[
     list[str] | None,
     typer.Option("--rename", metavar="OLD=NEW", help="What a column is called in the study; once for each."),
@@ -171,6 +210,21 @@ IndicatorsOption = Annotated[
 CategoriesOption = Annotated[
     list[str] | None,
     typer.Option("--categories", help="Text columns that become indicators; once for each, or with commas."),
+]
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option("--reference", metavar="COLUMN=LEVEL", help="Indicators of all levels but this one; once for each."),
+]
+DropFirstOption = Annotated[
+    list[str] | None,
+    typer.Option("--drop-first", help="Indicators of all levels of these columns but the first; with commas."),
+]
+MissingLevelOption = Annotated[
+    list[str] | None,
+    typer.Option("--missing-level", metavar="COLUMN=LEVEL", help="The level that an empty cell is; once for each."),
+]
+MostLevelsOption = Annotated[
+    int | None, typer.Option("--most-levels", min=2, help="Levels of one column that the sums have space for; 256.")
 ]
 FormulaOption = Annotated[
     str | None, typer.Option("--formula", help='The columns, in the style of R: "y ~ age * C(sex)"; ~ alone for a PCA.')

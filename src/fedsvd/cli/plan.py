@@ -62,6 +62,8 @@ def plan(
 
 
 def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | None) -> dict[str, Any]:
+    from fedsvd.studies.doubts import units
+
     plan, first = planned.plan, matching if prepared.agreed is None else prepared.agreed.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     return {
@@ -82,6 +84,7 @@ def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | No
         ],
         "align": plan.align,
         "prepare": list(prepared.prepare),
+        "units": units(prepared.study, prepared.words),
         "leaves_each_site": [*(() if first is None else leaves_each_site(first)), *leaves_each_site(plan)],
         "rows": how_rows_belong(plan) or None,
         "released": {item: _whom(plan, item) for item in plan.release},
@@ -186,7 +189,7 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
                 "job": record["job"],
                 "what": what,
                 "split": record["split"],
-                **({"rows": record["rows"]} if record["rows"] else {}),
+                **{key: record[key] for key in ("rows", "units") if record[key]},
                 "scheme": f"{in_scheme(record['scheme'], record['mode'])}: {record['why']}",
                 "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
             }

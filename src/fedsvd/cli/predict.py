@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.options import FormatOption, IdsOption, Overwrite, Parties, Quiet, Scratch
+from fedsvd.cli.options import FormatOption, IdsOption, Linkage, Overwrite, Parties, Quiet, Scratch
 from fedsvd.cli.output import Format, Output, number, top_of
-from fedsvd.cli.tasks import has_name, named_parties
+from fedsvd.cli.tasks import has_name, named_parties, pair
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
@@ -33,6 +33,7 @@ def predict(
     results: Annotated[Path, typer.Argument(help="A results folder: of a party, or of a job.")],
     party: Parties,
     ids: IdsOption = Ids.COMPARE,
+    linkage: Linkage = None,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for what is predicted.")] = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
@@ -44,12 +45,18 @@ def predict(
     if out is not None:
         expect_free(out, overwrite)
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
+    maps = dict(pair("--linkage", "NAME=FILE", words) for words in linkage or ())
+    links = {name: open_source(file, scratch=scratch) for name, file in maps.items()}
     if model.task is Task.CCA:
         fix = "fedsvd.load(FOLDER).variates(rows, party) applies a party's own weights"
         raise ConfigError("canonical correlations are not applied to new tables by this command", fix)
     if model.task is Task.LR and model.split is Split.VERTICAL:
-        found = _together(output, results, model, named, any(map(has_name, party)), ids)
+        found = _together(output, results, model, named, any(map(has_name, party)), ids, links)
     else:
+        if links:
+            raise ConfigError(
+                "a linkage map, and these rows are not matched with other parties'", "leave --linkage out"
+            )
         found = _alone(results, model, named)
     if out is not None:
         write_predictions(out, model, found, overwrite)
@@ -57,7 +64,13 @@ def predict(
 
 
 def _together(
-    output: Output, results: Path, model: PartyResult, named: dict[str, MatrixSource], explicit: bool, ids: Ids
+    output: Output,
+    results: Path,
+    model: PartyResult,
+    named: dict[str, MatrixSource],
+    explicit: bool,
+    ids: Ids,
+    links: dict[str, MatrixSource],
 ) -> dict[str, PartyResult]:
     """Predictions for the label holder, by all parties of a regression on split columns."""
     parts = [read_result(path) for path in party_folders(results)]
@@ -75,7 +88,7 @@ def _together(
     # Files that are not named after the parties are taken in the parties' order.
     tables = [named[name] for name in names] if by_name else list(named.values())
     with output.notices_of_warnings(names), output.progress(names) as progress:
-        return predict_together(parts, tables, progress, ids)
+        return predict_together(parts, tables, progress, ids, links)
 
 
 def _alone(results: Path, model: PartyResult, named: dict[str, MatrixSource]) -> dict[str, PartyResult]:

@@ -55,16 +55,22 @@ _STUDY: dict[str, Any] = {
     "write": options.WriteOption,
     "verify": options.VerifyOption,
 }
-_PREPARE: dict[str, tuple[Any, Any]] = {
+PREPARE: dict[str, tuple[Any, Any]] = {
     "columns": (options.ColumnsOption, None),
     "drop": (options.DropOption, None),
     "rename": (options.RenameOption, None),
     "ordinal": (options.OrdinalOption, None),
     "missing": (options.MissingOption, None),
     "constant": (options.ConstantOption, None),
+    "penalty": (options.PenaltyOption, None),
+    "rounds": (options.RoundsOption, None),
     "indicators": (options.IndicatorsOption, False),
     "indicators_for": (options.IndicatorsForOption, None),
     "categories": (options.CategoriesOption, None),
+    "reference": (options.ReferenceOption, None),
+    "drop_first": (options.DropFirstOption, None),
+    "missing_level": (options.MissingLevelOption, None),
+    "most_levels": (options.MostLevelsOption, None),
     "formula": (options.FormulaOption, None),
     "covariates": (options.CovariatesOption, None),
     "combat": (options.CombatOption, False),
@@ -73,10 +79,14 @@ _PREPARE: dict[str, tuple[Any, Any]] = {
     "scale": (options.ScaleOption, None),
     "minimum": (options.MinimumOption, None),
 }
-_MATCH: dict[str, tuple[Any, Any]] = {
+MATCH: dict[str, tuple[Any, Any]] = {
     "align": (options.AlignOption, None),
     "least_overlap": (options.LeastOverlap, None),
+    "id_case": (options.IdCase, None),
+    "id_spaces": (options.IdSpaces, None),
     "id_dates": (options.IdDates, None),
+    "month_first": (options.MonthFirst, False),
+    "linkage": (options.Linkage, None),
 }
 _MASKS: dict[str, tuple[Any, Any]] = {
     "scheme": (options.SchemeOption, options.SchemeName.AUTO),
@@ -101,12 +111,12 @@ def command(verb: str) -> Callable[..., None]:
     """The function behind ``fedsvd VERB``, with the signature that Typer reads."""
     task = Task(verb)
     study = [key for key in _STUDY if applies(key, task)]
-    matching = _MATCH if applies("ids", task) else {}
+    matching = MATCH if applies("ids", task) else {}
 
     def run(party: list[str], **given: Any) -> None:
         section = {key: given[key] for key in study}
         masks = {key: given[key] for key in _MASKS}
-        prepare = {key: given[key] for key in _PREPARE}
+        prepare = {key: given[key] for key in PREPARE}
         match = {key: given[key] for key in matching}
         job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare, match)
         output = Output(given["format"], given["quiet"])
@@ -114,7 +124,7 @@ def command(verb: str) -> Callable[..., None]:
         carry_out_on(given["env"], output, job, *run_options)
 
     keys = {"party": (options.Parties, inspect.Parameter.empty)}
-    keys |= {key: (_STUDY[key], _default(key)) for key in study} | matching | _PREPARE | _MASKS | _RUN
+    keys |= {key: (_STUDY[key], _default(key)) for key in study} | matching | PREPARE | _MASKS | _RUN
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = [inspect.Parameter(key, kind, default=default, annotation=it) for key, (it, default) in keys.items()]
     run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
@@ -157,6 +167,8 @@ def job_from_options(
     if asked:
         record["prepare"] = asked
     matched = {key.removeprefix("id_"): value for key, value in (match or {}).items() if value not in (None, [], ())}
+    matched = {key: value for key, value in matched.items() if value is not False}
+    add_links(record["party"], matched.pop("linkage", ()))
     if matched:
         record["match"] = matched
     if trust is Trust.AUTHORITY:
@@ -185,14 +197,41 @@ def prepare_section(given: dict[str, Any]) -> dict[str, Any]:
             raise ConfigError("--indicators is for all columns, --indicators-for for some", "leave one of them out")
         asked["indicators"] = asked.pop("indicators_for")
     if "rename" in asked:
-        asked["rename"] = dict(_pair("--rename", "OLD=NEW", words) for words in asked["rename"])
+        asked["rename"] = dict(pair("--rename", "OLD=NEW", words) for words in asked["rename"])
     if "ordinal" in asked:
-        pairs = (_pair("--ordinal", "COLUMN=FIRST,SECOND", words) for words in asked["ordinal"])
+        pairs = (pair("--ordinal", "COLUMN=FIRST,SECOND", words) for words in asked["ordinal"])
         asked["ordinal"] = {name: _names(levels) for name, levels in pairs}
-    return asked
+    return _with_categories(asked)
 
 
-def _pair(option: str, shape: str, words: str) -> tuple[str, str]:
+def _with_categories(asked: dict[str, Any]) -> dict[str, Any]:
+    """``[prepare.categories]``: the columns of ``--categories``, and of the options that say more of one."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in asked.pop("categories", ())}
+    for key, word in (("reference", "reference"), ("missing_level", "missing")):
+        for words in asked.pop(key, ()):
+            name, level = pair(f"--{key.replace('_', '-')}", "COLUMN=LEVEL", words)
+            if word in found.setdefault(name, {}):
+                raise ConfigError(f"--{key.replace('_', '-')} names column {name!r} twice", "name it once")
+            found[name][word] = level
+    for words in asked.pop("drop_first", ()):
+        for name in _names(words):
+            found.setdefault(name, {})["drop_first"] = True
+    return asked | {"categories": found} if found else asked
+
+
+def add_links(parties: list[dict[str, str]], linkage: Sequence[str]) -> None:
+    """Linkage maps, ``NAME=FILE``, put to their parties."""
+    for words in linkage:
+        name, file = pair("--linkage", "NAME=FILE", words)
+        party = next((each for each in parties if each["name"] == name), None)
+        if party is None:
+            fix = f"one of {', '.join(each['name'] for each in parties)}"
+            raise ConfigError(f"--linkage is of party {name!r}, and there is none of that name", fix)
+        party["link"] = file
+
+
+def pair(option: str, shape: str, words: str) -> tuple[str, str]:
+    """What stands left and right of the first ``=``."""
     name, equals, rest = words.partition("=")
     if not (name and equals and rest):
         raise ConfigError(f"{option} {words!r} is not {shape}", f"write {option} {shape}")

@@ -1,9 +1,11 @@
-"""How fast this machine is: the rates of the cost model, measured once in about a second and stored.
+"""How fast this machine is: the rates of the cost model, measured once in about two seconds and stored.
 
-Each rate is measured on the kernel it stands for, with one BLAS thread and by this thread's own processor time: what
-else runs on the machine hardly counts. The shortest of a few rounds is taken. Rates are stored in the user's cache
-folder, for this version of fedsvd, this processor, this BLAS and its threads; where they cannot be stored, or what is
-stored cannot be read, they are measured again.
+Each rate is measured on the kernel it stands for, with one thread and by this thread's own processor time: what else
+runs on the machine hardly counts. Then the same kernels are run with all threads and on the clock, which says what
+threads gain: products and factorisations with those of the BLAS, everything else a piece to each thread, as a role
+shares it out. The shortest of a few rounds is taken. Rates are stored in the user's cache folder, for this version of
+fedsvd, this processor, this BLAS and its threads; where they cannot be stored, or what is stored cannot be read, they
+are measured again.
 """
 
 import json
@@ -13,10 +15,11 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from time import process_time, thread_time
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -24,21 +27,27 @@ import scipy
 from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
-from fedsvd.cost.rates import Rates
+from fedsvd.cost.rates import Gains, Rates
 from fedsvd.linalg import backend
-from fedsvd.linalg.householder import Reflectors, draw
-from fedsvd.linalg.pools import available
+from fedsvd.linalg.householder import draw
+from fedsvd.linalg.pools import available, one_pool
+from fedsvd.linalg.windows import MIXING_BLOCK
+from fedsvd.masks.permute import HaarBlocks, Mixing
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
 from fedsvd.secagg import fixed_point, wide
+from fedsvd.secagg.dither import encode_filled
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, pad
-from fedsvd.types import Digest, Float, SessionId
+from fedsvd.types import Digest, SessionId
 
 _ROUNDS = 3
+_LONG = 0.25  # seconds of one round, after which there is no other
+_BUSY = 0.5  # programs that run, for each core, above which threads gain less than they could
 _SVD = 640  # rows and columns; a smaller SVD is slower for its operations
 _WORDS = 1 << 19
+_KEYS = 50
 _FRESH = 5 << 20  # numbers; above what an allocator keeps for itself, so that their pages are new
 
 
@@ -52,23 +61,37 @@ class Rated:
 
 def rated(afresh: bool = False) -> Rated:
     """The rates of this machine: those that are stored for it, or measured now."""
-    path, key = _stored_at(), _key()
-    found = None if afresh else _read(path, key)
+    path, busy = _stored_at(), _busy()
+    # What was measured on a busy machine holds as long as it is busy.
+    found = None if afresh else _read(path, _key()) or (_read(path, _key(busy)) if busy else None)
     if found is not None:
         return Rated(found, "this machine's rates, measured before")
     machine = calibrate()
-    with suppress(OSError):  # a cache that cannot be written costs a second the next time
-        _write(path, key, machine)
-    return Rated(machine, "this machine's rates, measured now")
+    with suppress(OSError):  # a cache that cannot be written costs two seconds the next time
+        _write(path, _key(busy), machine)
+    return Rated(machine, f"this machine's rates, measured now{', while it was busy' if busy else ''}")
+
+
+def _busy() -> bool:
+    """Whether other programs have most of the cores; a role with one thread does not notice."""
+    return available() > 1 and _load() > _BUSY * own_cores()
+
+
+def _load() -> float:
+    """How many programs were running or ready to, over the last minute; 0 where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def calibrate() -> Rates:
-    """The rates of one core of this machine, measured now."""
-    stream = Keystream(Seed(bytes(32)))
-    threads = available()
+    """The rates of one core of this machine, and what its threads gain, measured now."""
+    stream, threads = Keystream(Seed(bytes(32))), min(available(), own_cores())
+    blas, shared = _blas(stream), _shared(stream)
     with backend.one_thread():
-        rates = {**_dense(stream), **_masks(stream), **_ring(stream), **_scalars(stream)}
-    return Rates(**rates, cores=own_cores(), threads=min(threads, own_cores()))
+        one = {name: kernel.amount / best_seconds(kernel.run) for name, kernel in {**blas, **shared}.items()}
+        rest = _alone(stream)
+    # Threads that wait for a core wait for each other, too: there is nothing to gain, and finding out takes long.
+    gains = Gains() if threads == 1 or _load() >= own_cores() else _gains(one, blas, shared, threads)
+    return Rates(**one, **rest, cores=own_cores(), threads=threads, gains=gains)
 
 
 def own_cores() -> int:
@@ -76,79 +99,91 @@ def own_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _dense(stream: Keystream) -> dict[str, float]:
-    n, long = 512, 1536
+@dataclass(frozen=True)
+class _Kernel:
+    """An amount of work of one kind, and a call that does it."""
+
+    amount: float
+    run: Callable[[], object]
+
+
+def _gains(one: dict[str, float], blas: dict[str, _Kernel], shared: dict[str, _Kernel], threads: int) -> Gains:
+    """All threads against one; no fewer than one of them and no more than all can do."""
+    gains = {}
+    with one_pool():
+        for name, kernel in blas.items():
+            gains[name] = kernel.amount / best_seconds(kernel.run, clock=perf_counter) / one[name]
+    with ThreadPoolExecutor(threads) as pool, backend.one_thread():
+        for name, kernel in shared.items():
+
+            def pieces(run: Callable[[], object] = kernel.run) -> None:
+                for done in [pool.submit(run) for _ in range(threads)]:
+                    done.result()
+
+            gains[name] = threads * kernel.amount / best_seconds(pieces, clock=perf_counter) / one[name]
+    return Gains(**{name: min(max(gain, 1.0), float(threads)) for name, gain in gains.items()})
+
+
+def _blas(stream: Keystream) -> dict[str, _Kernel]:
+    """What the BLAS divides among its threads."""
+    n, long, columns = 640, 2560, 512
     A, X, B = stream.normal((n, n)), stream.normal((n, long)), stream.normal((_SVD, _SVD))
     R = np.asfortranarray(np.triu(A) + n * np.eye(n))
-    fresh = np.ones(_FRESH)
-
-    def solved() -> object:
-        return backend.gram(backend.solve_triangular(R, X, transposed=True))
-
+    Q, Y = draw(1000, stream.normal), stream.normal((1000, columns))
     return {
-        "gemm": 2.0 * n * n * long / best_seconds(lambda: A @ X),
-        "solve": 2.0 * n * n * long / best_seconds(solved),
-        "qr": (2.0 * long * n * n - 2 / 3 * n**3) / best_seconds(lambda: backend.qr_r(X.T)),
-        "svd": 22.0 * _SVD**3 / best_seconds(lambda: backend.svd(B), 2),
-        "memory": 8.0 * _FRESH / best_seconds(lambda: fresh * 2.0),
+        "gemm": _Kernel(2.0 * n * n * long, lambda: backend.matmul(A, X)),
+        "solve": _Kernel(2.0 * n * n * long, lambda: backend.gram(backend.solve_triangular(R, X, transposed=True))),
+        "qr": _Kernel(2.0 * long * n * n - 2 / 3 * n**3, lambda: backend.qr_r(X.T)),
+        "svd": _Kernel(22.0 * _SVD**3, lambda: backend.svd(B)),
+        "reflect": _Kernel(2.0 * 1000 * 1000 * columns, lambda: Q.left_t(Y)),
     }
 
 
-def _masks(stream: Keystream) -> dict[str, float]:
-    n, columns = 1000, 512
-    X, Y = stream.normal((n, columns)), stream.normal((1 << 14, 32))
-    Q, narrow = draw(n, stream.normal), draw(250, stream.normal)
-
-    def blocks() -> None:
-        for start in range(0, n, 250):
-            narrow.left(X[start : start + 250])
-
-    return {
-        "reflect": 2.0 * n * n * columns / best_seconds(lambda: _product(Q, X)),
-        "blocks": 2.0 * 250 * n * columns / best_seconds(blocks),
-        "dct": Y.size
-        * math.log2(len(Y))
-        / best_seconds(lambda: backend.dct(Y), clock=process_time),  # it has threads of its own
-        "normals": _WORDS / best_seconds(lambda: stream.normal(_WORDS), 2),
-    }
-
-
-def _product(Q: Reflectors, X: Float) -> Float:
-    reflected: Float = Q.left_t(X)
-    return reflected
-
-
-def _ring(stream: Keystream) -> dict[str, float]:
-    Y = stream.normal((1024, _WORDS // 1024))
+def _shared(stream: Keystream) -> dict[str, _Kernel]:
+    """What a role shares out to its threads, piece by piece."""
+    n, b, many, few = 4096, MIXING_BLOCK, 320, 16
+    widths, long = (b,) * (n // b), n * few
+    blocks, mixing = HaarBlocks(widths, Seed(bytes(32))), Mixing(long, b, Seed(bytes(32)))
+    lines, Y = stream.normal((many, n)), stream.normal((1024, _WORDS // 1024))
     codes = fixed_point.encode(Y, 40)
     keys = PadKeys(1, {peer: Seed(bytes([peer]) * 32) for peer in (2, 3, 4)})
     return {
-        "encode": Y.nbytes / best_seconds(lambda: fixed_point.encode(Y, 40)),
-        "aes": 3 * Y.nbytes / best_seconds(lambda: pad(codes, keys, "calibration", 0, PadsOnce())),
+        "blocks": _Kernel(2.0 * b * lines.size, lambda: blocks.turn(lines.copy())),
+        "drawn": _Kernel(n * (b + 1) / 2, lambda: HaarBlocks(widths, Seed(bytes(32))).turn(np.zeros((1, n)))),
+        "dct": _Kernel(2.0 * few * long * math.log2(long), lambda: mixing.mix(0, np.ones((few, long)))),
+        "aes": _Kernel(3.0 * Y.nbytes, lambda: pad(codes.copy(), keys, "calibration", 0, PadsOnce())),
+        "encode": _Kernel(Y.nbytes, lambda: fixed_point.encode(Y, 40)),
+        "filled": _Kernel(Y.nbytes, lambda: encode_filled(Y, 40, 2, Keystream(Seed(bytes(32))), np.empty_like(codes))),
     }
 
 
-def _scalars(stream: Keystream) -> dict[str, float]:
-    values = stream.normal(200)
+def _alone(stream: Keystream) -> dict[str, float]:
+    """What one thread does, whatever there are."""
+    values, fresh = stream.normal(200), np.ones(_FRESH)
     mine, theirs = AgreementKey(Seed(bytes(32))), AgreementKey(Seed(bytes([1]) * 32))
 
     def agree() -> None:
-        pair_key(mine, theirs.public, me=1, them=2, session=SessionId("s"), plan=Digest("p"), purpose="calibration")
+        for them in range(2, 2 + _KEYS):
+            pair_key(mine, theirs.public, me=1, them=them, session=SessionId("s"), plan=Digest("p"), purpose="rates")
 
     return {
+        "memory": 8.0 * _FRESH / best_seconds(lambda: fresh * 2.0),
+        "normals": _WORDS / best_seconds(lambda: stream.normal(_WORDS), 2),
         "scalars": values.size / best_seconds(lambda: wide.decode(wide.encode(values))),
-        "keys": 1 / best_seconds(agree),
+        "keys": _KEYS / best_seconds(agree),
         "messages": 5e4,
     }
 
 
 def best_seconds(work: Callable[[], object], rounds: int = _ROUNDS, clock: Callable[[], float] = thread_time) -> float:
-    """The shortest of a few rounds, in seconds of this thread's processor time."""
+    """The shortest of a few rounds, by default in seconds of this thread's processor time; of one where it is long."""
     best = float("inf")
     for _ in range(rounds):
         started = clock()
         work()
         best = min(best, clock() - started)
+        if best > _LONG:
+            break
     return max(best, 1e-9)
 
 
@@ -166,13 +201,13 @@ def _stored_at() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "fedsvd" / "rates.json"
 
 
-def _key() -> str:
+def _key(busy: bool = False) -> str:
     """What the rates hold for: another version, processor, BLAS or number of threads has others."""
     # NumPy and SciPy may each bring a BLAS, and SciPy's is loaded late: a set, so that the key does not change with it.
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     blas = {(pool["internal_api"], str(pool.get("architecture")), pool["num_threads"]) for pool in pools}
     versions = [__version__, np.__version__, scipy.__version__]
-    return json.dumps([versions, platform.machine(), processor(), sorted(blas), own_cores()])
+    return json.dumps([versions, platform.machine(), processor(), sorted(blas), own_cores(), *["busy"] * busy])
 
 
 def processor() -> str:
@@ -188,9 +223,11 @@ def _read(path: Path, key: str) -> Rates | None:
     """The rates stored under this key; None where there are none that make sense."""
     try:
         rates = json.loads(path.read_text(encoding="utf-8"))[key]
-        machine = Rates(**rates)
-        sound = all(math.isfinite(rate) and rate > 0 for rate in asdict(machine).values())
-        return machine if sound and set(rates) == {f.name for f in fields(Rates)} else None
+        gains = rates["gains"]
+        complete = set(rates) == {f.name for f in fields(Rates)} and set(gains) == {f.name for f in fields(Gains)}
+        numbers = [*(rate for name, rate in rates.items() if name != "gains"), *gains.values()]
+        sound = complete and all(math.isfinite(rate) and rate > 0 for rate in numbers)
+        return Rates(**{**rates, "gains": Gains(**gains)}) if sound else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -42,9 +42,9 @@ class User(Account):
         return min(panel_width(self.rows, self.plan.memory), self.n_i)
 
     def keys(self) -> None:
-        """Session keys, seeds, row ids."""
+        """Session keys, seeds, row ids; at the end everyone's signatures."""
         plan = self.plan
-        self.step("keys", Work(keys=3.0 * plan.k, scalars=0.3 * plan.m * plan.check_ids))
+        self.step("keys", Work(keys=8.0 * plan.k, scalars=0.3 * plan.m * plan.check_ids))
 
     # --- sums -----------------------------------------------------------------------------------------------------
 
@@ -63,7 +63,9 @@ class User(Account):
         opens = planned.receiver in (None, self.i + 1)
         pads = (self.plan.k - 1) + 1.5 * (1 + opens)  # of all pairs; the group's, and keys of tags, both ways
         tags = _TAG * planned.length * (1 + opens)
-        return Work(scalars=wide, aes=pads * words, encode=2 * words, memory=4 * words + tags)
+        # A key to each pad of a batch is derived by itself.
+        keys = 0.5 * len(planned.batches) * self.plan.k
+        return Work(scalars=wide, aes=pads * words, encode=2 * words, memory=4 * words + tags, keys=keys)
 
     @cached_property
     def checks(self) -> tuple[PlannedSum, ...]:
@@ -83,6 +85,8 @@ class User(Account):
         if not plan.releases(Item.OWN_PART):
             return
         part, pass_ = float(r * n_i), Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)
+        if self.keeps_product(r):
+            pass_ = Work(memory=32.0 * r * n_i)
         if plan.task is Task.PCA:
             work = pass_ + Work(memory=16.0 * plan.m * n_i)
             part = part if self.expected.in_memory else float(r * self.panel)
@@ -97,11 +101,15 @@ class User(Account):
         """The sum that corrects Vt_i; it is made of zeros, and nothing is corrected, where that is not needed."""
         for planned in self.endings:
             self.sum(planned)
-        if self.expected.corrected:
+        if self.expected.ill:
             square = float(r * r)
-            work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
+            work = Work(solve=square * self.n_i + square * r / 3, gemm=square * self.n_i, memory=8.0 * r * self.n_i)
             # It is corrected where it stands; its Gram matrix, the triangle of it and their words are there as well.
-            self.step("own part", work, 10 * square)
+            self.step("own part", work * self.expected.ill, 10 * square)
+
+    def keeps_product(self, r: int) -> bool:
+        """Whether the check of the answer leaves the product that Vt_i is made of: never in the sum family."""
+        return False
 
     def own_panels(self, r: int) -> None:
         """Vt_i panel by panel: made twice where it is corrected, compared with the data where that is asked for."""
@@ -110,8 +118,8 @@ class User(Account):
         work = Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)
         for planned in self.endings:
             self.sum(planned)
-            if planned.name == "orthogonality" and self.expected.corrected:
-                work = work * 2 + Work(solve=2.0 * square * n_i)
+            if planned.name == "orthogonality":
+                work += (work + Work(gemm=square * n_i, solve=square * n_i)) * self.expected.ill
         if check is not Check.NONE:
             work += Work(gemm=2.0 * r * plan.m * n_i, memory=48.0 * plan.m * n_i)
         if check is Check.ALL:

@@ -31,10 +31,12 @@ class RoleCost:
     """One role's part: seconds and flops by stage, peak memory, bytes sent and received.
 
     ``seconds_by_stage`` is with a machine to itself and all its threads, ``core_seconds`` is all of it on one core.
+    ``once`` has the parts of both that users of one process do together.
     """
 
     seconds_by_stage: dict[str, float]
     core_seconds: float
+    once: tuple[float, float]
     flops_by_stage: dict[str, float]
     memory: int
     sent: int
@@ -70,7 +72,22 @@ class Cost:
 
     @property
     def seconds_on_one_machine(self) -> float:
-        """With all roles on one machine: as many users at a time as there are cores, a thread each, then the CSP."""
+        """With all roles in one process: one after the other, each with all threads."""
+        return self._one_after_the_other(0, [role.seconds for role in self.roles.values()])
+
+    @property
+    def core_seconds_on_one_machine(self) -> float:
+        """The same on one core."""
+        return self._one_after_the_other(1, [role.core_seconds for role in self.roles.values()])
+
+    def _one_after_the_other(self, which: int, each: list[float]) -> float:
+        """What users do together counts once."""
+        together = [role.once[which] for role in self.roles.values()]
+        return sum(each) - sum(together) + max(together)
+
+    @property
+    def seconds_in_processes(self) -> float:
+        """With a process to each role on one machine: as many users at a time as it has cores, then the CSP."""
         users = [role.core_seconds for name, role in self.roles.items() if name.startswith(Role.USER)]
         at_once = min(len(users), self.cores)
         return max(max(users), sum(users) / at_once) + self._others
@@ -97,7 +114,7 @@ def predict(
     machine: Rates = DEFAULT,
     *,
     rank: int | None = None,
-    well_conditioned: bool = False,
+    well_conditioned: bool | None = None,
     in_memory: bool = True,
     link: float | None = None,
     iterations: int | None = None,
@@ -105,11 +122,13 @@ def predict(
     """The cost of a session on this plan.
 
     ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) users
-    need not correct their right singular vectors; the sum for it is made all the same, of zeros.
+    need not correct their right singular vectors, and compress them by products alone; without it they do. Where it
+    is left open half of that work is counted. The sum for the correction is made in any case, if need be of zeros.
     Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
     in bytes a second, one way at a time; its delay is not counted. ``iterations`` are those of each model.
     """
-    expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned, in_memory)
+    ill = 0.5 if well_conditioned is None else float(not well_conditioned)
+    expected = Expected(full_rank(plan) if rank is None else rank, ill, in_memory)
     expected = expected if iterations is None else replace(expected, iterations=iterations)
     sent, messages = traffic(plan, expected)
     steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
@@ -130,11 +149,13 @@ def _role(machine: Rates, steps: list[Step], sent: int, received: int) -> RoleCo
     flops: dict[str, float] = {}
     on_one_core = sum(machine.seconds(step.work) for step in steps)
     for step in steps:
-        seconds[step.stage] = seconds.get(step.stage, 0.0) + machine.seconds(step.work, machine.threads)
+        seconds[step.stage] = seconds.get(step.stage, 0.0) + machine.seconds_with_all_threads(step.work)
         flops[step.stage] = flops.get(step.stage, 0.0) + step.work.flops
     memory = max(step.alive for step in steps)
     counted = {stage: count for stage, count in flops.items() if count}
-    return RoleCost(seconds, on_one_core, counted, memory, sent, received)
+    common = [step.work for step in steps if step.once]
+    once = sum(map(machine.seconds_with_all_threads, common)), sum(map(machine.seconds, common))
+    return RoleCost(seconds, on_one_core, once, counted, memory, sent, received)
 
 
 @dataclass(frozen=True)
@@ -222,7 +243,7 @@ def _least_memory(plan: SessionPlan) -> int:
 
 
 def _most_alive(plan: SessionPlan) -> int:
-    expected = Expected(full_rank(plan), True, in_memory=False)
+    expected = Expected(full_rank(plan), in_memory=False)
     # User 1 leads; of the others the one with most columns has the widest share.
     users = {0, max(range(plan.k), key=plan.counts.__getitem__), plan.k - 1}
     steps = [step for i in users for step in user_steps(plan, i, expected)] + provider_steps(plan, expected)

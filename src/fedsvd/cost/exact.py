@@ -2,7 +2,7 @@
 
 As in ``kernels.py``, each function says how much work there is and how many numbers its arrays take at their peak.
 The coefficients of lower-order terms were measured on ``linalg.exact_gram`` and ``linalg.wide_factor`` at 300 to 1200
-rows; ``benchmarks/macro/cost.py`` compares the sums with whole sessions.
+rows; ``benchmarks/estimates.py`` compares the sums with whole sessions.
 """
 
 from fedsvd.cost.kernels import Kernel, apply, draw, stored
@@ -59,5 +59,5 @@ def wide_factor(rows: int) -> Kernel:
 def acceptance(rows: int, r: int) -> Kernel:
     """The test of (U, S) on one's own R: ``R U``, what it leaves of R, and two Gram matrices of r columns."""
     size, square = float(rows * r), float(rows) ** 2
-    work = Work(gemm=4.0 * rows * size + 2.0 * size * r, solve=square * rows / 3, memory=8 * (4 * size + 2 * square))
+    work = Work(gemm=6.0 * rows * size + 4.0 * size * r, solve=square * rows / 3, memory=8 * (8 * size + 4 * square))
     return Kernel(work, 4 * size + 2 * square)

@@ -11,7 +11,7 @@ from fedsvd.cost.sum import SumUser
 from fedsvd.cost.traffic import evaluations_of
 from fedsvd.protocol.sums import evaluation_sums
 
-_SPECIAL = 60.0  # numbers read and written, for each row, by the special functions of a family
+_SPECIAL = 30.0  # numbers read and written, for each row, by the special functions of a family
 
 
 class GlmUser(SumUser):
@@ -34,7 +34,7 @@ class GlmUser(SumUser):
         if not with_gram:
             self.sum(totals)
             return
-        made = compress(M, rows, False, plan.memory)
+        made = compress(M, rows, False, plan.memory, self.expected.ill)
         self.step("evaluate", made.work + Work(memory=24.0 * M * rows), made.numbers + 2 * piece * M, keeps=self.L_i)
         self.sum(totals)
         shared, grams = share_of(plan.m, M, plan.factor_widths[self.i], self.width, False), words(M, self.width)
@@ -44,6 +44,6 @@ class GlmUser(SumUser):
         total, batch = 2.0 * gram.length, 2.0 * max(gram.batches)
         self.step("sums", self.work_of(gram), slices + total + 3 * batch)
         R, solved = wide_factor(M), dense_svd(M, M)
-        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M))
+        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M), once=True)
         self.step("solve", solved.work + Work(qr=4 / 3 * M**3), solved.numbers + 3.0 * M * M)
         self.held -= float(M * M)

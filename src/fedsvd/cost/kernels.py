@@ -1,7 +1,7 @@
 """What the kernels cost: the streaming factor, masks drawn and applied, a dense SVD and its verification.
 
 Each function says how much work there is and how many numbers its arrays take at their peak, what it returns included
-and what it is given not. The counts follow the code they speak of; ``benchmarks/macro/cost.py`` compares them with it.
+and what it is given not. The counts follow the code they speak of; ``benchmarks/estimates.py`` compares them with it.
 """
 
 import math
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.householder import REFLECTORS
+from fedsvd.linalg.packed_blocks import WORTH_WRITING
 from fedsvd.linalg.verify import PANEL
 from fedsvd.linalg.windows import Form, block_sizes, block_width
 from fedsvd.masks.permute import ROUNDS
@@ -24,16 +25,31 @@ class Kernel:
     numbers: float = 0.0
 
 
-def compress(rows: int, count: int, centred: bool, memory: int) -> Kernel:
+def compress(rows: int, count: int, centred: bool, memory: int, ill: float) -> Kernel:
     """The factor of ``count`` columns of ``rows`` numbers each, from one pass in panels."""
     panel = min(panel_width(rows, memory), count)
-    kernel = factor(rows + centred, count, panel)
+    kernel = factor(rows + centred, count, panel, ill)
     augmented = (rows + 1) * panel if centred else 0
     return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), kernel.numbers + augmented)
 
 
-def factor(width: int, count: int, panel: int) -> Kernel:
-    """``linalg.streaming_factor``: the first 2 width columns by QR, the rest by triangular solves and rank updates."""
+_LESS = 160  # columns at which the BLAS reaches half of its rate
+
+
+def factor(width: int, count: int, panel: int, ill: float) -> Kernel:
+    """``linalg.streaming_factor``: by symmetric products; where data is ill-conditioned, ``_preconditioned``."""
+    kernel = _preconditioned(width, count, panel)
+    if count < 1.25 * width:
+        return kernel
+    chunks = -(-count // max(8 * width, 1 << 15)) + 3
+    gram = Work(
+        gemm=(1.0 + _LESS / width) * width**2 * count, solve=chunks * 0.7 * width**3, memory=8.0 * width * count
+    )
+    return Kernel(gram * (1.0 - ill) + kernel.work * ill, kernel.numbers)
+
+
+def _preconditioned(width: int, count: int, panel: int) -> Kernel:
+    """The first 2 width columns by QR, the rest by triangular solves and rank updates."""
     first = min(count, 2 * width)
     small = min(width, count)
     work = Work(qr=2.0 * first * width * small - 2 / 3 * small**3, memory=16.0 * first * width)
@@ -42,8 +58,7 @@ def factor(width: int, count: int, panel: int) -> Kernel:
     rest = max(count - first, 0)
     chunk = max(min(panel, rest), min(rest, 2 * width))
     updates = -(-rest // max(chunk, 1))
-    # Below some hundred columns LAPACK does not reach its rate.
-    solve = (2.0 * width**2 * rest + updates * 1.4 * width**3) * (1 + 64 / width)
+    solve = (2.0 * width**2 * rest + updates * 1.4 * width**3) * (1 + _LESS / width)
     work += Work(solve=solve, memory=8.0 * width * (rest + 6 * updates * width))
     waiting = first if panel < 2 * width else 0  # narrow panels wait until they are worth an update
     return Kernel(work, max(width * chunk + 3.0 * width**2, 1.0 * first * width + 1.2 * width**2) + waiting * width)
@@ -59,15 +74,21 @@ def stored(form: Form, n: int, b: int = 0) -> float:
     return own + rounds * sum(count * stored(Form.HAAR, width) for width, count in widths.items())
 
 
-def draw(form: Form, n: int, b: int = 0) -> Kernel:
-    """Drawing a mask of n rows: half as many normals as a square of each block has."""
+def draw(form: Form, n: int, b: int = 0, columns: float = 0.0) -> Kernel:
+    """Drawing a mask of n rows: half as many normals as a square of each block has.
+
+    The blocks of a mixing mask are written out as matrices where they will be applied to many columns.
+    """
     widths = Counter((n,) if form is Form.HAAR else block_sizes(n, block_width(form, b)))
     rounds = ROUNDS if form is Form.MIXING else 1
     normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
     # Normals and their places are alive together with the block they fill.
     largest = 0.6 * max(widths) * min(REFLECTORS, max(widths))
     sorting = 3.0 * n * (form is Form.MIXING)
-    return Kernel(Work(normals=normals, memory=16 * normals + 80 * sorting), stored(form, n, b) + max(largest, sorting))
+    if form is Form.MIXING:
+        written = 4.0 * ROUNDS * sum(count * width**3 for width, count in widths.items()) * (columns >= WORTH_WRITING)
+        return Kernel(Work(drawn=normals, blocks=written, memory=80 * sorting), stored(form, n, b) + sorting)
+    return Kernel(Work(normals=normals, memory=16 * normals), stored(form, n, b) + largest)
 
 
 def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
@@ -77,13 +98,14 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
         copies = 2 if n <= REFLECTORS else 3
         return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
     work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
+    # Reflectors are half as fast as blocks that were written out.
+    slower = 2.0 if form is Form.MIXING and columns < WORTH_WRITING else 1.0
     for width, count in Counter(block_sizes(n, block_width(form, b))).items():
-        work += Work(blocks=2.0 * rounds * width * width * count * columns)
-    work += Work(memory=16.0 * rounds * size)
+        work += Work(blocks=2.0 * slower * rounds * width * width * count * columns)
     if form is Form.MIXING:
-        work += Work(dct=2.0 * size * math.log2(n + 1), memory=40.0 * size)
+        work += Work(dct=2.0 * size * math.log2(n + 1), memory=32.0 * size)
         return Kernel(work, size + 3.0 * n)  # in place on its lines, one of them at a time
-    return Kernel(work, 3.0 * size)
+    return Kernel(work + Work(memory=16.0 * size), 3.0 * size)
 
 
 def dense_svd(m: int, n: int) -> Kernel:
@@ -98,7 +120,7 @@ def dense_svd(m: int, n: int) -> Kernel:
     return Kernel(Work(svd=14 * size * short + 8 * square * short) + check, max(3 * size + 6 * square, checking))
 
 
-def factor_svd(m: int, n: int, *, wants_v: bool, corrected: bool) -> Kernel:
+def factor_svd(m: int, n: int, *, wants_v: bool, ill: float) -> Kernel:
     """U', S' of a matrix held whole, verified: through a triangular factor where one side is twice the other.
 
     A wide matrix whose V' is not asked for ends with its factor; a tall one has U' by one product, which is put right
@@ -112,6 +134,15 @@ def factor_svd(m: int, n: int, *, wants_v: bool, corrected: bool) -> Kernel:
     if n > m:
         inner = dense_svd(short, short)
         return Kernel(factored + inner.work, max(size + 1.2 * square, square + inner.numbers))
+    if long >= 4 * short:
+        factored = factor(short, long, long, ill).work
     work = factored + Work(svd=22 * square * short, gemm=2 * size * short, memory=8 * 5 * size)
-    work += Work(solve=2 * size * short * corrected)
-    return Kernel(work, max(4 * size + square, size + 9 * square))
+    work += Work(gemm=size * short, solve=size * short) * ill
+    return Kernel(work, max(2 * size + square, 9 * square))
+
+
+def top_svd(m: int, n: int, r: int, ill: float, otherwise: Kernel) -> Kernel:
+    """The top r of a tall matrix from the Gram matrix of its short side; ``otherwise`` where that would cost digits."""
+    size, square = float(m * n), float(n * n)
+    work = Work(svd=6.0 * square * n, gemm=2.0 * size * r, memory=16.0 * size)
+    return Kernel(work + otherwise.work * ill, max(5.0 * square + 2.0 * m * r, otherwise.numbers))

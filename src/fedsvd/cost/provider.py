@@ -1,7 +1,7 @@
 """What a session costs the CSP and the TA, stage by stage."""
 
 from fedsvd.cost.exact import wide_factor
-from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
+from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd, top_svd
 from fedsvd.cost.rates import Account, Step, Work
 from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.linalg.windows import Form
@@ -39,7 +39,7 @@ def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
     if plan.mode is Mode.B:
         _open(provider, plan)
         return provider.steps
-    _add_up(provider, plan)
+    _add_up(provider, plan, expected)
     _factorise(provider, plan, expected)
     return provider.steps
 
@@ -59,14 +59,14 @@ def _open(provider: Account, plan: SessionPlan) -> None:
     provider.step("factorise", found.work + extra, found.numbers)
 
 
-def _add_up(provider: Account, plan: SessionPlan) -> None:
+def _add_up(provider: Account, plan: SessionPlan, expected: Expected) -> None:
     """Shares into one sum, out of the ring, and into the store or the factor."""
     batch = float(max(b.shape[0] * b.shape[1] for b in batches(plan)))
     panel = float(max(rows * width for rows, width in plan.panels))
     total = float(sum(rows * width for rows, width in plan.panels))
     split = panel if len(batches(plan)) > len(plan.panels) else 0.0
     coming = (plan.k + 1) * batch  # the sum, and a share of every user on its way
-    work = Work(memory=8 * (plan.k + 1) * total, encode=8 * total)
+    work = Work(encode=8 * (1 + plan.k / 2) * total)  # added up and decoded in pieces that a cache holds
     provider.step("add up", work, coming + split)
     if not folds(plan):
         store = _stored(plan)
@@ -77,9 +77,15 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     width = plan.N + plan.targets if by_rows else plan.M
     length = plan.M if by_rows else plan.N
     longest = max(shape[0 if by_rows else 1] for shape in plan.panels)
-    folded = factor(width, length, longest)
-    work = folded.work + Work(memory=4 * total)  # in addition a probe, two products with a few vectors
+    folded = factor(width, length, longest, expected.ill)
+    if _takes_the_top(plan):  # a Gram matrix, added up
+        folded = Kernel(Work(gemm=float(width) ** 2 * length), 1.0 * width**2)
+    work = folded.work + Work(memory=16 * total)  # in addition a probe, two products with a few vectors
     provider.step("fold", work, folded.numbers + coming + split, keeps=1.0 * min(width, length) * width)
+
+
+def _takes_the_top(plan: SessionPlan) -> bool:
+    return plan.components is not None and not plan.published and plan.task is not Task.LR
 
 
 def _stored(plan: SessionPlan) -> float:
@@ -99,11 +105,17 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
     if folds(plan):
         kernel = dense_svd(plan.M, min(plan.M, plan.N))
     elif retention(plan) is Retention.BOTH:
-        kernel = _two_pass(plan, r, expected.corrected)
+        kernel = _two_pass(plan, r, expected.ill)
+        if _takes_the_top(plan):
+            again = factor(plan.N, plan.M, plan.M, 1.0).work  # from what was stored
+            kernel = top_svd(plan.M, plan.N, r, expected.ill, Kernel(kernel.work + again, kernel.numbers))
     elif plan.full_matrices:
         kernel = _full(plan.M, plan.N)
     elif fits_whole(plan):
-        kernel = factor_svd(plan.M, plan.N, wants_v=recovers(plan), corrected=expected.corrected)
+        kernel = factor_svd(plan.M, plan.N, wants_v=recovers(plan), ill=expected.ill)
+        if _takes_the_top(plan) and plan.M >= 2 * plan.N:
+            kernel = top_svd(plan.M, plan.N, r, expected.ill, kernel)
+            kernel = Kernel(kernel.work + Work(gemm=1.0 * plan.M * plan.N**2), kernel.numbers)
     else:
         _krylov(provider, plan, r)
         return
@@ -115,12 +127,12 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
         provider.step("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
 
 
-def _two_pass(plan: SessionPlan, r: int, corrected: bool) -> Kernel:
+def _two_pass(plan: SessionPlan, r: int, ill: float) -> Kernel:
     """The SVD of the short side's factor; then the long side's vectors, panel by panel, in the place of X'."""
     long, short = max(plan.M, plan.N), min(plan.M, plan.N)
     inner, panel = dense_svd(short, short), float(max(rows * width for rows, width in plan.panels))
     product = Work(gemm=2.0 * long * short * r + 1.0 * long * r * r, memory=8.0 * long * (short + 3 * r))
-    again = Work(solve=1.0 * long * r * r, gemm=1.0 * long * r * r, memory=32.0 * long * r) * float(corrected)
+    again = Work(solve=1.0 * long * r * r, memory=32.0 * long * r) * ill
     held = 8.0 * long + 3.0 * short * short  # a few probes of every row
     return Kernel(inner.work + product + again, max(inner.numbers, held + 3 * panel))
 

@@ -1,8 +1,8 @@
 """How fast a machine is, as a handful of rates, and how much work there is to do at each of them.
 
 ``Rates`` holds the rates of one core, ``Work`` amounts under the same names; seconds are one divided by the other.
-Work of the BLAS is divided among its threads, and not all of it can be. The default rates are typical ones of one core;
-``cost.calibration`` measures the machine at hand in about a second.
+``Gains`` says how much faster each kind of work is with all threads. The default rates are typical ones of one core,
+without threads; ``cost.calibration`` measures the machine at hand in about two seconds.
 
 ``Account`` is that of one role: its stages, with their work and the bytes alive at the peak of each.
 """
@@ -20,11 +20,13 @@ class Work:
     svd: float = 0.0
     reflect: float = 0.0
     blocks: float = 0.0
+    drawn: float = 0.0
     dct: float = 0.0
     memory: float = 0.0
     normals: float = 0.0
     aes: float = 0.0
     encode: float = 0.0
+    filled: float = 0.0
     keys: float = 0.0
     scalars: float = 0.0
     messages: float = 0.0
@@ -42,8 +44,25 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Gains:
+    """How much faster than one thread all threads together are, kind by kind; what is not named here has one thread."""
+
+    gemm: float = 1.0
+    solve: float = 1.0
+    qr: float = 1.0
+    svd: float = 1.0
+    reflect: float = 1.0
+    blocks: float = 1.0
+    drawn: float = 1.0
+    dct: float = 1.0
+    aes: float = 1.0
+    encode: float = 1.0
+    filled: float = 1.0
+
+
+@dataclass(frozen=True)
 class Rates:
-    """Rates of one core of a machine, in what the comment says per second, and how many cores it has."""
+    """Rates of one core of a machine, in what the comment says per second, and what its threads gain."""
 
     gemm: float = 3e10  # flops of matrix products
     solve: float = 1.5e10  # flops of triangular solves, rank updates and Cholesky
@@ -51,32 +70,28 @@ class Rates:
     svd: float = 2.5e10  # flops of a dense SVD, 14 m n^2 + 8 n^3
     reflect: float = 2e10  # flops of products with long reflectors
     blocks: float = 1.5e10  # flops of products with the narrow blocks of mixing masks
-    dct: float = 1.5e9  # numbers through one cosine transform, times log2 of its length
+    drawn: float = 2e7  # normal numbers of such blocks, drawn and made reflectors
+    dct: float = 1e9  # numbers of lines mixed, for each cosine transform, times log2 of its length
     memory: float = 4e9  # bytes of fresh arrays written by simple operations
     normals: float = 3e7  # normal numbers
     aes: float = 3e9  # bytes of keystream added to words
     encode: float = 3e9  # bytes of floats turned into words, or back
+    filled: float = 8e8  # bytes of floats turned into words whose last bits are random
     keys: float = 2e4  # key agreements or signatures checked
     scalars: float = 2e5  # numbers through Python one by one: exact sums, row ids
     messages: float = 5e4  # messages handled
     cores: int = 1  # that compute at the same time
-    threads: int = 1  # of the BLAS, for a role that computes alone
+    threads: int = 1  # of a role that computes alone
+    gains: Gains = Gains()  # of so many threads
 
-    def seconds(self, work: Work, threads: int = 1) -> float:
-        """How long this machine takes over the work, with so many threads for the BLAS."""
-        return float(
-            sum(getattr(work, f.name) / getattr(self, f.name) / _speed_up(f.name, threads) for f in fields(work))
-        )
+    def seconds(self, work: Work) -> float:
+        """How long one core takes over the work."""
+        return float(sum(getattr(work, f.name) / getattr(self, f.name) for f in fields(work)))
 
-
-# The part of each kind of work that threads divide among themselves; what is not named here has one thread.
-_DIVIDED = {"gemm": 0.97, "solve": 0.9, "qr": 0.85, "svd": 0.8, "reflect": 0.9, "blocks": 0.6, "dct": 0.8}
-
-
-def _speed_up(kind: str, threads: int) -> float:
-    """How much faster so many threads are than one (Amdahl's law)."""
-    divided = _DIVIDED.get(kind, 0.0)
-    return 1.0 / (1.0 - divided + divided / max(threads, 1))
+    def seconds_with_all_threads(self, work: Work) -> float:
+        """How long all threads together take."""
+        kinds = [(f.name, getattr(work, f.name) / getattr(self, f.name)) for f in fields(work)]
+        return float(sum(seconds / getattr(self.gains, name, 1.0) for name, seconds in kinds))
 
 
 DEFAULT = Rates()
@@ -84,11 +99,15 @@ DEFAULT = Rates()
 
 @dataclass(frozen=True)
 class Step:
-    """One stage of a role: its name, its work, and the bytes alive at its peak."""
+    """One stage of a role: its name, its work, and the bytes alive at its peak.
+
+    Users of one process do what is done ``once`` together: it is the same for all of them.
+    """
 
     stage: str
     work: Work
     alive: int
+    once: bool = False
 
 
 class Account:
@@ -98,7 +117,7 @@ class Account:
         self.steps: list[Step] = []
         self.held = 0.0
 
-    def step(self, stage: str, work: Work, numbers: float = 0.0, *, keeps: float = 0.0) -> None:
+    def step(self, stage: str, work: Work, numbers: float = 0.0, *, keeps: float = 0.0, once: bool = False) -> None:
         """A stage that needs these numbers on top of what is held, and leaves some behind."""
-        self.steps.append(Step(stage, work, int(8 * (self.held + numbers))))
+        self.steps.append(Step(stage, work, int(8 * (self.held + numbers)), once))
         self.held += keeps

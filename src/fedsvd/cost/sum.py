@@ -56,7 +56,7 @@ class SumUser(User):
         if plan.centre:
             first = min(SHIFT_COLUMNS, self.n_i)
             self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
-        made = compress(rows, self.n_i, plan.centre, plan.memory)
+        made = compress(rows, self.n_i, plan.centre, plan.memory, self.expected.ill)
         self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 2 * joined * self.panel)
         passes = 5 + 3 * plan.unit_variance + 6 * plan.joins_labels
         # The factor is alive together with its scaled copies: with a power of two in two steps, and once more by rows.
@@ -87,7 +87,7 @@ class SumUser(User):
         twice = total if len(gram.batches) > 1 else 0.0
         self.step("sums", self.work_of(gram), max(self.slices_held + total + 3 * batch, total + twice))
         R = wide_factor(M)
-        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M))
+        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M), once=True)
         if plan.task is Task.LR:
             self.solve()
             return

@@ -19,7 +19,7 @@ from fedsvd.protocol.upload import batches
 from fedsvd.roles.user.masked_rows import LINES
 from fedsvd.roles.user.masking import OF_MEMORY
 
-_POINT = 1.5  # hashing an id to a point takes as long as so many multiplications
+_POINT, _BLIND = 1.1, 0.75  # hashing an id to a point, and blinding one, in units of a key agreement
 _SORT = 5000.0  # bytes of memory traffic that comparing one record is worth: it is sorted by two words or four
 
 
@@ -146,8 +146,8 @@ class _MaskUser(User):
         right = right_rows(plan, self.i)
         rows = max(panel.stop - panel.start for panel in plan.row_panels)
         work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * (4 * width + 2 * plan.N))
-        P, drawn = left(plan, wide), sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), Work())
-        work += P.work + drawn
+        work += left(plan, wide).work
+        self.draw_P(wide)
         size = float(plan.M * wide)
         fits = plan.published or 8 * LINES * size <= plan.memory
         if plan.published:  # one block of P after the other
@@ -163,6 +163,18 @@ class _MaskUser(User):
         )
         self.pad(rows)
 
+    def draw_P(self, columns: float) -> None:
+        """P, drawn once by users of one process where its blocks are stored; else by each, whenever it is used."""
+        plan = self.plan
+        work = sum((draw(plan.left, n, plan.block, columns).work for n in self.left_lengths()), Work())
+        self.step("mask", work, once=self.stores_P)
+
+    @property
+    def stores_P(self) -> bool:
+        """Whether a quarter of the budget holds the blocks of P."""
+        numbers = sum(stored(self.plan.left, n, self.plan.block) for n in self.left_lengths())
+        return 8 * OF_MEMORY * numbers <= self.plan.memory
+
     def left_lengths(self) -> list[int]:
         """The rows of each window of P."""
         return [window.stop - window.start for window in self.plan.left_windows]
@@ -173,8 +185,7 @@ class _MaskUser(User):
         width = max(width for _, width in plan.panels)
         sent = sum(8.0 * height * width for height, width in plan.panels)
         batch = max(b.shape[0] * b.shape[1] for b in batches(plan))
-        # The last bits are filled with random ones, which takes as long as encoding three times.
-        work = Work(encode=4 * sent, aes=(plan.k - 1) * sent, memory=sent)
+        work = Work(filled=sent, aes=(plan.k - 1) * sent)
         self.step("pad", work, float(rows * width + batch))
 
     # --- after the answer -----------------------------------------------------------------------------------------
@@ -188,26 +199,32 @@ class _MaskUser(User):
             self.unmask_panels(columns)
             return
         kernel = left(plan, columns)
-        self.step("unmask", kernel.work + Work(memory=16 * size), size + kernel.numbers, keeps=2 * size)
+        self.step("unmask", kernel.work, size + kernel.numbers, once=True)
+        self.step("unmask", Work(memory=16 * size), size, keeps=2 * size)
 
     def unmask_panels(self, columns: int) -> None:
         """The same in panels, P drawn again; U lies on disk where half of the budget does not hold it."""
         plan, size = self.plan, float(self.plan.m * columns)
         kernel = left(plan, columns)
-        work = sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), kernel.work)
+        if not self.stores_P:
+            self.draw_P(columns)
         U = size if 16 * size <= plan.memory else 0.0
-        self.step("unmask", work + Work(memory=64 * size), U + min(kernel.numbers, plan.memory / 16), keeps=U)
+        self.step("unmask", kernel.work + Work(memory=128 * size), U + min(kernel.numbers, plan.memory / 16), keeps=U)
 
     def check(self) -> None:
         """Step 7: products of the data with U, panel by panel, and their sums; the paper's scheme has none."""
         plan, r = self.plan, released_columns(self.plan, self.expected)
         if plan.published:
             return
-        work = Work(gemm=4.0 * plan.m * self.n_i * r, memory=16.0 * (plan.m * self.n_i + self.n_i * r))
+        work = Work(gemm=2.0 * plan.m * self.n_i * r, memory=16.0 * (plan.m * self.n_i + self.n_i * r))
         piece = float(plan.m + r) * self.panel * (1 + self.centred)
         self.step("checks", work, piece + 2.0 * plan.m * r)
         for planned in self.checks:
             self.sum(planned)
+
+    def keeps_product(self, r: int) -> bool:
+        """Whether a quarter of the budget holds it."""
+        return not self.plan.published and 4 * 8 * r * self.n_i <= self.plan.memory
 
     def own_part(self) -> None:
         """Vt_i, or scores; by eq. 6 in the paper's scheme."""
@@ -237,16 +254,29 @@ class _MaskUser(User):
         for planned in (*self.checks, *self.endings):
             if not planned.name.startswith("score"):
                 self.sum(planned)
+        if plan.challenges:
+            self.challenge()
         if plan.releases(Item.SCORE) and not plan.biased:
             self.scores()
+
+    def challenge(self) -> None:
+        """Step 7 on split columns: two kinds of vectors under P, and up."""
+        plan, columns = self.plan, self.plan.targets + 1
+        if not self.stores_P:
+            self.draw_P(columns)
+        sent = 8.0 * plan.M * columns
+        passes = Work(gemm=2.0 * self.rows * self.n_i * columns, memory=8.0 * self.rows * self.n_i / 4)
+        work = passes + left(plan, columns).work + Work(filled=sent, aes=(plan.k - 1) * sent, normals=plan.M)
+        lines = 8 * LINES * plan.M * columns <= plan.memory  # else they are in a file
+        self.step("challenge", work, (3.5 + lines) * plan.M * columns)
 
     def matching(self) -> None:
         """Ids hashed one by one; where users blind them, a point to each, and every user's set multiplied once."""
         plan, own = self.plan, float(self.n_i)
-        self.step("hashing ids", Work(scalars=0.5 * own), 4 * own, keeps=2 * own)
+        self.step("hashing ids", Work(scalars=0.4 * own), 24 * own, keeps=2 * own)
         if plan.align is Align.ECDH:
             most = float(max(plan.counts))
-            self.step("blinding", Work(keys=_POINT * own + plan.n, aes=64.0 * plan.n), 12 * most)
+            self.step("blinding", Work(keys=_POINT * own + _BLIND * plan.n, aes=64.0 * plan.n), 12 * most)
             if self.i == 0:
                 self.step("comparing", Work(memory=_SORT * plan.n), 24.0 * plan.n)
 

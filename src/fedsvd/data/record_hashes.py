@@ -7,7 +7,7 @@ stored of a table (64 bytes a record, a sketch of each column) cannot be tested 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,6 @@ _SKETCH_WORDS = 1 << 22  # of all columns together
 _CELLS = 1 << 21  # hashed at once
 
 Words = NDArray[np.uint32]
-Panels = Callable[[], Iterable[Float]]
-"""Reads the table once, by panels of rows."""
 
 
 @dataclass(frozen=True, repr=False)

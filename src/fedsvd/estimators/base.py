@@ -23,13 +23,13 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.engine.progress import shown
 from fedsvd.errors import ConfigError, NotFittedError, ShapeError, warn_caller
-from fedsvd.estimators.matched import common_positions, joint_ids, matching_rule
+from fedsvd.estimators.matched import Align, common_positions, joint_ids, matching_rule, words_of
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.tables import Part, Tables, are_parties, parts_like_fitted, tables_of
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Align, Ids, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import Ids, Mode, Split, Task, Trust
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.matching import run_stages
 from fedsvd.studies.parties import PartyData
@@ -74,10 +74,11 @@ ids : {"compare", "trust"}, default="compare"
     Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames, which need not be
     named) are compared, and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared``
     warns. "trust" takes the order on your word.
-align : {"server", "ecdh"}, default=None
+align : {"server", "ecdh"} or mapping, default=None
     Split by features, match the parties' records by ``id`` first, in a session of its own: tables may hold any records
     in any order, and the joint samples are those that all parties have. "server": the CSP compares keyed hashes and
     learns how large sets and overlaps are. "ecdh": the parties blind points in turn, and it learns how large sets are.
+    A mapping has the words of ``[match]`` in a job file: ``{"align": "ecdh", "dates": ["born"], "least_overlap": 50}``.
 """
 _VERBOSE = """\
 verbose : bool, default=False
@@ -133,7 +134,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     random_state: int | None
     id: str | Sequence[str] | None
     ids: str = Ids.COMPARE  # a parameter where features may be split
-    align: str | None = None  # likewise
+    align: Align | None = None  # likewise
     verbose: bool
     n_features_in_: int
     plan_: SessionPlan
@@ -147,8 +148,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
         split = Split(one_of("split", self.split, tuple(Split)))
         one_of("ids", self.ids, tuple(Ids))
-        if self.align is not None:
-            one_of("align", self.align, tuple(Align))
+        words_of(self.align)  # refuses what is none
         return tables_of(self, X, y, split, whole_number("n_parties", self.n_parties, 2))
 
     def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:
@@ -158,9 +158,10 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         # Of one table that was divided here, the rows are in one order.
         known = self.ids == Ids.TRUST or (tables is not None and tables.rehearsed)
         if self.align is not None:
-            rule = matching_rule(self)
-            least = (self.policy or Policy()).least_overlap
-            asked |= {"align": self.align, "id_rule": "" if rule is None else rule.text(), "least_overlap": least}
+            rule, words = matching_rule(self), words_of(self.align)
+            said = "least_overlap" in words.model_fields_set
+            least = words.least_overlap if said else (self.policy or Policy()).least_overlap
+            asked |= {"align": words.align, "id_rule": "" if rule is None else rule.text(), "least_overlap": least}
         return Study(
             task,
             Split(self.split),

@@ -9,6 +9,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import documented, one_of
 from fedsvd.estimators.inference import InferenceTable
 from fedsvd.estimators.linear_model import LinearModel
+from fedsvd.estimators.matched import Align
 from fedsvd.estimators.tables import parts_like_fitted
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Robust, Task
@@ -102,7 +103,7 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         random_state: int | None = None,
         id: str | list[str] | None = None,
         ids: str = "compare",
-        align: str | None = None,
+        align: Align | None = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha

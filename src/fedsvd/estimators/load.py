@@ -23,6 +23,7 @@ from fedsvd.estimators.linear_model import PartyCoefficients
 from fedsvd.estimators.linear_regression import FederatedLinearRegression
 from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
 from fedsvd.estimators.lsa import FederatedLSA
+from fedsvd.estimators.matched import words_in
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.pcr import FederatedPCR
 from fedsvd.estimators.ridge_cv import FederatedRidgeCV
@@ -298,7 +299,7 @@ def _common(here: PartyResult) -> dict[str, Any]:
         "block_size": plan.block or None,
         "memory": None if plan.memory in (DEFAULT_MEMORY, least_memory(plan) if plan.compress else 0) else plan.memory,
         "n_parties": plan.k,
-        **({} if plan.align is None else {"align": str(plan.align), "id": list(of_text(plan.id_rule).columns)}),
+        **({} if plan.align is None else {"align": words_in(plan), "id": list(of_text(plan.id_rule).columns)}),
         **({} if plan.task in (Task.PCA, Task.PCR) else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }
 

@@ -14,6 +14,7 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ShapeError
 from fedsvd.estimators.base import documented, one_of, projected, row_lengths, whole_number
+from fedsvd.estimators.matched import Align
 from fedsvd.estimators.svd import FederatedFactors
 from fedsvd.estimators.tables import SPARSE, parts_like_fitted
 from fedsvd.policy.rules import Policy
@@ -117,7 +118,7 @@ class FederatedLSA(FederatedFactors):
         random_state: int | None = None,
         id: str | list[str] | None = None,
         ids: str = "compare",
-        align: str | None = None,
+        align: Align | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components

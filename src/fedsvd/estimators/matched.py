@@ -1,23 +1,30 @@
 """Tables whose records are matched by id before a study (``align``): what estimators make of ids and of the answer.
 
-The parties' tables may have any records in any order. Ids are normalised as ``[match]`` of a job file does by default:
-case folded, blanks trimmed. Joint samples are then the common records; ``row_ids_`` names them.
+The parties' tables may have any records in any order. ``align`` is "server" or "ecdh", with ids normalised as
+``[match]`` of a job file does by default (case folded, blanks trimmed), or a mapping with the words of ``[match]``.
+Joint samples are then the common records; ``row_ids_`` names them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.identifiers import IdRule
 from fedsvd.prepare.record_ids import RecordIds, identified, of_text
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.matching import AS_WRITTEN, Matched
 from fedsvd.studies.problems import Problems
 from fedsvd.types import Float
 
 Ids = NDArray[Any]
+Align = str | Mapping[str, Any]
+"""How records are matched: "server" or "ecdh", or the words of ``[match]``."""
 
 
 def id_columns(id: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -25,13 +32,39 @@ def id_columns(id: str | Sequence[str] | None) -> tuple[str, ...]:
     return () if id is None else (id,) if isinstance(id, str) else tuple(id)
 
 
-def record_ids_of(id: str | Sequence[str] | None, align: str | None) -> RecordIds | None:
+def words_of(align: Align | None) -> MatchSection:
+    """What a parameter ``align`` asks for, as ``[match]`` of a job file has it."""
+    words = {"align": align} if isinstance(align, str) else dict(align or {})
+    if align is not None and words.get("align") is None:
+        raise ConfigError(
+            "align does not say how records are matched", 'align={"align": "ecdh", "dates": ["born"]}, say'
+        )
+    try:
+        return MatchSection.model_validate(words)
+    except ValidationError as invalid:
+        fault = invalid.errors(include_url=False, include_context=False)[0]
+        word = next((f"align[{part!r}]" for part in fault["loc"] if part != "align"), "align")
+        raise ConfigError(f"{word} is not usable", fault["msg"].removeprefix("Value error, ")) from None
+
+
+def words_in(plan: SessionPlan) -> Align | None:
+    """The parameter ``align`` that asks for what this plan has."""
+    if plan.align is None:
+        return None
+    rule = of_text(plan.id_rule).rule
+    if rule == IdRule():
+        return str(plan.align)
+    words = {"align": str(plan.align), "least_overlap": plan.least_overlap}
+    return words | MatchSection.words_of(rule)
+
+
+def record_ids_of(id: str | Sequence[str] | None, align: Align | None) -> RecordIds | None:
     """How ids are made of these columns; None where one column is read as it is, or there is none."""
     columns = id_columns(id)
     if align is not None and not columns:
         raise ConfigError("records are matched by ids, and no id is named", 'id="patient", say')
     if align is not None:
-        return RecordIds(columns)
+        return words_of(align).record_ids(columns)
     return RecordIds(columns, AS_WRITTEN) if len(columns) > 1 else None
 
 

@@ -12,7 +12,10 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.tables import are_parties
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.recipe import Recipe
+from fedsvd.prepare.rule import LowRank
+from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.tasks import Split
 from fedsvd.studies.job_data import in_order
 from fedsvd.studies.parties import Extent, PartyData, misfits, one_order
@@ -30,6 +33,8 @@ def prepared(
     rename: Mapping[str, str] | None = None,
     missing: str = "error",
     constant: float = 0.0,
+    penalty: float = LowRank().penalty,
+    rounds: int = LowRank().rounds,
     indicators: bool | Sequence[str] = False,
     ordinal: Mapping[str, Sequence[str]] | None = None,
     categories: str | Sequence[str] | Mapping[str, Mapping[str, Any]] = (),
@@ -40,6 +45,7 @@ def prepared(
     centre: str = "none",
     scale: str = "none",
     minimum: int = LEAST_COUNT,
+    most_levels: int = MOST_LEVELS,
     label: str | Sequence[str] = (),
     id: str | None = None,
     split: str = "horizontal",
@@ -60,11 +66,15 @@ def prepared(
         Columns to leave out.
     rename : mapping, optional
         New names by old ones; comes first. Old names that the table does not have are skipped.
-    missing : {"error", "drop", "constant", "mean"}
+    missing : {"error", "drop", "constant", "mean", "low-rank"}
         What becomes of missing entries: refused, with their counts; their rows left out; ``constant`` in their place;
-        the joint mean of their column in their place.
+        the joint mean of their column in their place; completed by low-rank imputation (soft-impute) of all columns of
+        numbers, which shows all parties their joint Gram matrix and takes ``Policy(consent_to_gram=True)``.
     constant : float
         What is filled in.
+    penalty, rounds : float, int
+        With ``missing="low-rank"``: by how much singular values are lowered, as a share of the largest, and how many
+        sums it takes; an imputation that still moves then is refused.
     indicators : bool or sequence of str
         With ``missing="constant"``: a column ``NAME_missing`` for every feature, or for these. With ``"mean"``: for
         every feature of which some party misses an entry, or for these.
@@ -74,7 +84,8 @@ def prepared(
         Text columns that become indicators of their joint levels; of a mapping, the values may have ``drop_first``,
         ``reference``, ``missing`` (the level that a missing entry is) or ``order`` (as ``ordinal``).
     formula : str
-        Columns in the style of R and patsy: ``"y ~ age * C(sex)"``. ``table.column("y")`` reads the outcome.
+        Columns in the style of R and patsy: ``"y ~ age * C(sex) + site"``. ``table.column("y")`` reads the outcome;
+        ``site`` is which party a row is of, "party 1", "party 2", ... in the order of the list.
     combat, preserve : bool, sequence of str
         Remove site effects by ComBat, but for what these covariates explain.
     covariates : sequence of str
@@ -83,6 +94,8 @@ def prepared(
         Subtract means and divide by deviations of all parties together, or of each by itself.
     minimum : int
         Levels that are rarer over all parties are pooled as "other"; no mean of fewer entries is taken.
+    most_levels : int
+        Levels of one column, over all parties, that the sums have space for.
     label, id : str or sequence of str
         Columns that are no features; ``table.column(name)`` reads them, of the rows that are left. A row whose label
         is missing is left out by ``missing="drop"``, and refused where entries are filled in.
@@ -116,6 +129,7 @@ def prepared(
     given |= {"indicators": indicators, "rename": dict(rename or {}), "ordinal": dict(ordinal or {})}
     given |= {"categories": categories, "formula": formula, "combat": combat, "preserve": preserve}
     given |= {"covariates": covariates, "centre": centre, "scale": scale, "minimum": minimum}
+    given |= {"penalty": penalty, "rounds": rounds, "most_levels": most_levels}
     section = _section(given)
     labels = (label,) if isinstance(label, str) else tuple(label)
     if split not in tuple(Split):
@@ -127,7 +141,11 @@ def prepared(
             raise ConfigError(fault, "give a list with every party's table, or run a job between the parties")
         return prepared_for(section, source, labels, id, alone=False).table
     assert isinstance(data, list | tuple)
-    sources = [renamed(open_source(each, scratch=scratch), section.rename) for each in data]
+    opened = (open_source(each, scratch=scratch) for each in data)
+    sources = [
+        renamed(with_site(source, section.joint, f"party {place}"), section.rename)
+        for place, source in enumerate(opened, start=1)
+    ]
     alone = Split(split) is Split.VERTICAL
     recipes = _recipes(section, sources, labels, id, Split(split), policy)
     return [

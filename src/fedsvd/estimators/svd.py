@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedsvd.estimators.base import FederatedTransformer, documented, padded
+from fedsvd.estimators.matched import Align
 from fedsvd.estimators.tables import Tables
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
@@ -171,7 +172,7 @@ class FederatedSVD(FederatedFactors):
         random_state: int | None = None,
         id: str | list[str] | None = None,
         ids: str = "compare",
-        align: str | None = None,
+        align: Align | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components

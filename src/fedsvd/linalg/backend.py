@@ -190,12 +190,6 @@ def _far(A: Array) -> bool:
     return getattr(getattr(A, "device", None), "type", None) == "cuda" or type(A).__module__.startswith("cupy")
 
 
-def svdvals(A: Array) -> Array:
-    """Singular values, descending."""
-    xp = namespace(A)
-    return np.linalg.svd(A, compute_uv=False) if xp is np else xp.linalg.svdvals(A)
-
-
 def cholesky(G: Array) -> Array | None:
     """Upper triangular S with ``S^T S = G`` for a symmetric G, or None when it is not positive definite.
 

@@ -65,20 +65,6 @@ def _counts_by_thread() -> bool:
     return any(getattr(library, "threading_layer", "openmp") == "openmp" for library in loaded_libraries())
 
 
-def described() -> tuple[str, ...]:
-    """Every BLAS of this process in words: whose it is, its version, its threads."""
-
-    def whose(path: str) -> str:
-        return next(
-            (name for mark, name in (("scipy.libs", "SciPy's "), ("numpy.libs", "NumPy's ")) if mark in path), ""
-        )
-
-    return tuple(
-        f"{whose(str(library.filepath))}{library.internal_api} {library.version}, {library.num_threads} threads"
-        for library in loaded_libraries()
-    )
-
-
 def one_thread() -> AbstractContextManager[None]:
     """One BLAS thread for what happens inside, in every thread of the process."""
     return _limited(dict.fromkeys(loaded_libraries(), 1))
@@ -91,11 +77,6 @@ def one_pool(count: int | None = None) -> AbstractContextManager[None]:
     if count is not None:
         limits |= dict.fromkeys(computing, max(1, count))
     return _limited(limits)
-
-
-def limited() -> bool:
-    """Whether a limit holds now, of any thread's."""
-    return bool(_limits)
 
 
 def small_products(*sides: int) -> AbstractContextManager[None]:

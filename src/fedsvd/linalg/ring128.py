@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
+from fedsvd.errors import FixedPointOverflow, ShapeError
 from fedsvd.linalg.backend import namespace
 from fedsvd.types import Array
 
@@ -21,37 +21,11 @@ _SIGN = -(1 << 63)
 _MASK32 = (1 << 32) - 1
 
 
-def add(a: Array, b: Array) -> Array:
-    """``a + b`` modulo 2^128."""
-    xp = namespace(a, b)
-    (a_low, a_high), (b_low, b_high) = halves(a), halves(b)
-    low = a_low + b_low
-    return joined(xp, low, a_high + b_high + cast(_below(low, a_low), xp.int64))
-
-
 def subtract(a: Array, b: Array) -> Array:
     """``a - b`` modulo 2^128."""
     xp = namespace(a, b)
     (a_low, a_high), (b_low, b_high) = halves(a), halves(b)
     return joined(xp, a_low - b_low, a_high - b_high - cast(_below(a_low, b_low), xp.int64))
-
-
-def negate(a: Array) -> Array:
-    """``-a`` modulo 2^128."""
-    xp = namespace(a)
-    low, high = halves(a)
-    return joined(xp, -low, ~high + cast(low == 0, xp.int64))
-
-
-def from_int64(values: Array, shift: int = 0) -> Array:
-    """Signed 64-bit integers times ``2^shift``, 0 <= shift < 128, as words; bits beyond the ring are lost."""
-    if not 0 <= shift < BITS:
-        raise ConfigError(f"words are shifted by 0 to 127 bits, got {shift}")
-    xp = namespace(values)
-    if shift >= _HALF:
-        return joined(xp, xp.zeros_like(values), values << (shift - _HALF))
-    # A shift by all 64 bits is not defined; the sign bit alone is what it would leave.
-    return joined(xp, values << shift, values >> min(_HALF - shift, 63))
 
 
 def to_float(words: Array) -> Array:

@@ -70,11 +70,6 @@ class Blinding:
         return np.frombuffer(b"".join(each(multiplied, parts)), np.uint8).reshape(-1, POINT_BYTES)
 
 
-def route(j: int, k: int) -> tuple[int, ...]:
-    """Who multiplies the set of party j, in order: j itself, then those after it, around the circle."""
-    return tuple((j + step) % k for step in range(k))
-
-
 def points_of(hashes: NDArray[np.uint8], each: EachPart = map) -> Points:
     """A point of the curve for each keyed hash (rows of any length)."""
     width = hashes.shape[1]

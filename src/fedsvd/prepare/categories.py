@@ -3,6 +3,7 @@
 1. Every party hashes the levels it has under the users' key and adds a sketch of them to a secure sum
    (``level_sketch.py``): all digests come out, with how often each occurs and at how many parties, not at which.
 2. A level that fewer than ``sites`` parties have, or that is rarer than ``minimum``, is pooled as "other" (``agree``).
+   A level of the data that is called so itself keeps its name, and the pool is called "other (pooled)".
 3. Texts of the levels that remain are added up in a second sum, and must fit their digests (``named``).
 
 Both sums have lengths of the plan. The CSP reads neither. A party that guesses the text of a level can compare its
@@ -10,8 +11,9 @@ digest with those of the first sum: it learns whether that level occurs, how oft
 columns are indicators, indicators less a reference level, or numbers of an ordinal map (``encoding.py``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +58,14 @@ class JointLevels:
     other: bool = False
 
     @property
+    def pool(self) -> str:
+        """What the pooled level is called: "other", or the first name after it that no joint level has."""
+        names = chain((OTHER, f"{OTHER} (pooled)"), (f"{OTHER} (pooled, {number})" for number in count(2)))
+        return next(name for name in names if name not in self.levels)
+
+    @property
     def all(self) -> tuple[str, ...]:
-        return (*self.levels, OTHER) if self.other else self.levels
+        return (*self.levels, self.pool) if self.other else self.levels
 
 
 def own_levels(source: MatrixSource, name: str, missing: str | None = None) -> OwnLevels:
@@ -69,10 +77,6 @@ def own_levels(source: MatrixSource, name: str, missing: str | None = None) -> O
             'drop these rows (missing = "drop"), or make them a level of their own',
         )
     levels, counts = np.unique(np.where(gaps, missing or "", values), return_counts=True)
-    if OTHER in levels.tolist():
-        raise DataError(
-            f"column {name!r} has a level called {OTHER!r}, which is the name of pooled levels", "rename the level"
-        )
     return OwnLevels(name, tuple(levels.tolist()), tuple(counts.tolist()))
 
 
@@ -115,14 +119,6 @@ def named(agreed: Agreed, key: Seed, total: Float, capacity: int = MOST_LEVELS) 
         if digest_of(agreed.name, text, secret) != level.digest:
             raise DataError(f"a text for column {agreed.name!r} is none of the agreed levels", "stop and ask the party")
     return JointLevels(agreed.name, tuple(sorted(found)), agreed.pooled)
-
-
-def joint_levels(tables: Mapping[str, OwnLevels], key: Seed, minimum: int = 1, sites: int = 2) -> JointLevels:
-    """All steps, where the parties run in one process."""
-    parts = list(tables.values())
-    every = level_sketch.read(np.sum([sketch(part, key) for part in parts], axis=0), MOST_LEVELS)
-    agreed = agree(parts[0].name, every, minimum, sites)
-    return named(agreed, key, np.sum([texts_to_add(part, key, agreed) for part in parts], axis=0))
 
 
 def level_codes(source: MatrixSource, joint: JointLevels, missing: str | None = None) -> NDArray[np.int32]:

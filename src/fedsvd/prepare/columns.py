@@ -3,7 +3,7 @@
 Names are public to the members of a study. Everything wrong is said at once, for all columns and for all parties.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,31 +86,6 @@ def arranged(source: MatrixSource, names: Sequence[str]) -> MatrixSource:
     if tuple(names) == names_of(source):
         return source
     return Without(source, [have[name] for name in names])
-
-
-def column_differences(tables: Mapping[str, Sequence[str]], wanted: Sequence[str] = ()) -> list[FedSVDError]:
-    """What parties lack or have too much of, party by party.
-
-    Measured by ``wanted`` where the study names its columns (more than these is no fault then), else by the columns
-    that most parties have.
-    """
-    if not tables:
-        return []
-    every = list(dict.fromkeys(name for names in tables.values() for name in names))
-    count = {name: sum(name in set(names) for names in tables.values()) for name in every}
-    expected = list(wanted) or [name for name in every if 2 * count[name] > len(tables)]
-    problems: list[FedSVDError] = []
-    for party, names in tables.items():
-        missing = [name for name in expected if name not in set(names)]
-        surplus = [] if wanted else [name for name in names if name not in set(expected)]
-        if missing:
-            fault = f"party {party} has no column {listed(missing)}"
-            fix = "add it there, rename what is called otherwise (rename), or name the columns of the study (columns)"
-            problems.append(DataError(fault, fix))
-        if surplus:
-            fault = f"party {party} alone, or with few others, has column {listed(surplus)}"
-            problems.append(DataError(fault, "leave it out (drop), or name the columns of the study (columns)"))
-    return problems
 
 
 def _problems(names: Sequence[str], choice: ColumnChoice) -> list[FedSVDError]:

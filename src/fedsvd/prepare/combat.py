@@ -20,7 +20,9 @@ from fedsvd.prepare.missing import totals
 from fedsvd.prepare.sites import CovariateSums, covariate_sums, split_covariates
 from fedsvd.types import Float, expect_shape
 
-_CONVERGED = 1e-4  # relative, of one iteration of the posterior: as the reference implementations stop
+# Relative, of one iteration of the posterior: as the reference implementations stop, at the same iteration. Where
+# covariates are numbers of float32, to which neuroCombat rounds them, all sixteen digits are the same.
+_CONVERGED = 1e-4
 _MOST_ITERATIONS = 10_000
 _FEWEST_COLUMNS, _FEWEST_ROWS = 2, 2
 

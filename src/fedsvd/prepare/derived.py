@@ -4,7 +4,10 @@ A derived table is a source like any other, so everything after it streams; it r
 NaN where an entry is missing. What is no column of it (ids, labels, text) is still read from the base by name.
 """
 
+import hashlib
+import json
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource, as_run
-from fedsvd.data.views import NumberedNames, View
+from fedsvd.data.views import NumberedNames, Transposed, View
+from fedsvd.errors import DataError
 from fedsvd.types import Float
 
 PANEL_CELLS = 1 << 20
@@ -38,12 +42,15 @@ class SideBySide(Derived):
     """The columns of two tables of the same rows."""
 
     def __init__(self, left: MatrixSource, right: MatrixSource) -> None:
-        super().__init__(left, (*names_of(left), *names_of(right)))
+        super().__init__(left, distinct((*names_of(left), *names_of(right))))
         self._right = right
 
     @property
     def text_names(self) -> frozenset[str]:
         return self._base.text_names | self._right.text_names
+
+    def column(self, name: str) -> NDArray[Any]:
+        return self._right.column(name) if name in names_of(self._right) else self._base.column(name)
 
     def text(self, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
         return self._right.text(name) if name in names_of(self._right) else self._base.text(name)
@@ -63,9 +70,48 @@ class SideBySide(Derived):
         return self._base._place(row, column) if column < ours else self._right._place(row, column - ours)
 
 
+class Committed(Transposed):
+    """A table turned over, as a session has it, whose digest covers numbers, gaps and texts: for a preparation."""
+
+    def content_digest(self) -> bytes:
+        return super().content_digest() if self.made_up else table_digest(self.T)
+
+
+def table_digest(table: MatrixSource) -> bytes:
+    """SHA-256 of a table as its party has it before tables are prepared together; one pass.
+
+    Names and shape as JSON; then the columns of numbers row after row, float64 little-endian, one NaN for every gap;
+    then each column of text, entry by entry: its length in UTF-8 (8 bytes, all ones for a gap) and its bytes.
+    """
+    names = names_of(table)
+    text = [name for name in names if name in table.text_names]
+    numbers = np.array([j for j, name in enumerate(names) if name not in table.text_names], dtype=np.intp)
+    digest = hashlib.sha256(json.dumps([list(names), list(table.shape)], separators=(",", ":")).encode())
+    if numbers.size:
+        height = max(1, PANEL_CELLS // numbers.size)
+        for start in range(0, table.shape[0], height):
+            cells = table.raw(slice(start, min(start + height, table.shape[0])), as_run(numbers))
+            digest.update(np.ascontiguousarray(np.where(np.isnan(cells), np.nan, cells), "<f8").data)
+    for name in text:
+        values, gaps = table.text(name)
+        for value, gap in zip(values.tolist(), gaps.tolist(), strict=True):
+            content = value.encode()
+            digest.update(b"\xff" * 8 if gap else len(content).to_bytes(8, "little") + content)
+    return digest.digest()
+
+
 def names_of(source: MatrixSource) -> tuple[str, ...]:
     """The column names; x0, x1, ... where the data has none."""
     return tuple(source.names if source.names is not None else NumberedNames(source.shape[1]))
+
+
+def distinct(names: Sequence[str]) -> Sequence[str]:
+    """The names of a table to be made; refused where two columns of it would have one name."""
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        fault = f"two columns of the prepared table would be called {twice[0]!r}"
+        raise DataError(fault, "call the column of the data otherwise (rename), or leave it out (drop)")
+    return names
 
 
 def row_panels(source: MatrixSource) -> Iterator[tuple[slice, Float]]:

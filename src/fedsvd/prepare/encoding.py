@@ -15,7 +15,7 @@ from fedsvd.data.source import Index, MatrixSource, as_run
 from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed
-from fedsvd.prepare.derived import Derived, names_of, positions
+from fedsvd.prepare.derived import Derived, distinct, names_of, positions
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Encoded(Derived):
                 out += [f"{name}_{coding.joint.all[level]}" for level in coding.shown]
                 self._of += [(place, level) for level in coding.shown]
         self._left = base.text_names - set(codings)
-        super().__init__(base, out)
+        super().__init__(base, distinct(out))
 
     @property
     def text_names(self) -> frozenset[str]:

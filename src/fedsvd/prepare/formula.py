@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, MissingExtra
-from fedsvd.prepare.categories import OTHER, JointLevels, level_codes
+from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions
 from fedsvd.types import Float
@@ -40,6 +40,8 @@ _ARITHMETIC = (
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd),
 )
 _LONGEST = 10_000
+SITE = "site"
+"""Which party a row is of, as a term (``site_term.py``)."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Parsed:
     targets: tuple[str, ...] = ()  # the terms left of ~, as they are called
     categorical: frozenset[str] = frozenset()  # the columns in C(...)
     terms: tuple[tuple[tuple[str, ...], ...], ...] = ()  # right of ~, less the intercept: what each factor reads
+    has_site: bool = False  # whether a bare site stands right of ~
 
 
 @lru_cache(maxsize=64)
@@ -81,6 +84,7 @@ def parse(text: str) -> Parsed:
         tuple(str(term) for term in left),
         frozenset(name for factor in (*sides[0], *sides[1]) for name in _in_contrasts(factor)),
         tuple(term for each in right if any(term := tuple(tuple(_read_by(factor)) for factor in each.factors))),
+        any(factor.eval_method.name == "LOOKUP" and str(factor.expr) == SITE for factor in sides[1]),
     )
 
 
@@ -222,7 +226,7 @@ def _spec(
 def _categorical(codes: Any, joint: JointLevels) -> Any:
     import pandas
 
-    return pandas.Categorical.from_codes(codes, categories=[*joint.levels, *([OTHER] if joint.other else [])])
+    return pandas.Categorical.from_codes(codes, categories=list(joint.all))
 
 
 def _frame(data: Mapping[str, Any]) -> Any:

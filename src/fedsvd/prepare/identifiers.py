@@ -88,8 +88,15 @@ class Linkage:
 
 
 def read_linkage(table: MatrixSource, own: str, entity: str, rule: IdRule) -> Linkage:
-    """The linkage map in two columns of a table; an id that is mapped to two entities is refused."""
-    ids, entities = _normalised_column(table, own, rule), table.text(entity)[0]
+    """The linkage map in two columns of a table; an id that is mapped to two entities is refused.
+
+    Entities are normalised as ids are: at a party without a map they may be the ids themselves. An id whose entity is
+    missing is one that the map does not know.
+    """
+    ids, (entities, gaps) = _normalised_column(table, own, rule), _as_text(table, entity)
+    ids, entities = ids[~gaps], normalised(entities[~gaps], rule)
+    if not len(ids):
+        raise DataError("the linkage map names no entity", "give a row for each record: own id, entity")
     order = np.argsort(ids, kind="stable")
     ids, entities = ids[order], entities[order]
     same = ids[1:] == ids[:-1]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.source import MatrixSource
 from fedsvd.errors import AnswerRefused
 
 
@@ -54,8 +53,3 @@ def checked_positions(positions: NDArray[np.int64], records: int) -> NDArray[np.
     if not inside or len(np.unique(positions)) != len(positions):
         raise AnswerRefused("the CSP names common records that this party does not have, or one twice", "stop and ask")
     return positions.astype(np.intp)
-
-
-def aligned(source: MatrixSource, positions: NDArray[np.intp]) -> MatrixSource:
-    """The common records in the common order."""
-    return source.reordered(positions)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, EmptyData, NotFinite
 from fedsvd.prepare.columns import listed
-from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
+from fedsvd.prepare.derived import Derived, distinct, names_of, positions, row_panels
 from fedsvd.types import Float, expect_shape
 
 _LISTED = 10
@@ -132,12 +132,6 @@ def squares(source: MatrixSource, means: Float) -> Float:
     return total
 
 
-def joint(parts: Sequence[Totals]) -> Totals:
-    """The sum of several parties' totals, where they run in one process."""
-    columns = len(parts[0].totals)
-    return Totals.of_vector(np.sum([part.vector() for part in parts], axis=0), columns)
-
-
 class Filled(Derived):
     """A table with its gaps filled, column by column, and after it indicator columns: 1 where an entry was missing."""
 
@@ -146,7 +140,7 @@ class Filled(Derived):
         unknown = [name for name in indicators if name not in names]
         if unknown:
             raise ConfigError(f"no column {listed(unknown)} to give an indicator to", "name columns of the table")
-        super().__init__(base, (*names, *(INDICATOR.format(name) for name in indicators)))
+        super().__init__(base, distinct((*names, *(INDICATOR.format(name) for name in indicators))))
         expect_shape("the values to fill in", fills, len(names))
         if not np.isfinite(fills).all():
             raise ConfigError("a value to fill in is not finite", "give one finite number for each column")

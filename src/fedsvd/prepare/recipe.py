@@ -76,12 +76,14 @@ class Recipe:
         return f"Recipe({', '.join(part.name for part in fields(self) if getattr(self, part.name))})"
 
     def summary(self) -> dict[str, Any]:
-        """What the parties came to together, for the owner's results: counts and levels, no number of one site."""
+        """What the parties came to together, for the owner's own results: counts and levels, and columns to look at."""
         found: dict[str, Any] = {}
         if self.joint is not None:
             found["rows"], found["entries_filled"] = self.joint.rows, self.joint.missing
         if self.fills is not None and self.fills.marked:
             found["indicators"] = list(self.fills.marked)
+        if self.findings:
+            found["look_at"] = list(self.findings)
         if self.levels:
             found["levels"] = {joint.name: list(joint.all) for joint in self.levels}
         return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.columns import listed
-from fedsvd.prepare.formula import Parsed, parse
+from fedsvd.prepare.formula import SITE, Parsed, parse
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over
 from fedsvd.prepare.soft_impute import numbers_of_a_round
@@ -81,6 +81,12 @@ class Rule:
         return bool(planned_steps(self, len(self.text) + 1))
 
     @property
+    def compares_units(self) -> bool:
+        """Whether means of columns are summed, so that each party sees which of its own are a thousandfold off."""
+        joint = Over.JOINT in (self.centre, self.scale)
+        return self.mean or self.low_rank is not None or self.combat or bool(self.covariates) or joint
+
+    @property
     def parsed(self) -> Parsed | None:
         return parse(self.formula) if self.formula else None
 
@@ -90,7 +96,15 @@ class Rule:
         parsed, named = self.parsed, [each.name for each in self.categories]
         if parsed is None:
             return tuple(named)
+        named += [SITE] if self.by_site else []
         return tuple(name for name in parsed.variables if name in parsed.categorical or name in named)
+
+    @property
+    def by_site(self) -> bool:
+        """Whether the formula has the party itself as a term."""
+        parsed = self.parsed
+        known = {each.name for each in self.categories} | (parsed.categorical if parsed else frozenset())
+        return parsed is not None and parsed.has_site and SITE not in known
 
     def of_columns(self, names: Collection[str]) -> "Rule":
         """The rule for a party that has these columns alone, where columns are split."""

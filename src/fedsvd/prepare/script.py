@@ -22,7 +22,7 @@ from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import arranged, listed
 from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Indicators, encoded
-from fedsvd.prepare.formula import FormulaTable
+from fedsvd.prepare.formula import SITE, FormulaTable
 from fedsvd.prepare.missing import Gaps
 from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
 from fedsvd.prepare.rule import LowRank, Rule
@@ -67,7 +67,7 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     fills, joint, findings = yield from _fills(start, rule)
     completion = None
     if rule.low_rank is not None:
-        completion, joint = yield from _completed(start, rule, rule.low_rank)
+        completion, joint, findings = yield from _completed(start, rule, rule.low_rank)
     recipe = Recipe(names_of(start.numbers), tuple(levels), fills, joint, completion, findings=findings)
     table = start.encoded(recipe, rule)
     last, recipe = yield from _site_effects(table, rule, recipe)
@@ -180,7 +180,9 @@ def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, li
     for name in start.text:
         own = categories.own_levels(start.source, name, rule.category(name).missing)
         total = yield AskSum(f"levels of {name}", categories.sketch(own, key, most), whole=0)
-        agreed = categories.agree(name, level_sketch.read(total, most), rule.minimum, rule.shared_by)
+        of_parties = name == SITE and rule.by_site  # their names, each of which one party has
+        least = (1, 1) if of_parties else (rule.minimum, rule.shared_by)
+        agreed = categories.agree(name, level_sketch.read(total, most), *least)
         texts = yield AskSum(f"names of {name}", categories.texts_to_add(own, key, agreed, most), whole=0)
         found.append(categories.named(agreed, key, texts, most))
     return found
@@ -195,17 +197,22 @@ def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | 
     joint.expect_enough(names, rule.minimum)
     marked = joint.with_gaps(names) if rule.indicators is True else tuple(rule.indicators or ())
     lost = Filled(int(joint.rows), len(names), int(len(names) * joint.rows - joint.present.sum()))
-    return Fills(names, joint.means(names), marked), lost, sites.scale_findings(names, own, joint)
+    findings = sites.scale_findings(names, own, joint, sites.rough_deviations(start.numbers))
+    return Fills(names, joint.means(names), marked), lost, findings
 
 
-def _completed(start: _Start, rule: Rule, how: LowRank) -> Generator[AskSum, Float, tuple[Completion, Filled]]:
+def _completed(
+    start: _Start, rule: Rule, how: LowRank
+) -> Generator[AskSum, Float, tuple[Completion, Filled, tuple[str, ...]]]:
     """Soft-impute of the standardised numbers, in as many rounds as the plan has; refused where it still moves then."""
     table, columns = start.numbers, start.numbers.shape[1]
     names, own = names_of(table), missing.totals(table)
     joint = missing.Totals.of_vector((yield AskSum("totals and counts", own.vector(), whole=columns)), columns)
     joint.expect_enough(names, rule.minimum)
     means = joint.means(names)
-    squares = yield AskSum("squares of entries", missing.squares(table, means), whole=columns)
+    ours = missing.squares(table, means)
+    squares = yield AskSum("squares of entries", ours, whole=columns)
+    findings = sites.scale_findings(names, own, joint, sites.rough_deviations(table), (ours, squares))
     deviations = np.sqrt(np.maximum(squares, 0.0) / joint.present)
     deviations = np.where(deviations > 0, deviations, 1.0)
     now = before = Completion(means, deviations, np.zeros((columns, columns)))
@@ -218,14 +225,16 @@ def _completed(start: _Start, rule: Rule, how: LowRank) -> Generator[AskSum, Flo
             penalty = how.penalty * float(np.sqrt(max(np.linalg.eigvalsh(summed.gram)[-1], 0.0)))
         now, before = replace(now, W=soft_impute.shrinkage(summed.gram, penalty)), now
     summed.expect_settled(_SETTLED, how.rounds)
-    return now, Filled(int(joint.rows), columns, int(columns * joint.rows - joint.present.sum()))
+    return now, Filled(int(joint.rows), columns, int(columns * joint.rows - joint.present.sum())), findings
 
 
 def _site_effects(
     table: MatrixSource, rule: Rule, recipe: Recipe
 ) -> Generator[AskSum, Float, tuple[MatrixSource, Recipe]]:
+    looked = rule.mean or rule.low_rank is not None
     if rule.combat:
-        joint = yield from _totals(table, "means for ComBat")
+        own_totals, joint = yield from _totals(table, "means for ComBat")
+        recipe, looked = _noticed(recipe, looked, table, own_totals, joint), True
         columns, products = table.shape[1] - len(rule.preserve), None
         if rule.preserve:
             own = combat.within_site(table, rule.preserve).vector()
@@ -236,7 +245,8 @@ def _site_effects(
         found = combat.adjustment(table, model, squares)
         table, recipe = combat.Harmonised(table, model, found), replace(recipe, model=model, adjustment=found)
     if rule.covariates:
-        joint = yield from _totals(table, "means for covariates")
+        own_totals, joint = yield from _totals(table, "means for covariates")
+        recipe, looked = _noticed(recipe, looked, table, own_totals, joint), True
         means = joint.means(names_of(table))
         own = sites.covariate_sums(table, rule.covariates, means).vector()
         total = yield AskSum("products of covariates", own, whole=own.size)
@@ -246,11 +256,14 @@ def _site_effects(
         recipe = replace(recipe, partialled=Partialled(means, B))
     moments = None
     if Over.JOINT in (rule.centre, rule.scale):
-        joint = yield from _totals(table, "means for scaling")
+        own_totals, joint = yield from _totals(table, "means for scaling")
         means, deviations = joint.means(names_of(table)), np.ones(table.shape[1])
+        pair: tuple[Float, Float] | None = None
         if rule.scale is Over.JOINT:
-            squares = yield AskSum("squares for scaling", sites.squares(table, means), whole=table.shape[1])
-            deviations = sites.deviations(squares, joint.rows, names_of(table))
+            ours = sites.squares(table, means)
+            total = yield AskSum("squares for scaling", ours, whole=table.shape[1])
+            deviations, pair = sites.deviations(total, joint.rows, names_of(table)), (ours, total)
+        recipe = _noticed(recipe, looked, table, own_totals, joint, pair)
         moments = Moments(means, deviations)
     if (rule.centre, rule.scale) == (Over.NONE, Over.NONE):
         return table, recipe
@@ -258,7 +271,30 @@ def _site_effects(
     return sites.Standardised(table, moments.means, moments.deviations), replace(recipe, moments=moments)
 
 
-def _totals(table: MatrixSource, what: str) -> Generator[AskSum, Float, missing.Totals]:
-    columns = table.shape[1]
-    answer = yield AskSum(what, missing.totals(table).vector(), whole=columns)
-    return missing.Totals.of_vector(answer, columns)
+def _totals(table: MatrixSource, what: str) -> Generator[AskSum, Float, tuple[missing.Totals, missing.Totals]]:
+    """This party's totals, and those of all."""
+    columns, own = table.shape[1], missing.totals(table)
+    answer = yield AskSum(what, own.vector(), whole=columns)
+    return own, missing.Totals.of_vector(answer, columns)
+
+
+def _noticed(
+    recipe: Recipe,
+    looked: bool,
+    table: MatrixSource,
+    own: missing.Totals,
+    joint: missing.Totals,
+    squares: tuple[Float, Float] | None = None,
+) -> Recipe:
+    """The recipe with what the first means of a session say of units; of columns of numbers, not of indicators."""
+    if looked:
+        return recipe
+    names = names_of(table)
+    numbers = np.array([j for j, name in enumerate(names) if name in set(recipe.numbers)], dtype=np.intp)
+    ours, all_of_them = (
+        missing.Totals(each.totals[numbers], each.present[numbers], each.rows) for each in (own, joint)
+    )
+    pair = None if squares is None else (squares[0][numbers], squares[1][numbers])
+    spread = sites.rough_deviations(table)[numbers]
+    findings = sites.scale_findings([names[j] for j in numbers], ours, all_of_them, spread, pair)
+    return replace(recipe, findings=findings)

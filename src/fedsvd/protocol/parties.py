@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 
 class Role(StrEnum):
@@ -23,7 +24,7 @@ class Party:
     def __str__(self) -> str:
         return f"user {self.index}" if self.role is Role.USER else self.role.upper()
 
-    @property
+    @cached_property
     def name(self) -> str:
         """A short, stable label: ``csp``, ``ta``, ``user-3``."""
         return f"user-{self.index}" if self.role is Role.USER else str(self.role)

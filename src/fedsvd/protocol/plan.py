@@ -91,20 +91,20 @@ class SessionPlan:
         if self.components is not None and not 1 <= self.components <= most:
             raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")
 
-    @property
+    @cached_property
     def k(self) -> int:
         return len(self.counts)
 
-    @property
+    @cached_property
     def n(self) -> int:
         return sum(self.counts)
 
-    @property
+    @cached_property
     def table_words(self) -> tuple[str, str]:
         """What m and the counts are in the tables as their owners have them."""
         return ("rows", "columns") if self.split is Split.VERTICAL else ("columns", "rows")
 
-    @property
+    @cached_property
     def joint_table(self) -> str:
         """The shape of the joint table as its owners have it: all records in rows."""
         rows, columns = (self.m, self.n) if self.split is Split.VERTICAL else (self.n, self.m)
@@ -132,77 +132,77 @@ class SessionPlan:
     def releases(self, item: Item) -> bool:
         return item in self.release
 
-    @property
+    @cached_property
     def compress(self) -> bool:
         """Whether every user compresses its data to a factor first: in the sum family."""
         return self.scheme is Scheme.SUM
 
-    @property
+    @cached_property
     def planned_rank(self) -> int:
         """r: columns of U that the plan has space for; columns beyond the rank found are zero."""
         return self.components or min(self.m, self.n)
 
-    @property
+    @cached_property
     def relay_bytes(self) -> int:
         """The longest content that user 1 may send to all users: U and S in mode A."""
         return 1024 if self.task is Task.PREPARE else 8 * (self.M + 1) * self.planned_rank + 1024
 
-    @property
+    @cached_property
     def rows_unchecked(self) -> bool:
         """Whether rows of split columns belong together by position alone, without the study's word that they do."""
         return self.split is Split.VERTICAL and not (self.check_ids or self.trust_rows)
 
-    @property
+    @cached_property
     def by_rows(self) -> bool:
         """Whether the upload goes by rows of X', not by columns: always in the mask family."""
         return self.scheme is Scheme.MASK or self.stacks_labels or self.tall
 
-    @property
+    @cached_property
     def reads_rows(self) -> bool:
         """Whether users read their data in panels of rows: where columns, or what they are compared with, are long."""
         return self.stacks_labels or self.tall
 
-    @property
+    @cached_property
     def stacks_labels(self) -> bool:
         """Whether this is a regression on split columns, where labels are appended to the rows."""
         return self.task is Task.LR and self.split is Split.VERTICAL
 
-    @property
+    @cached_property
     def labels_apart(self) -> bool:
         """Whether labels are no rows of X_i: users hold them in memory, next to what is read in panels."""
         return self.stacks_labels or self.glm is not None
 
-    @property
+    @cached_property
     def matches(self) -> bool:
         """Whether this session matches records: its counts are the sizes of the users' sets, and m is 1."""
         return self.task is Task.MATCH
 
-    @property
+    @cached_property
     def opens_nothing(self) -> bool:
         """Whether no matrix is added up or uploaded: predictions and matchings."""
         return self.task in (Task.PREDICT, Task.MATCH)
 
-    @property
+    @cached_property
     def factors(self) -> bool:
         """Whether the CSP is asked for U and S."""
         return self.task in FACTORS
 
-    @property
+    @cached_property
     def joins_labels(self) -> bool:
         """Whether labels are further rows below the features: a regression on split rows."""
         return self.task in JOINED and not self.stacks_labels
 
-    @property
+    @cached_property
     def own_vectors(self) -> bool:
         """Whether users make right singular vectors of their own."""
         return self.task in (Task.SVD, Task.LSA, Task.CCA) and self.releases(Item.OWN_PART)
 
-    @property
+    @cached_property
     def permutes(self) -> bool:
         """Whether users add up tables whose columns they permuted (parallel analysis)."""
         return self.components_by == ComponentRule.PARALLEL
 
-    @property
+    @cached_property
     def challenges(self) -> bool:
         """Whether the CSP's solution is checked by a product under P (specification, step 7)."""
         return self.stacks_labels and self.scheme is Scheme.MASK
@@ -218,34 +218,34 @@ class SessionPlan:
         fits = not self.full_matrices and self.m >= 2 * self.n and 8 * 8 * self.n**2 <= self.memory
         return not self.published or (fits and self.memory < 8 * 6 * self.m * self.n)
 
-    @property
+    @cached_property
     def refines(self) -> bool:
         """Whether users may correct what float64 loses of an ill-conditioned table (specification, step 8)."""
         exact = self.releases(Item.INFERENCE) and self.task is Task.LR and self.mode is Mode.A
         return exact and self.alpha == 0.0 and not self.alphas and self.m <= MOST_REFINED
 
-    @property
+    @cached_property
     def answer_numbers(self) -> int:
         """Numbers in user 1's answer to a regression in mode A: w and its rank, and what more the plan has."""
         w = self.m * self.targets + 1
         transform = 1 + self.targets + self.m * (self.m + 1) // 2  # whether, exponents, T
         return w + int(bool(self.alphas)) + (transform if self.refines else 0)
 
-    @property
+    @cached_property
     def published(self) -> bool:
         """Whether this is the paper's own scheme, leaks included."""
         return self.scheme is Scheme.PAPER
 
-    @property
+    @cached_property
     def biased(self) -> bool:
         """Whether the last user appends the paper's column of ones (C10, as published)."""
         return self.published and self.stacks_labels and self.centre
 
-    @property
+    @cached_property
     def ridge_rows(self) -> int:
         return self.n if self.stacks_labels and self.alpha > 0 else 0
 
-    @property
+    @cached_property
     def ridge_columns(self) -> int:
         return self.m if self.task is Task.LR and not self.stacks_labels and self.alpha > 0 else 0
 
@@ -280,7 +280,7 @@ class SessionPlan:
         """Columns of A."""
         return sum(self.widths)
 
-    @property
+    @cached_property
     def masked_rows(self) -> int:
         """Rows that P acts on: all, but for the label rows of a horizontal regression, which are blinded instead."""
         return self.M if self.stacks_labels else self.m
@@ -317,12 +317,12 @@ class SessionPlan:
         cut = [window.outputs for window in self.right_windows]
         return tuple(slice(cut[ws[0]].start, cut[ws[-1]].stop) for ws in self.windows_together)
 
-    @property
+    @cached_property
     def batch_memory(self) -> int:
         """Bytes for all users' batches as they come: a quarter of the budget, as panels and their factor need space."""
         return max(self.memory // 4, 1)
 
-    @property
+    @cached_property
     def deals_left(self) -> bool:
         """Whether a TA deals P as a matrix: it does not, P follows from its seed."""
         return False
@@ -334,7 +334,7 @@ class SessionPlan:
             return tuple((rows.stop - rows.start, self.N + self.targets) for rows in self.row_panels)
         return tuple((self.M, columns.stop - columns.start) for columns in self.column_panels)
 
-    @property
+    @cached_property
     def smallest_window(self) -> tuple[int, int]:
         """The sides of what both masks mix at least, from which the bound on an entry follows."""
         labelled = self.masked_rows < self.M  # label rows pass Q alone

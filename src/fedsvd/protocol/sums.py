@@ -5,6 +5,8 @@ The CSP adds up these and no others, and a user opens them in this order. ``wide
 comes in batches of rows of the upper triangle. A sum with a receiver is opened by that user alone.
 """
 
+from functools import lru_cache
+
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
@@ -22,6 +24,7 @@ GRAM_STEP, FINE_STEP, CHECK_STEP = 126, 100, 70
 """A last digit counts 2^-126 of F^2 in the Gram matrix, 2^-100 of its unit in most totals, 2^-70 in checks."""
 
 
+@lru_cache(maxsize=8)
 def planned_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """Every sum of a session on this plan, in order."""
     if plan.task is Task.PREPARE:

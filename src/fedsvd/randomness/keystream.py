@@ -22,7 +22,6 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.types import Each as Each
 from fedsvd.types import Float, Ring
 
-NORMAL_METHOD = 1
 _CHUNK = 1 << 14  # words; a chunk and its normals stay in the second-level cache
 _ZEROS = bytes(8 * _CHUNK)
 _LONG = 1 << 17  # words a call of the cipher makes where several threads call it: each holds the others up
@@ -31,6 +30,7 @@ _PIECE = 1 << 16  # words; with what they are added to they stay in the second-l
 
 
 _SEGMENT = 1 << 20  # words that one thread makes at a time
+_NORMALS = 1 << 17  # normals that one thread makes at a time
 
 
 class Keystream:
@@ -42,6 +42,11 @@ class Keystream:
         self._cipher = Cipher(algorithms.AES(seed.reveal()), modes.CTR(counter)).encryptor()
         if odd:
             self._cipher.update(bytes(8))
+
+    @classmethod
+    def of(cls, seed: Seed, *labels: str | int) -> "Keystream":
+        """The stream for one purpose: of the seed that these labels derive."""
+        return cls(seed.derive(*labels))
 
     def __repr__(self) -> str:
         return "Keystream(<redacted>)"
@@ -106,6 +111,11 @@ class Keystream:
         return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
 
 
+def words_of(seed: Seed, count: int, *labels: str | int) -> Ring:
+    """The first words of the stream for one purpose."""
+    return Keystream.of(seed, *labels).words(count)
+
+
 def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0) -> None:
     """The words of the seed's stream from ``first`` on into ``out``, contiguous, segment by segment."""
 
@@ -114,6 +124,32 @@ def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0) -> None:
 
     for _ in each(segment, range(0, out.size, _SEGMENT)):
         pass
+
+
+class ThreadedNormals:
+    """The normals of a seed's stream, one call after the other, each made by as many threads as ``each`` brings.
+
+    The same numbers as those of ``Keystream.normal``.
+    """
+
+    def __init__(self, seed: Seed, each: Each | None) -> None:
+        self._seed, self._each, self._next = seed, each, 0
+
+    def __repr__(self) -> str:
+        return f"ThreadedNormals(next={self._next})"
+
+    def __call__(self, shape: tuple[int, ...] | int) -> Float:
+        out = np.empty(shape)
+        flat, first = out.reshape(-1), self._next
+        self._next += flat.size
+
+        def segment(start: int) -> None:
+            part = flat[start : start + _NORMALS]
+            part[:] = Keystream(self._seed, first + start).normal(part.size)
+
+        for _ in (self._each or map)(segment, range(0, flat.size, _NORMALS)):
+            pass
+        return out
 
 
 def _to_normals(words: Ring, out: Float) -> None:

@@ -18,6 +18,8 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.policy.earlier_studies import Table as Brought
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
+from fedsvd.prepare.missing import Totals
+from fedsvd.prepare.sites import scale_findings
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
 from fedsvd.results import canonical_tables, component_tables, model_table, regression_table
@@ -92,6 +94,10 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             to = to.adding(facts={"recipe": data.prepared.recipe.record()})
     if isinstance(computed, FactorsResult) and computed.verified is not None:
         to = to.adding(facts={"verified": asdict(computed.verified)})
+    known = () if data.prepared is None or data.prepared.recipe is None else data.prepared.recipe.findings
+    found = [text for text in units_found(about, me, computed, names) if text not in known]
+    if found:
+        to = to.adding(facts={"look_at": found})
     match computed:
         case FactorsResult(Vt_i=VectorFile() as file):
             return to.adding(files={"left_vectors" if _by_rows(to) else "components": file})
@@ -119,6 +125,16 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             to = scored(to, "fitted", fitted, data)
             return to if data.labels is None else regression_table.with_fit(to, computed.rank, data.labels, fitted)
     return to
+
+
+def units_found(about: PartyResult, me: Party, computed: Any, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Columns of this party alone that may be in another unit than at the others, where the study took joint means."""
+    if not isinstance(computed, PCAResult) or computed.own is None or names is None:
+        return ()
+    n, n_i = float(about.plan.n), float(about.plan.counts[me.index - 1])
+    means = (computed.own.mean, n_i), (computed.mean, n)
+    own, joint = (Totals(mean * rows, np.full(len(mean), rows), rows) for mean, rows in means)
+    return scale_findings(names, own, joint, computed.own.deviation)
 
 
 def shared_part(result: PartyResult) -> PartyResult:

@@ -13,7 +13,7 @@ from fedsvd.errors import ConfigError, LocalProtocolError, RepeatedShare, ShapeE
 from fedsvd.linalg.device import Device
 from fedsvd.secagg.sums import TAG_WORDS, SumKind
 from fedsvd.secagg.words128 import HALVES, add_into
-from fedsvd.types import Array, Each, Ring, expect_shape
+from fedsvd.types import Array, Each, Ring
 
 _TOGETHER = 1 << 18  # words that one thread adds at a time
 
@@ -35,9 +35,7 @@ class RunningSum:
             raise LocalProtocolError(f"no user {user} among users 1 .. {self._k}", "count users from 1 to k")
         if user in self._received:
             raise RepeatedShare(f"user {user} sent a second share of this batch", "start a new session")
-        expect_shape(f"the share of user {user}", share, *self._shape)
-        if share.dtype != np.uint64:
-            raise ShapeError(f"the share of user {user} has words of {share.dtype}, expected uint64")
+        _expect_words(f"the share of user {user}", share, self._shape)
         if self._device is not None:
             moved = self._device.put(share.view(np.int64))  # signed words wrap around alike
             self._sum = moved if self._sum is None else self._sum + moved
@@ -126,9 +124,7 @@ class TaggedSum:
 
     def add(self, user: int, payload: Ring, tag: Ring) -> None:
         """Add ``user``'s share; a second one is refused, and a refused share changes nothing."""
-        expect_shape(f"the tag of user {user}", tag, TAG_WORDS)
-        if tag.dtype != np.uint64:
-            raise ShapeError(f"the tag of user {user} has words of {tag.dtype}, expected uint64")
+        _expect_words(f"the tag of user {user}", tag, (TAG_WORDS,))
         self._payload.add(user, payload)
         self._tag.add(user, tag)
 
@@ -148,3 +144,8 @@ class TaggedSum:
 
     def __repr__(self) -> str:
         return f"TaggedSum({self._payload!r})"
+
+
+def _expect_words(name: str, words: Ring, shape: tuple[int, ...]) -> None:
+    if words.shape != shape or words.dtype != np.uint64:
+        raise ShapeError(f"{name} has shape {words.shape} of {words.dtype}, expected {shape} of uint64")

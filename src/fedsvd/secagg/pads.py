@@ -17,7 +17,7 @@ from typing import NoReturn
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
-from fedsvd.randomness.keystream import Each, Keystream
+from fedsvd.randomness.keystream import Each, Keystream, words_of
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
@@ -129,24 +129,24 @@ def pad_tag(tag: Ring, bits: int, keys: PadKeys, stream: str, batch: int, once: 
     """The tag, three uint64, with the pads of all peers: modulo 2^bits below, modulo 2^(192 - bits) above."""
     once.claim(_PAIR + _TAG, stream, batch)
     for peer in keys.peers:
-        tag = _with_tag_pad(tag, bits, _words(keys.seed(peer), _PAIR + _TAG, stream, batch), keys.user < peer)
+        tag = _with_tag_pad(tag, bits, keys.seed(peer), _PAIR, stream, batch, keys.user < peer)
     return tag
 
 
 def add_group_pad_to_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int, once: PadsOnce) -> Ring:
     """The tag plus its users-only pad; exactly one user of a sum does this."""
     once.claim(_USERS_ONLY + _TAG, stream, batch)
-    return _with_tag_pad(tag, bits, _words(seed, _USERS_ONLY + _TAG, stream, batch), True)
+    return _with_tag_pad(tag, bits, seed, _USERS_ONLY, stream, batch, True)
 
 
 def remove_group_pad_from_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int) -> Ring:
     """The tag less its users-only pad."""
-    return _with_tag_pad(tag, bits, _words(seed, _USERS_ONLY + _TAG, stream, batch), False)
+    return _with_tag_pad(tag, bits, seed, _USERS_ONLY, stream, batch, False)
 
 
-def _with_tag_pad(tag: Ring, bits: int, stream: Keystream, plus: bool) -> Ring:
+def _with_tag_pad(tag: Ring, bits: int, seed: Seed, kind: str, stream: str, batch: int, plus: bool) -> Ring:
     """Both parts modulo their own power of two: no carry of the tag may show in what lies above it."""
-    value, pads = tag_value(tag), tag_value(stream.words(TAG_WORDS))
+    value, pads = tag_value(tag), tag_value(words_of(seed, TAG_WORDS, "pad", kind + _TAG, stream, batch))
     sign = 1 if plus else -1
     below = (value + sign * pads) % (1 << bits)
     above = ((value >> bits) + sign * (pads >> bits)) % (1 << (64 * TAG_WORDS - bits))
@@ -161,7 +161,7 @@ def _combine(part: Ring, pads: Ring, plus: bool, halves: int) -> None:
 
 
 def _words(seed: Seed, kind: str, stream: str, batch: int) -> Keystream:
-    return Keystream(seed.derive("pad", kind, stream, batch))
+    return Keystream.of(seed, "pad", kind, stream, batch)
 
 
 def _checked(payload: Ring, stream: str, batch: int, halves: int) -> int:

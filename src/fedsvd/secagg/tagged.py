@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, ShapeError, SumAltered
-from fedsvd.randomness.keystream import Each, Keystream
+from fedsvd.randomness.keystream import Each, words_of
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import (
@@ -36,7 +36,7 @@ from fedsvd.secagg.pads import (
     remove_group_pad_from_tag,
 )
 from fedsvd.secagg.sums import MOST_WORDS, TAG_WORDS, PlannedSum, SumKind, tag_value, tag_words
-from fedsvd.types import Ring, expect_shape
+from fedsvd.types import Ring
 
 _CHUNK = 1 << 12  # integers; their limbs stay in the second-level cache
 _LIMB = 16
@@ -110,9 +110,9 @@ def share(
     Every (name, batch) is shared once: a second share would show the difference of two plaintexts.
     """
     name, bits, halves = planned.name, planned.kind.tag_bits, _halves(planned)
-    expect_shape(f"the share of the sum {name!r}", payload, *planned.shape(batch))
-    if payload.dtype != np.uint64:
-        raise ShapeError(f"the share of the sum {name!r} has words of {payload.dtype}, expected uint64")
+    shape = planned.shape(batch)
+    if payload.shape != shape or payload.dtype != np.uint64:
+        raise ShapeError(f"{name!r}: a share is {payload.dtype} of {payload.shape}, expected uint64 of {shape}")
     if planned.pads_group > keys.k:
         raise LocalProtocolError(f"the receiver of the sum {name!r} is not among users 1 .. {keys.k}")
     padded, padded_tag = payload.copy(), tag_words(_tag(planned, batch, payload, seeds))
@@ -145,7 +145,7 @@ def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, 
 def _tag(planned: PlannedSum, batch: int, payload: Ring, seeds: SumSeeds) -> int:
     """Every digit of a wide number has a key of its own, so that no digit can be moved into the next."""
     integers = payload.reshape(-1, _halves(planned))
-    alpha = Keystream(seeds.alpha.derive("tag", planned.name, batch)).words(len(integers))
+    alpha = words_of(seeds.alpha, len(integers), "tag", planned.name, batch)
     return tag(integers, alpha, planned.kind.tag_bits)
 
 

@@ -19,6 +19,7 @@ from fedsvd.identity.certificates import organisation_of
 from fedsvd.policy.earlier_studies import ORGANISATION
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import Recipe
+from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
@@ -84,7 +85,7 @@ def open_data(
     ``link`` is this site's linkage map, ``common`` which of its records all parties have, where they are matched.
     """
     with party_named(name):
-        ours = renamed(open_source(path, scratch=scratch), rename or {})
+        ours = with_site(renamed(open_source(path, scratch=scratch), rename or {}), job.prepare.joint, name)
         source = renamed(ours, job.prepare.rename)
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))

@@ -21,12 +21,13 @@ from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.results.write import Draw, collect
 from fedsvd.service.client import CspClient
-from fedsvd.service.enlist import authority_caller, member_callers, party_caller
+from fedsvd.service.enlist import authority_caller, authority_deals, party_caller
 from fedsvd.service.failures import first_cause
 from fedsvd.service.jobs import accounts_sent
 from fedsvd.service.processes import STOP_WITHIN, Loopback, RoleProcess, Wiring, environment_for, stop_all
 from fedsvd.service.records import JobRecord, JobState, WatchedJob
-from fedsvd.service.site import SITE, Site
+from fedsvd.service.site import Site, newest_results
+from fedsvd.service.site_file import RESULTS, SITE
 from fedsvd.storage import private
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.resume import Resumable
@@ -57,14 +58,10 @@ class LocalFederation:
     """The processes of one throw-away federation; ``run`` as many jobs as you like."""
 
     def __init__(
-        self,
-        root: Path,
-        parties: Sequence[str],
-        authority: str | None,
-        policy: Policy,
-        wiring: Wiring,
-        computing: str = "",
+        self, root: Path, job: Job, policy: Policy, wiring: Wiring, resumable: Resumable | None = None
     ) -> None:
+        parties = [party.name for party in job.parties]
+        authority = authority_caller(job).partition("/")[2] if authority_deals(job) else None
         taken = [*parties, *filter(None, (authority,))]
         csp, self._researcher = _free("csp", taken), _free("researcher", taken)
         self._kits = temporary_federation(
@@ -79,9 +76,11 @@ class LocalFederation:
         )
         self._csp = f"csp/{csp}"
         self._members = [name for name in self._kits if name.startswith(("party/", "authority/"))]
-        self._computing = computing  # the lines of site.toml that say what every role computes with
-        for name in (self._csp, *map(party_caller, parties)):
-            private.replace(self._kits[name] / SITE, computing.encode())
+        self._computing = _computing(job)  # the lines of site.toml that say what every role computes with
+        self._resumable = resumable
+        self._written: dict[str, str] = {}  # each party's site.toml
+        private.replace(self._kits[self._csp] / SITE, self._computing.encode())
+        self._write_settings(job)
         for name in parties:
             private.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
         self._logs = private.private_folder(root / "logs")
@@ -111,30 +110,32 @@ class LocalFederation:
             self._client.close()
         stop_all(self.processes, within)
 
-    def run(self, job: Job, seen: Seen = lambda record: None, resumable: Resumable | None = None) -> LocalRun:
-        """Run a job to its end; the error of the role that failed first, if one did.
-
-        With ``resumable`` compression is stored where the next federation finds it, not in this one's folder.
-        """
+    def run(self, job: Job, seen: Seen = lambda record: None) -> LocalRun:
+        """Run a job to its end; the error of the role that failed first, if one did."""
         assert self._client is not None, "start first"
-        for party in job.parties:
-            data = job.data_of(party)
-            path = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
-            text = f"{self._computing}[data]\n{json.dumps(job.study.name)} = {path}\n"
-            link = job.link_of(party)
-            if link is not None:
-                spelt = json.dumps(str(link.absolute() if isinstance(link, Path) else link), ensure_ascii=False)
-                text += f"[link]\n{json.dumps(job.study.name)} = {spelt}\n"
-            if resumable is not None:
-                text = f"checkpoint = {json.dumps(str(resumable.path(job, party)), ensure_ascii=False)}\n{text}"
-            private.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
+        self._write_settings(job)
         started = monotonic()
-        record = self._watched(self._client.submit(submitted_file(job)), seen)
+        record = self._watched(job, self._client.submit(submitted_file(job)), seen)
         if record.state is not JobState.DONE:
             raise self._cause(record)
-        sites = {party.name: Site.at(self._kits[party_caller(party.name)]) for party in job.parties}
-        folders = {name: site.results_of(record) for name, site in sites.items()}
+        folders = {
+            party.name: newest_results(self._kits[party_caller(party.name)] / RESULTS, record) for party in job.parties
+        }
         return LocalRun(record, folders, monotonic() - started)
+
+    def _write_settings(self, job: Job) -> None:
+        """Each party's ``site.toml``, with its data for this job; a file that says so already is left as it is."""
+        for party in job.parties:
+            name = json.dumps(job.study.name)
+            text = f"{self._computing}[data]\n{name} = {_spelt(job.data_of(party))}\n"
+            link = job.link_of(party)
+            if link is not None:
+                text += f"[link]\n{name} = {_spelt(link)}\n"
+            if self._resumable is not None:
+                text = f"checkpoint = {_spelt(str(self._resumable.path(job, party)))}\n{text}"
+            if self._written.get(party.name) != text:
+                private.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
+                self._written[party.name] = text
 
     def _start(self, role: str, words: Sequence[str]) -> RoleProcess:
         kind, _, _ = role.partition("/")
@@ -144,7 +145,7 @@ class LocalFederation:
             self.processes.append(RoleProcess(role, words, log, self._environment, self._wiring.before(role)))
         return self.processes[-1]
 
-    def _watched(self, job: JobRecord, seen: Seen) -> WatchedJob:
+    def _watched(self, job: Job, submitted: JobRecord, seen: Seen) -> WatchedJob:
         """The job's last record: all roles have reported all there is to report, or had the time for it."""
         assert self._client is not None
         last_reports, version = None, ""
@@ -152,7 +153,7 @@ class LocalFederation:
             for process in self.processes:
                 if not process.running:
                     raise process.ended()
-            record = self._client.wait(job.id, 1.0, version)
+            record = self._client.wait(submitted.id, 1.0, version).parsed_as(job)
             version = record.seen
             seen(record)
             if record.state in (JobState.RECRUITING, JobState.RUNNING):
@@ -174,16 +175,19 @@ class LocalFederation:
 
 @contextmanager
 def local_federation(
-    job: Job, *, policy: Policy | None = None, scratch: Path | None = None, wiring: Wiring | None = None
+    job: Job,
+    *,
+    policy: Policy | None = None,
+    scratch: Path | None = None,
+    wiring: Wiring | None = None,
+    resumable: Resumable | None = None,
 ) -> Iterator[LocalFederation]:
-    """A throw-away federation of a job's members, running while the block lasts."""
-    parties = [party.name for party in job.parties]
-    needed = len(member_callers(job)) > len(parties)
-    authority = authority_caller(job).partition("/")[2] if needed else None
+    """A throw-away federation of a job's members, running while the block lasts.
+
+    With ``resumable`` compression is stored where the next federation finds it, not in this one's folder.
+    """
     with tempfile.TemporaryDirectory(prefix="fedsvd-", dir=scratch) as root:  # made with mode 0700
-        federation = LocalFederation(
-            Path(root), parties, authority, policy or Policy(), wiring or Loopback(), _computing(job)
-        )
+        federation = LocalFederation(Path(root), job, policy or Policy(), wiring or Loopback(), resumable)
         try:
             federation.start()
             yield federation
@@ -199,6 +203,11 @@ def local_federation(
 def _computing(job: Job) -> str:
     chosen = {"device": job.study.device, "engine": job.study.engine}
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items() if value is not None)
+
+
+def _spelt(place: Path | str) -> str:
+    """A path, or the text of data that is made, as TOML has it."""
+    return json.dumps(str(place.absolute() if isinstance(place, Path) else place), ensure_ascii=False)
 
 
 def _reported_all(record: WatchedJob) -> bool:

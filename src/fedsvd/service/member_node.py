@@ -28,11 +28,11 @@ _NO_THREAD = threading.Thread()  # never started: stands for an attempt that we 
 
 
 class MemberNode:
-    """One running party or authority."""
+    """One running party or authority; with ``only``, for the job of this id and no other."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, only: str | None = None) -> None:
         self.caller = member.caller
-        self._member = member
+        self._member, self._only = member, only
         self._stopping = threading.Event()
         self._client: CspClient | None = None
         self._busy: dict[tuple[str, int, Stage], threading.Thread] = {}  # by session
@@ -93,7 +93,7 @@ class MemberNode:
 
     def _consider(self, client: CspClient, record: JobRecord) -> None:
         key = record.session_key
-        if self.caller not in record.needed:
+        if self.caller not in record.needed or self._only not in (None, record.id):
             return
         if record.state in (JobState.BROKEN, JobState.STOPPED):
             if record.attempt_key not in self._marked and not self._at_work(key[0]):

@@ -16,6 +16,7 @@ from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.linalg.pools import available, one_pool
+from fedsvd.prepare.derived import Committed
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
@@ -118,8 +119,7 @@ class Attempt:
             member.answers.write(record, {"recipe": recipe.record(), "facts": facts}, machine.agreement)
             member.owner.write_salt(plan.session, machine.salt)
             member.checkpoint(record).remove()  # of a table that was prepared by other numbers
-            for finding in recipe.findings:
-                _log.warning("role=%s job=%s %s", member.caller, record.id, finding)
+            self._point_out(recipe.findings)
             return
         if record.stage is Stage.MATCH:
             found: MatchResult = played.result
@@ -130,7 +130,11 @@ class Attempt:
             member.owner.matched(record, len(found.positions))
             return
         signed = machine.agreement, machine.salt, member.answers.facts(record), member.answers.signed(record)
-        member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed))
+        self._point_out(member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed)))
+
+    def _point_out(self, findings: tuple[str, ...]) -> None:
+        for finding in findings:
+            _log.warning("role=%s job=%s %s", self._member.caller, self._record.id, finding)
 
     def _checked_plan(self) -> SessionPlan:
         """Our own plan from the facts in the record, once every member in it is who we pinned."""
@@ -150,7 +154,9 @@ class Attempt:
         dealt, engine = plan.trust is Trust.AUTHORITY, member.engine
         rule = record.job.prepare.joint if record.stage is Stage.PREPARE else None
         source, last = oriented(plan, own.data), record.stage is Stage.STUDY
-        if last:  # a preparation reads text and gaps too, column by column, and a matching reads ids alone
+        if record.stage is Stage.PREPARE:  # it reads text and gaps too, in several passes
+            source = Committed(own.data.table)
+        if last:  # a matching reads ids alone
             source = hashed(source, 0 if plan.by_rows else 1)
             source = read_ahead(source) if engine.cluster is None else source
         inputs = Inputs(

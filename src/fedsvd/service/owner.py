@@ -80,8 +80,8 @@ class Owner(Protocol):
     def write_salt(self, session: str, salt: bytes) -> None:
         """What opens our data commitment of a session to an auditor."""
 
-    def write_result(self, finished: Finished) -> None:
-        """Write the result; the approval is spent."""
+    def write_result(self, finished: Finished) -> tuple[str, ...]:
+        """Write the result; the approval is spent. What the owner should look at is returned."""
 
     def mark_unfinished(self, record: JobRecord) -> bool:
         """Mark the results of a job that did not end well; False where they were marked before."""

@@ -199,6 +199,11 @@ class JobRecord(Record):
         """The job file, parsed and checked."""
         return submitted_job(self.file)
 
+    def parsed_as(self, job: Job) -> Self:
+        """The same record where its submitter reads it, who has parsed the job file already."""
+        self.__dict__["job"] = job
+        return self
+
     @property
     def short(self) -> str:
         """The beginning of the id, by which people refer to a job."""

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from fedsvd.errors import NotAuthenticated, StorageError, TransportError
 from fedsvd.identity.certificates import expect_valid
 from fedsvd.identity.names import KitRole
 from fedsvd.service.client import CspClient
-from fedsvd.service.records import JobRecord
+from fedsvd.service.records import JobRecord, JobState, WatchedJob
 from fedsvd.service.site import Site
 from fedsvd.storage import private
 from fedsvd.transport.grpc_client import Dialling, PinnedConnection
@@ -174,6 +174,38 @@ def enlist_now(site: Site, record: JobRecord, csp: str | None = None) -> bool:
     except Running:
         return False
     return True
+
+
+def take_part(
+    site: Site, id: str, stop: threading.Event, csp: str | None = None, patience: float = 120.0
+) -> WatchedJob | None:
+    """Take part in one approved job, in all its sessions, until it has ended or ``stop`` is set; how it stands then.
+
+    None where this kit is running: then it takes part by itself.
+    """
+    from fedsvd.service.member import Member
+    from fedsvd.service.member_node import MemberNode
+
+    dialling = site.dialling(csp, patience)
+    try:
+        with only_one(site.state):
+            engine = site.engine()
+            client, ended = CspClient(PinnedConnection(_hasty(dialling))), [False]
+
+            def over() -> bool:
+                """Whether the job was at its end at the last look too: in between, results are marked."""
+                with suppress(TransportError):  # a CSP that is away is waited for
+                    ended.append(client.job(id).state in (JobState.DONE, JobState.BROKEN, JobState.STOPPED))
+                return stop.is_set() or all(ended[-2:])
+
+            try:
+                MemberNode(Member.of(site, dialling, engine), only=id).run(over)
+                return client.job(id)
+            finally:
+                client.close()
+                engine.close()
+    except Running:
+        return None
 
 
 def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:

@@ -34,8 +34,7 @@ from fedsvd.service.enlist import OpenedData, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
 from fedsvd.service.jobs import accounts_sent
 from fedsvd.service.records import EnlistedFacts, JobRecord, Progress
-from fedsvd.service.site_file import SITE as SITE
-from fedsvd.service.site_file import SiteFile, read_site
+from fedsvd.service.site_file import SITE, SiteFile, read_site
 from fedsvd.service.site_memory import SiteMemory
 from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
@@ -231,20 +230,11 @@ class Site:
 
     def results_of(self, record: JobRecord) -> Path:
         """The newest results of a job; where the first will go, while there are none."""
-        first, *more = self._result_folders(record)
-        return more[-1] if more else first
-
-    def _result_folders(self, record: JobRecord) -> list[Path]:
-        """The first folder for a job's results, and those that a job approved again has made since."""
-        folder = self.kit.directory / self.settings().results
-        found = [folder / f"{record.job.study.name}-{plain_id(record.id)[:8]}"]
-        while (following := found[0].with_name(f"{found[0].name}-{len(found) + 1}")).exists():
-            found.append(following)
-        return found
+        return newest_results(self.kit.directory / self.settings().results, record)
 
     def _new_results(self, record: JobRecord) -> Path:
         """A folder for the results of a job that holds none yet: results are never overwritten."""
-        folders = self._result_folders(record)
+        folders = _result_folders(self.kit.directory / self.settings().results, record)
         first = folders[0]
         return first.with_name(f"{first.name}-{len(folders) + 1}") if first.exists() else first
 
@@ -267,8 +257,8 @@ class Site:
     def _unfinished(self, record: JobRecord) -> Path:
         return self.state / "own" / plain_id(record.id)
 
-    def write_result(self, finished: "Finished") -> None:
-        """Write the result of this party, and of no other."""
+    def write_result(self, finished: "Finished") -> tuple[str, ...]:
+        """Write the result of this party, and of no other; what its owner should look at."""
         from fedsvd.engine.player import accounts
         from fedsvd.results.result import PartyResult, certificate_of
         from fedsvd.results.tables import party_result
@@ -289,11 +279,12 @@ class Site:
             facts={**job.study.about, **finished.facts},
             before=finished.before,
         )
-        target = self._new_results(finished.record)
-        write_result(target, party_result(about, me, computed, finished.own.data), draw=self.draw)
+        result = party_result(about, me, computed, finished.own.data)
+        write_result(self._new_results(finished.record), result, draw=self.draw)
         self.write_salt(plan.session, finished.salt)
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
+        return tuple(result.facts.get("look_at", ()))
 
     def write_salt(self, session: str, salt: bytes) -> None:
         """What opens our data commitment: to an auditor it shows what we brought, to others it would let guesses be
@@ -343,3 +334,16 @@ class Site:
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"
+
+
+def newest_results(folder: Path, record: JobRecord) -> Path:
+    """The newest results of a job among those of a site; where the first will go, while there are none."""
+    return _result_folders(folder, record)[-1]
+
+
+def _result_folders(folder: Path, record: JobRecord) -> list[Path]:
+    """The first folder for a job's results, and those that a job approved again has made since."""
+    found = [folder / f"{record.job.study.name}-{plain_id(record.id)[:8]}"]
+    while (following := found[0].with_name(f"{found[0].name}-{len(found) + 1}")).exists():
+        found.append(following)
+    return found

@@ -32,6 +32,7 @@ from fedsvd.studies.job_values import bytes_of
 from fedsvd.types import byte_size
 
 SITE = "site.toml"
+RESULTS = "results"
 _SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data], [link], [rename]"
 _EXAMPLE = "see docs/deployment.md for an example"
 _DATA = """\
@@ -70,7 +71,7 @@ class CspPlace(_Table):
 class SiteFile(_Table):
     """A kit's settings."""
 
-    results: Text = "results"
+    results: Text = RESULTS
     device: Text | None = None
     engine: Text | None = None
     memory: Annotated[int, BeforeValidator(_amount)] | None = None

@@ -99,21 +99,14 @@ def _evidence(spectrum: Float, rank: int, rows: int) -> float:
     return float(subspaces + fit + volume - np.sum(gaps) / 2.0 - rank * math.log(rows) / 2.0)
 
 
-def by_threshold(values: Float, rows: int, columns: int, noise: float | None = None) -> int:
-    """Gavish and Donoho's choice: singular values above the optimal hard threshold.
+def threshold(values: Float, rows: int, columns: int) -> float:
+    """Gavish and Donoho's optimal hard threshold of all singular values of a rows x columns table.
 
-    Without the standard deviation of the noise it is taken from the median of all singular values.
+    The standard deviation of the noise is taken from their median.
     """
-    return int(np.sum(values > threshold(values, rows, columns, noise)))
-
-
-def threshold(values: Float, rows: int, columns: int, noise: float | None = None) -> float:
-    """The optimal hard threshold of the singular values of a rows x columns table."""
     beta = min(rows, columns) / max(rows, columns)
     root = 8.0 * beta / (beta + 1.0 + math.sqrt(beta * beta + 14.0 * beta + 1.0))
     known = math.sqrt(2.0 * (beta + 1.0) + root)
-    if noise is not None:
-        return known * math.sqrt(max(rows, columns)) * noise
     if values.shape[0] < min(rows, columns):
         raise ShapeError(f"the threshold needs all {min(rows, columns)} singular values, got {values.shape[0]}")
     return known / math.sqrt(_median(beta)) * float(np.median(values))
@@ -135,19 +128,19 @@ def _median(beta: float) -> float:
     return float(brentq(lambda x: below(x) - 0.5, least + 1e-9 * (most - least), most, xtol=1e-13))
 
 
-def by_parallel(values: Float, permuted: Float, level: float = 0.95) -> int:
-    """Parallel analysis: leading singular values above this quantile of the same ones of permuted tables.
+def by_parallel(values: Float, permuted: Float) -> int:
+    """Parallel analysis: leading singular values above a quantile of the same ones of permuted tables.
 
     ``permuted``, (tables, k), are spectra of tables in which each column was permuted on its own.
     """
-    if not 0.0 < level < 1.0 or permuted.ndim != 2 or permuted.shape[0] == 0:
-        raise ConfigError("parallel analysis needs spectra of permuted tables and a level between 0 and 1")
+    if permuted.ndim != 2 or permuted.shape[0] == 0:
+        raise ConfigError("parallel analysis needs spectra of permuted tables")
     k = min(values.shape[0], permuted.shape[1])
-    above = values[:k] > parallel_levels(permuted, level)[:k]
+    above = values[:k] > parallel_levels(permuted)[:k]
     return k if bool(np.all(above)) else int(np.argmin(above))
 
 
-def parallel_levels(permuted: Float, level: float = 0.95) -> Float:
-    """What each singular value has to exceed: this quantile of the same one of the permuted tables."""
-    levels: Float = np.quantile(permuted, level, axis=0)
+def parallel_levels(permuted: Float) -> Float:
+    """What each singular value has to exceed: the 0.95 quantile of the same one of the permuted tables."""
+    levels: Float = np.quantile(permuted, 0.95, axis=0)
     return levels

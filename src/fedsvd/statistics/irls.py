@@ -10,7 +10,7 @@ party, which each of the others tests on its own factor. All else is arithmetic 
 """
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,14 +122,6 @@ class _Point:
     beta: Float
     answer: Answer
     objective: float
-
-
-def combined(request: Request, parts: Sequence[Contribution]) -> Answer:
-    """The joint sum in one place: for tests, and where one party holds all rows."""
-    rows = [part.rows for part in parts if part.rows is not None]
-    factor = np.concatenate(rows) if request.gram else None
-    sums = np.sum([part.totals for part in parts], axis=0)
-    return Answer(factor, dict(zip(request.totals, map(float, sums), strict=True)))
 
 
 Steps = Generator[Request | Proposal, Answer | Float, Any]

@@ -28,16 +28,19 @@ def text_columns(study: StudySection) -> tuple[str, ...]:
     return tuple(name for name in (study.id_name, study.cluster) if name is not None)
 
 
-def coded(job: Job, source: MatrixSource, labels: Sequence[str]) -> bool:
-    """Whether preparation turns a label of text into the numbers of its classes."""
-    if not (job.study.classes and labels) or job.prepare.asks_nothing:
-        return False
-    return labels[0] in names_of(source) and source.column(labels[0]).dtype.kind not in "iuf"
+def coded(job: Job, source: MatrixSource, labels: Sequence[str]) -> str | None:
+    """The label of text, or the outcome of a formula, that preparation turns into the numbers of its classes."""
+    if not job.study.classes or job.prepare.asks_nothing:
+        return None
+    name = next(iter(job.prepare.targets or labels), None)
+    if name is None or name not in names_of(source) or source.column(name).dtype.kind in "iuf":
+        return None
+    return name
 
 
 def with_classes(job: Job, source: MatrixSource, labels: Sequence[str]) -> PrepareSection:
     """What ``[prepare]`` asks for; a label of text has its classes as an ordinal map."""
-    words = job.prepare
-    if not coded(job, source, labels):
+    words, name = job.prepare, coded(job, source, labels)
+    if name is None:
         return words
-    return words.model_copy(update={"ordinal": {**words.ordinal, labels[0]: job.study.classes}})
+    return words.model_copy(update={"ordinal": {**words.ordinal, name: job.study.classes}})

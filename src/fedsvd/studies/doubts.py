@@ -4,23 +4,20 @@ Nothing here is an error, and nothing is read beyond the beginning of a table. R
 from the plan; the rest is about one party's own data and is shown to that party alone (on one machine: to the user).
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
-import fedsvd.errors
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
 from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
 
 Doubt = tuple[str, type[DataWarning]]
-_OURS = str(Path(fedsvd.errors.__file__).parent) + os.sep
 
 
 def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[Doubt]:
@@ -39,6 +36,22 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
         yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
     for text in of_labels(parties, targets) if study.task is Task.LR else ():
         yield text, DataWarning
+
+
+def units(study: Study, words: PrepareSection) -> str | None:
+    """Whether columns are compared for their units, in a sentence; None where a column is one party's."""
+    if study.split is Split.VERTICAL:
+        return None
+    rule = words.joint
+    if study.task is Task.PCA or (rule is not None and rule.compares_units):
+        return (
+            "each party compares the means of its columns with those of the others together, and is shown which of its "
+            "own are a thousandfold off"
+        )
+    return (
+        "not compared: no means of columns are summed, so a column in another unit at one party is not noticed; "
+        'centre = "joint" under [prepare] would sum them'
+    )
 
 
 def of_own(task: Task, party: PartyData, targets: Sequence[str] = ()) -> list[str]:

@@ -23,6 +23,7 @@ from fedsvd.prepare.at_home import renamed, under_own_names
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
+from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.tasks import Ids, Split, Task, Write
 from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_faults import near
@@ -35,7 +36,7 @@ from fedsvd.studies.problems import Problems, parties_named
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
-from fedsvd.studies.table_columns import feature_names, labels_in, row_ids
+from fedsvd.studies.table_columns import as_text, class_codes, feature_names, labels_in, row_ids
 from fedsvd.types import Float
 
 BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
@@ -185,6 +186,8 @@ def party_data(
     aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
     named = labels_in(source, labels, classes if outcome is None else ()) if labels else None
+    if outcome is not None and classes:
+        outcome = class_codes("the outcome of the formula", as_text(outcome[:, 0]), classes)[:, None]
     found = [part for part in (outcome, named) if part is not None]
     y = None if not found else found[0] if len(found) == 1 else np.hstack(found)
     if y is not None and offset is not None:
@@ -219,7 +222,8 @@ def job_party_data(
     words, needed = with_classes(job, source, labels), needed_numbers(study, source, labels)
     split = vertical(job)
     made = prepared_for(words, found.table, needed, text_columns(study), alone or split, recipe, split)
-    classes = tuple(map(str, range(len(study.classes)))) if coded(job, source, labels) else study.classes
+    numbered = coded(job, source, labels) is not None
+    classes = tuple(map(str, range(len(study.classes)))) if numbered else study.classes
     data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
     data = _with_weight(job, replace(data, prepared=made.report, without_link=found.without_link))
     return replace(data, remembered=_memory(job, source, found.table, labels, own_names))
@@ -293,7 +297,8 @@ def _opened(job: Job, scratch: Path | None, problems: Problems) -> dict[str, Mat
     sources = {}
     for party in job.parties:
         with problems.of(party.name, "" if party.data is None else str(party.data)):
-            sources[party.name] = renamed(open_source(job.data_of(party), scratch=scratch), job.prepare.rename)
+            table = with_site(open_source(job.data_of(party), scratch=scratch), job.prepare.joint, party.name)
+            sources[party.name] = renamed(table, job.prepare.rename)
     return sources
 
 

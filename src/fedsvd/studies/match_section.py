@@ -5,7 +5,7 @@ so that two spellings of one id are one. All parties follow the same words.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import (
     BaseModel,
@@ -76,6 +76,13 @@ class MatchSection(BaseModel):
     @property
     def rule(self) -> IdRule:
         return IdRule(self.case == "fold", _BLANKS[self.spaces], self.dates, self.month_first)
+
+    @staticmethod
+    def words_of(rule: IdRule) -> dict[str, Any]:
+        """The words that ask for this rule."""
+        spaces = next(word for word, blanks in _BLANKS.items() if blanks == rule.blanks)
+        words: dict[str, Any] = {"case": "fold" if rule.fold_case else "exact", "spaces": spaces}
+        return words | ({"dates": list(rule.dates), "month_first": rule.month_first} if rule.dates else {})
 
     @property
     def asks_nothing(self) -> bool:

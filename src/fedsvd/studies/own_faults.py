@@ -8,6 +8,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FedSVDError
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.site_term import with_site
 from fedsvd.studies.job_data import job_party_data, vertical
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import expect_distinct
@@ -17,7 +18,7 @@ def own_faults(job: Job, source: MatrixSource) -> list[FedSVDError]:
     """All that is wrong with this table for this job, each an error with its fix."""
     study = job.study
     try:
-        source = renamed(source, job.prepare.rename)
+        source = renamed(with_site(source, job.prepare.joint, "this party"), job.prepare.rename)
         held = set(names_of(source))
         labels = [name for name in study.label if name in held] if vertical(job) else study.label
         data = job_party_data(job, source, labels, alone=True)

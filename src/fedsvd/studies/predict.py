@@ -5,7 +5,7 @@ through the protocol, and no other party learns them. New tables may hold more c
 from are picked by name. Where the study matched records, those of new tables are matched by the same rule first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import of_record
-from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text
+from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text, read_link
+from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
@@ -41,10 +42,12 @@ def predict_together(
     tables: Sequence[MatrixSource],
     progress: Progress | None = None,
     ids: Ids = Ids.COMPARE,
+    links: Mapping[str, MatrixSource] | None = None,
 ) -> dict[str, PartyResult]:
     """What the label holder gets to read: predictions, and how far off they are where its new table has labels.
 
-    Rows are compared by ids: those of the result's id column, or of a column that is plainly one in all tables.
+    Rows are compared by ids: those of the result's id column, or of a column that is plainly one in all tables. Where
+    the study matched records, ``links`` are linkage maps for the new tables, by the names of their parties.
     """
     first = parts[0]
     names = tuple(part.party or "" for part in parts)
@@ -53,7 +56,10 @@ def predict_together(
         found = shared_id(tables)
         known = {name for part in parts for name in part.features or ()}
         parts = [part if found in known else replace(part, id=found) for part in parts]
-    parties = [_with_weights(part, table) for part, table in zip(parts, tables, strict=True)]
+    links = links or {}
+    _expect_linked(first, names, links)
+    found_links = (links.get(name) for name in names)
+    parties = [_with_weights(*each) for each in zip(parts, tables, found_links, strict=True)]
     with_ids = [party.ids is not None for party in parties]
     if any(with_ids) and not all(with_ids):
         lacking = ", ".join(name for name, has in zip(names, with_ids, strict=True) if not has)
@@ -91,15 +97,27 @@ def predicted(model: PartyResult, predictions: Float, party: PartyData) -> Party
     return found.adding(facts={"score": score(model.targets, party.labels, predictions)})
 
 
-def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
+def _expect_linked(model: PartyResult, names: Sequence[str], links: Mapping[str, MatrixSource]) -> None:
+    """Refuse linkage maps that nothing reads."""
+    strangers = sorted(set(links) - set(names))
+    if strangers:
+        raise ConfigError(f"this job has no party {strangers[0]}", f"the parties are {', '.join(names)}")
+    if links and model.plan.align is None:
+        raise ConfigError("a linkage map, and the study matched no records", "leave the map out")
+
+
+def new_data(model: PartyResult, table: MatrixSource, link: MatrixSource | None = None) -> PartyData:
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
     words, recipe = model.facts.get("preparation", {}).get("words"), model.facts.get("recipe")
     section = None if words is None or model.features is None else PrepareSection.model_validate(words)
-    table, ids = _identified(model, table if section is None else renamed(table, section.rename))
+    if section is not None and model.party is not None:
+        table = with_site(table, section.joint, model.party)
+    table = table if section is None else renamed(table, section.rename)
+    table, ids, without_link = _identified(model, table, link)
     features = table
     if section is not None and model.features is not None:
         if _OF_A_SITE in model.facts:
-            fault = "this study removed effects of each site, and new rows belong to one of them"
+            fault = "this study has effects of each site, and new rows belong to one of them"
             raise ConfigError(fault, "name that party's own folder: results/JOB/parties/NAME")
         if section.joint is not None and recipe is None:
             fault = "this folder does not hold the numbers that the tables of the study were prepared with"
@@ -109,7 +127,8 @@ def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
     known = table.names or ()
     present = bool(model.targets) and set(model.targets) <= set(known) and model.task is not Task.GLM
     labels = labels_in(table, model.targets) if present else None
-    return PartyData(features if model.features is None else with_features(features, model.features), labels, ids)
+    features = features if model.features is None else with_features(features, model.features)
+    return PartyData(features, labels, ids, without_link=without_link)
 
 
 def with_recipe(model: PartyResult, parts: Sequence[PartyResult]) -> PartyResult:
@@ -122,36 +141,42 @@ def with_recipe(model: PartyResult, parts: Sequence[PartyResult]) -> PartyResult
     if words is None or "recipe" in model.facts or model.split is Split.VERTICAL or not held:
         return model
     section = PrepareSection.model_validate(words)
-    if section.combat or Over.SITE in (section.centre, section.scale):
+    by_site = section.joint is not None and section.joint.by_site
+    if by_site or section.combat or Over.SITE in (section.centre, section.scale):
         return model.adding(facts={_OF_A_SITE: True})
     return model.adding(facts={"recipe": held[0]})
 
 
-def _identified(model: PartyResult, table: MatrixSource) -> tuple[MatrixSource, NDArray[Any] | None]:
-    """A table and the ids of its rows, made as the result's study made them; None where it has no such column."""
+def _identified(
+    model: PartyResult, table: MatrixSource, link: MatrixSource | None = None
+) -> tuple[MatrixSource, NDArray[Any] | None, int]:
+    """A table, the ids of its rows as the result's study made them, and how many records a linkage map does not know.
+
+    Ids are None where the table has no such column.
+    """
     rule, known = None, table.names or ()
     if model.plan.align is not None:
         rule = of_text(model.plan.id_rule)
     elif model.id is not None and model.id not in known and set(model.id.split(BETWEEN)) <= set(known):
         rule = RecordIds(tuple(model.id.split(BETWEEN)), AS_WRITTEN)
     if rule is None:
-        return table, row_ids(table, model.id) if model.id is not None and model.id in known else None
-    table = identified(table, rule).table
-    return table, table.column(rule.name)
+        return table, row_ids(table, model.id) if model.id is not None and model.id in known else None, 0
+    found = identified(table, rule, None if link is None else read_link(link, rule.rule))
+    return found.table, found.table.column(rule.name), found.without_link
 
 
-def _with_weights(part: PartyResult, table: MatrixSource) -> PartyData:
+def _with_weights(part: PartyResult, table: MatrixSource, link: MatrixSource | None) -> PartyData:
     with party_named(part.party or ""):
-        data = new_data(part, table)
+        data = new_data(part, table, link)
         labels = data.labels if part.index == part.plan.label_user else None
         weights = part.arrays["coefficients"].T, part.arrays["intercept"]
-        return PartyData(data.table, labels, data.ids, weights)
+        return PartyData(data.table, labels, data.ids, weights, without_link=data.without_link)
 
 
 def in_the_order_of(model: PartyResult, table: MatrixSource) -> MatrixSource:
     """The rows of a table as the result has them: by their ids where both have ids, else by position."""
     rows, ours = model.plan.m, model.arrays.get("row_ids")
-    table, ids = _identified(model, table)
+    table, ids, _ = _identified(model, table)
     if ids is not None and ours is not None:
         place = {row: i for i, row in enumerate(ids.tolist())}
         missing = sum(row not in place for row in ours.tolist())

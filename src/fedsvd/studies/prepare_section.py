@@ -27,7 +27,7 @@ from fedsvd.prepare.columns import listed
 from fedsvd.prepare.missing import INDICATOR, Missing
 from fedsvd.prepare.rule import CategoryRule, LowRank, Rule
 from fedsvd.prepare.sites import Over
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import LABELLED, Split, Task
 from fedsvd.studies.job_faults import one_of
 
 LEAST_COUNT = 5
@@ -220,12 +220,13 @@ class PrepareSection(BaseModel):
         assert parsed is not None
         if label:
             raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
-        regression = task is Task.LR
+        regression = task in LABELLED
         if bool(parsed.outcome) is not regression:
             fault = "the formula has no outcome" if regression else f"task {str(task)!r} has no outcome"
             raise ConfigError(fault, "write y ~ age + C(sex)" if regression else "write ~ age + C(sex)")
         if any(name in parsed.categorical or name in self.categories for name in parsed.outcome):
-            raise ConfigError("the outcome of the formula is a category", "a linear regression predicts numbers")
+            fix = "write the bare column; a model of classes names them in [job] classes"
+            raise ConfigError("the outcome of the formula is a category", fix)
         if regression and intercept is not parsed.intercept:
             fix = "leave intercept = false out" if parsed.intercept else "intercept = false (--no-intercept)"
             raise ConfigError("the formula and the key intercept do not agree", f"{fix}, or change the formula")
@@ -271,6 +272,12 @@ class PrepareSection(BaseModel):
         lines += [_indicators(name, each) for name, each in self.categories.items() if not each.order]
         if self.formula:
             lines.append(f"the columns are those of the formula {self.formula}")
+        if self._joint_rule.by_site:
+            lines.append(
+                "site in the formula is which party a row is of: its coefficients show the level of each party, and "
+                "where the joint Gram matrix is opened (generalised linear models, inference) all parties read each "
+                "other's totals of every column in it"
+            )
         if self.categories or "C(" in self.formula:
             lines.append(f"levels with fewer than {self.minimum} records, or at one party alone, become 'other'")
         if self.combat:

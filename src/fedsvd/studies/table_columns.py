@@ -1,6 +1,7 @@
 """Columns of one table as a study reads them: ids as text, labels as numbers, features by name."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,11 @@ from fedsvd.types import Float
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
     """The ids as text, one to a row."""
-    column = source.column(name)
+    return as_text(source.column(name))
+
+
+def as_text(column: NDArray[Any]) -> NDArray[np.str_]:
+    """A column as text; whole numbers without a point."""
     if column.dtype.kind == "f" and bool(np.all(column == np.floor(column))):
         column = column.astype(np.int64)
     return column.astype(np.str_)
@@ -21,17 +26,18 @@ def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
 
 def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = ()) -> Float:
     """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
-    first = [_codes(source, names[0], classes)] if classes else []
+    first = []
+    if classes:
+        first = [class_codes(f"the label column {names[0]!r}", row_ids(source, names[0]), classes)]
     return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
 
 
-def _codes(source: MatrixSource, name: str, classes: Sequence[str]) -> Float:
+def class_codes(what: str, text: NDArray[np.str_], classes: Sequence[str]) -> Float:
     """The class of every row as a number from 0, in the order of the study's classes."""
-    text = row_ids(source, name)
     place = {spelt: code for code, spelt in enumerate(classes)}
     unknown = int(sum(value not in place for value in text.tolist()))
     if unknown:
-        fault = f"the label column {name!r} has other values than the study's classes in {unknown} rows"
+        fault = f"{what} has other values than the study's classes in {unknown} rows"
         raise DataError(fault, "name all classes in the study, or leave these rows out")
     return np.array([place[value] for value in text.tolist()], dtype=np.float64)
 

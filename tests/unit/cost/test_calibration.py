@@ -25,8 +25,9 @@ def test_every_rate_is_measured_and_makes_a_finite_prediction():
     before = backend.threads()
     machine = calibrate()
     assert backend.threads() == before
-    assert all(math.isfinite(rate) and rate > 0 for rate in asdict(machine).values())
-    assert {f.name for f in fields(Rates)} == {f.name for f in fields(Work)} | {"cores", "threads"}
+    assert all(math.isfinite(rate) and rate > 0 for name, rate in asdict(machine).items() if name != "gains")
+    assert {f.name for f in fields(Rates)} == {f.name for f in fields(Work)} | {"cores", "threads", "gains"}
+    assert all(1.0 <= gain <= machine.threads for gain in asdict(machine.gains).values())
     assert 1 <= machine.threads <= machine.cores == len(os.sched_getaffinity(0))
     plan = plan_study(Study(Task.SVD), 100, (500, 500), SessionId("a session")).plan
     assert 0 < predict(plan, machine).seconds_on_one_machine < math.inf

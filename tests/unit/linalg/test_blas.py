@@ -128,6 +128,8 @@ def test_limits_of_many_threads_at_once_all_end():
             with pools.one_thread() if number % 2 else pools.one_pool(1 + number % 3):
                 pass
 
+    before = pools.threads()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(often, range(16)))
-    assert not pools.limited()
+    pools.follow()
+    assert pools.threads() == before

@@ -1,12 +1,12 @@
-"""Words of the ring Z_2^128 add, negate and round as Python's integers do, in every library."""
+"""Words of the ring Z_2^128 subtract and round as Python's integers do, in every library."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.ring128 import from_ints, to_device, to_host, to_ints
+from tests.ring128 import add, from_ints, to_device, to_host, to_ints
 
-from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
+from fedsvd.errors import FixedPointOverflow, ShapeError
 from fedsvd.linalg import ring128
 
 SIZE = 1 << 128
@@ -51,33 +51,15 @@ def test_python_integers_become_words_and_return():
     assert words.dtype == np.uint64
     assert [tuple(map(int, word)) for word in words[:3]] == [(0, 0), (1, 0), (2**64 - 1, 2**64 - 1)]
     assert to_ints(words) == values
+    assert to_ints(add(words, words[::-1])) == [signed(a + b) for a, b in zip(values, values[::-1], strict=True)]
 
 
 @settings(max_examples=60, deadline=None)
 @given(a=lists, b=lists)
-def test_sums_and_differences_are_those_of_integers_modulo_the_ring(library, a, b):
+def test_differences_are_those_of_integers_modulo_the_ring(library, a, b):
     pairs = list(zip(a, b, strict=False))
     x, y = (in_library(library, [pair[side] for pair in pairs]) for side in (0, 1))
-    assert integers_in(library, ring128.add(x, y)) == [signed(p + q) for p, q in pairs]
     assert integers_in(library, ring128.subtract(x, y)) == [signed(p - q) for p, q in pairs]
-    assert integers_in(library, ring128.negate(x)) == [signed(-p) for p, _ in pairs]
-
-
-@settings(max_examples=60, deadline=None)
-@given(a=integers, b=integers, c=integers)
-def test_words_are_a_commutative_group(library, a, b, c):
-    x, y, z = (in_library(library, [value]) for value in (a, b, c))
-    left, right = ring128.add(ring128.add(x, y), z), ring128.add(x, ring128.add(y, z))
-    assert integers_in(library, left) == integers_in(library, right)
-    assert integers_in(library, ring128.add(x, y)) == integers_in(library, ring128.add(y, x))
-    assert integers_in(library, ring128.add(x, ring128.negate(x))) == [0]
-
-
-@settings(max_examples=60, deadline=None)
-@given(values=st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=6), shift=st.integers(0, 127))
-def test_shifted_64_bit_integers_are_multiples_of_powers_of_two(library, values, shift):
-    words = ring128.from_int64(library.array(np.array(values, np.int64)), shift)
-    assert integers_in(library, words) == [signed(value << shift) for value in values]
 
 
 def test_words_round_to_the_nearest_float64_half_to_even(library):
@@ -99,8 +81,6 @@ def test_a_word_beyond_the_bound_is_an_overflow(library, value):
 
 def test_what_are_not_words_is_refused():
     with pytest.raises(ShapeError, match=r"\(\.\.\., 2\)"):
-        ring128.negate(np.zeros((4, 3), np.uint64))
+        ring128.to_float(np.zeros((4, 3), np.uint64))
     with pytest.raises(ShapeError, match="float64"):
-        ring128.negate(np.zeros((4, 2)))
-    with pytest.raises(ConfigError, match="0 to 127"):
-        ring128.from_int64(np.zeros(1, np.int64), 128)
+        ring128.to_float(np.zeros((4, 2)))

@@ -1,9 +1,9 @@
 """Joint tables that break Gram matrices, as the matrices of several users side by side; each is (features, columns)."""
 
 import numpy as np
-from tests.ring128 import from_ints, to_ints
+from tests.ring128 import add, from_ints, to_ints
 
-from fedsvd.linalg import exact_gram, ring128, widen
+from fedsvd.linalg import exact_gram, widen
 
 
 def haar(n, rng):
@@ -90,7 +90,7 @@ def opened(parts, rng, masked=False):
     m = parts[0].shape[0]
     total = slices[0].rows(0, m)
     for own in slices[1:]:
-        total = ring128.add(total, own.rows(0, m))
+        total = add(total, own.rows(0, m))
     return total, unit
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from tests.unit.prepare.jointly import joint_levels
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotFinite
@@ -11,7 +12,6 @@ from fedsvd.prepare import level_sketch
 from fedsvd.prepare.categories import (
     JointLevels,
     agree,
-    joint_levels,
     level_codes,
     named,
     ordinal,
@@ -39,8 +39,7 @@ def tables():
 
 
 def agreed(frames, minimum=1, sites=2):
-    own = {str(i): own_levels(open_source(frame), "g") for i, frame in enumerate(frames)}
-    return joint_levels(own, KEY, minimum, sites)
+    return joint_levels([own_levels(open_source(frame), "g") for frame in frames], KEY, minimum, sites)
 
 
 def pooled(frames, minimum=1, sites=2):
@@ -113,8 +112,19 @@ class TestAgreement:
         with pytest.raises(NotFinite, match="1 of 3 entries of column 'g'"):
             own_levels(source, "g")
         assert own_levels(source, "g", missing="unknown").levels == ("a", "unknown")
-        with pytest.raises(DataError, match="level called 'other'"):
-            own_levels(open_source(pd.DataFrame({"g": ["other"]})), "g")
+
+    def test_a_level_called_other_keeps_its_name_and_the_pool_has_another(self, tables):
+        spelt = [frame.assign(g=frame["g"].replace("a", "other")) for frame in tables]
+        joint = agreed(spelt)
+        assert joint.all == ("b", "c", "other", "other (pooled)")
+        expected = pd.concat(spelt)["g"].map(lambda level: level if level in ("b", "c", "other") else "other (pooled)")
+        codes = np.concatenate([level_codes(open_source(frame), joint) for frame in spelt])
+        assert [joint.all[code] for code in codes] == expected.tolist()
+        assert JointLevels("g", ("other", "other (pooled)"), other=True).pool == "other (pooled, 2)"
+
+    def test_a_rare_level_called_other_is_pooled_with_the_rest(self, tables):
+        spelt = [frame.assign(g=frame["g"].replace("f", "other")) for frame in tables]
+        assert agreed(spelt).all == agreed(tables).all == ("a", "b", "c", "other")
 
 
 class TestIndicators:
@@ -136,6 +146,11 @@ class TestIndicators:
         assert table.names == ("x", "g_a", "g_c", "g_other", "z")
         with pytest.raises(ConfigError, match="no level 'q'"):
             encoded(open_source(tables[0]), [Indicators(agreed(tables), reference="q")])
+
+    def test_an_indicator_that_would_have_the_name_of_a_column_is_refused(self, tables):
+        table = open_source(tables[0].rename(columns={"x": "g_other"}))
+        with pytest.raises(DataError, match="two columns of the prepared table would be called 'g_other'"):
+            encoded(table, [Indicators(agreed(tables))])
 
     def test_gaps_stay_gaps_until_they_are_filled(self):
         source = open_source(pd.DataFrame({"g": ["a", None], "x": [np.nan, 1.0]}))

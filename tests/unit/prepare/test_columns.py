@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.prepare.columns import ColumnChoice, arranged, chosen, column_differences
+from fedsvd.prepare.columns import ColumnChoice, arranged, chosen
 
 FRAME = pd.DataFrame({"id": ["b", "a"], "AGE": [1.0, np.nan], "dose": [3.0, 4.0], "note": ["x", "y"]})
 
@@ -56,22 +56,3 @@ def test_columns_are_put_in_the_order_of_the_study():
     assert_array_equal(table.raw(slice(0, 2), slice(0, 2)), FRAME[["dose", "AGE"]].to_numpy())
     with pytest.raises(DataError, match="no column 'weight', 'height'"):
         arranged(open_source(FRAME), ["weight", "dose", "height"])
-
-
-class TestDifferencesBetweenParties:
-    def test_missing_and_surplus_columns_are_named_for_all_parties_at_once(self):
-        tables = {"a": ["x", "y", "z"], "b": ["y", "x"], "c": ["z", "x", "y", "extra"]}
-        found = [str(problem) for problem in column_differences(tables)]
-        assert len(found) == 2
-        assert "party b has no column 'z'" in found[0]
-        assert "party c alone" in found[1]
-        assert "'extra'" in found[1]
-
-    def test_the_order_is_no_difference(self):
-        assert not column_differences({"a": ["x", "y"], "b": ["y", "x"]})
-        assert not column_differences({})
-
-    def test_where_the_study_names_its_columns_more_is_no_fault(self):
-        tables = {"a": ["x", "y", "more"], "b": ["x"]}
-        (problem,) = column_differences(tables, ["x", "y"])
-        assert "party b has no column 'y'" in str(problem)

@@ -9,10 +9,11 @@ import pytest
 import statsmodels.formula.api as smf
 from numpy.testing import assert_array_equal
 from tests.tolerances import assert_close, digits_lost
+from tests.unit.prepare.jointly import joint_levels
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, MissingExtra, NotFinite
-from fedsvd.prepare.categories import JointLevels, joint_levels, own_levels
+from fedsvd.prepare.categories import JointLevels, own_levels
 from fedsvd.prepare.formula import FormulaTable, parse
 from fedsvd.randomness.seed import Seed
 
@@ -41,8 +42,7 @@ def made(parts, text):
     levels = {}
     for name in formula.variables:
         if name in sources[0].text_names:
-            own = {str(i): own_levels(source, name) for i, source in enumerate(sources)}
-            levels[name] = joint_levels(own, KEY, sites=1)
+            levels[name] = joint_levels([own_levels(source, name) for source in sources], KEY, sites=1)
     return [FormulaTable(source, formula, levels) for source in sources]
 
 

@@ -119,3 +119,14 @@ def test_a_linkage_map_replaces_ids_and_leaves_out_those_it_does_not_know(tmp_pa
     (tmp_path / "map.csv").write_text("local;entity\np1;e7\nP1;e8\n")
     with pytest.raises(DataError, match="1 ids of the linkage map"):
         read_linkage(open_source(tmp_path / "map.csv"), "local", "entity", IdRule())
+
+
+def test_entities_of_a_map_are_normalised_as_ids_are_and_a_missing_one_is_not_known(tmp_path):
+    (tmp_path / "map.csv").write_text("local;entity\nP1; Person 7\np2;PERSON 3 \np9;\n")
+    linkage = read_linkage(open_source(tmp_path / "map.csv"), "local", "entity", IdRule())
+    entities, known = linkage.apply(np.array(["p1", "p2", "p9"]))
+    assert entities.tolist() == ["person 7", "person 3"]
+    assert_array_equal(known, [0, 1])
+    (tmp_path / "map.csv").write_text("local;entity\np1;\np2;\n")
+    with pytest.raises(DataError, match="names no entity"):
+        read_linkage(open_source(tmp_path / "map.csv"), "local", "entity", IdRule())

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.impute import SimpleImputer
 from tests.tolerances import assert_close, digits_lost
+from tests.unit.prepare.jointly import joint_totals
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, EmptyData, NotFinite
@@ -18,7 +19,6 @@ from fedsvd.prepare.missing import (
     expect_no_gaps,
     filled_with_constant,
     gaps,
-    joint,
     totals,
 )
 
@@ -39,7 +39,7 @@ def test_gaps_filled_with_joint_means_are_those_of_scikit_learn_on_the_joint_tab
     whole = pd.concat(parts)
     expected = SimpleImputer(strategy="mean", add_indicator=True).fit_transform(whole)
     sources = [open_source(part) for part in parts]
-    agreed = joint([totals(source) for source in sources])
+    agreed = joint_totals(sources)
     fills, marked = agreed.means(NAMES), agreed.with_gaps(NAMES)
     filled = [Filled(source, fills, marked) for source in sources]
     assert marked == ("a", "b", "c")

@@ -15,7 +15,7 @@ from tests.tolerances import assert_close, digits_lost
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotFinite
 from fedsvd.prepare.recipe import of_record
-from fedsvd.prepare.rule import CategoryRule, Rule, planned_steps
+from fedsvd.prepare.rule import CategoryRule, LowRank, Rule, planned_steps
 from fedsvd.prepare.script import AskSum, play_together, prepare, prepared_again, prepared_alone
 from fedsvd.prepare.sites import Over
 from fedsvd.randomness.seed import Seed
@@ -108,7 +108,7 @@ def test_combat_with_a_preserved_covariate(frames, capsys):
     expected = neuroCombat(
         dat=whole[list("abc")].to_numpy().T.copy(), covars=covars, batch_col="site", continuous_cols=["age"]
     )["data"].T
-    assert_close(stacked(found), expected, digits_lost(5))
+    assert_close(stacked(found), expected, digits_lost(4))
 
 
 RULES = [
@@ -236,3 +236,36 @@ def test_parties_with_different_rules_do_not_go_on(frames):
     tables = [open_source(frame[list(NUMBERS)]) for frame in frames]
     with pytest.raises(DataError, match="different sums"):
         play_together([prepare(table, rule, KEY) for table, rule in zip(tables, rules, strict=True)])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"mean": True},
+        {"low_rank": LowRank(0.5, 60)},
+        {"centre": Over.JOINT},
+        {"scale": Over.JOINT},
+        {"covariates": ("age",)},
+        {"combat": True},
+        {"combat": True, "preserve": ("age",), "covariates": ("b",), "centre": Over.JOINT},
+    ],
+    ids=str,
+)
+def test_a_column_in_another_unit_is_pointed_out_at_its_site_wherever_means_are_summed(frames, words):
+    """Whatever the preparation: the first means of a session are compared."""
+    given = [frame.assign(a=frame["a"] + 9, c=frame["c"] + 9) for frame in frames]
+    given[1] = given[1].assign(a=given[1]["a"] * 1000)
+    rule = Rule(categories=(CategoryRule("sex"),), **words)
+    found = [" ".join(each.recipe.findings) for each in played(given, rule, (*NUMBERS, "sex"))]
+    assert rule.compares_units
+    assert "the mean of column 'a' is a thousandfold larger here" in found[1]
+    assert not any(f"'{name}'" in text for text in found for name in ("b", "c", "age", "sex_f", "sex_m"))
+
+
+def test_units_are_not_compared_where_no_means_are_summed(frames):
+    rule = Rule(categories=(CategoryRule("sex"),), centre=Over.SITE)
+    given = [frame.assign(a=frame["a"] + 9) for frame in frames]
+    given[1] = given[1].assign(a=given[1]["a"] * 1000)
+    found = played(given, rule, (*NUMBERS, "sex"))
+    assert not rule.compares_units
+    assert not any(each.recipe.findings for each in found)

@@ -7,19 +7,22 @@ import statsmodels.api as sm
 from numpy.testing import assert_array_equal
 from sklearn.preprocessing import StandardScaler
 from tests.tolerances import assert_close, digits_lost
+from tests.unit.prepare.jointly import joint_totals, summed
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.prepare.missing import joint, totals
+from fedsvd.prepare.missing import totals
 from fedsvd.prepare.sites import (
     CovariateSums,
     Moments,
     Over,
     Residuals,
+    Standardised,
+    chosen_moments,
     covariate_sums,
     deviations,
+    rough_deviations,
     scale_findings,
-    site_standardised,
     squares,
 )
 
@@ -39,9 +42,14 @@ def sources(parts):
 
 
 def agreed(tables, ddof=0):
-    total = joint([totals(table) for table in tables])
+    total = joint_totals(tables)
     means = total.means(NAMES)
     return Moments(means, deviations(sum(squares(t, means) for t in tables), total.rows, NAMES, ddof))
+
+
+def site_standardised(table, centre, scale, joint=None):
+    moments = chosen_moments(table, centre, scale, joint)
+    return Standardised(table, moments.means, moments.deviations)
 
 
 def stacked(tables):
@@ -73,9 +81,10 @@ class TestCentringAndScaling:
         expected = np.vstack([(part - part.mean()) / whole.std(ddof=0) for part in parts])
         columns_close(found, expected, digits_lost(3))
 
-    def test_none_is_the_table_itself(self, parts):
+    def test_none_changes_nothing(self, parts):
         table = sources(parts)[0]
-        assert site_standardised(table, Over.NONE, Over.NONE) is table
+        unchanged = site_standardised(table, Over.NONE, Over.NONE)
+        assert_array_equal(unchanged.rows(0, 10), table.rows(0, 10))
         with pytest.raises(ConfigError, match="none were agreed"):
             site_standardised(table, Over.JOINT, Over.NONE)
 
@@ -129,8 +138,28 @@ class TestCovariates:
 def test_a_column_in_another_unit_is_pointed_out_at_its_own_site(parts):
     grams = [part.assign(a=part["a"] * (1000 if i == 1 else 1)) for i, part in enumerate(parts)]
     own = [totals(table) for table in sources(grams)]
-    found = [scale_findings(NAMES, each, joint(own)) for each in own]
+    found = [
+        scale_findings(NAMES, each, summed(own), rough_deviations(table))
+        for each, table in zip(own, sources(grams), strict=True)
+    ]
     assert len(found[1]) == 1
     assert "column 'a' is a thousandfold larger here" in found[1][0]
     same = [totals(table) for table in sources(parts)]
-    assert not any("'a'" in text for each in same for text in scale_findings(NAMES, each, joint(same)))
+    assert not any("'a'" in text for each in same for text in scale_findings(NAMES, each, summed(same), np.zeros(5)))
+
+
+def test_a_column_about_zero_in_another_unit_is_pointed_out_by_its_deviation():
+    rng = np.random.default_rng(8)
+    frames = [pd.DataFrame({"z": rng.normal(size=40), "a": rng.normal(size=40) + 5}) for _ in range(3)]
+    frames[2]["z"] = (frames[2]["z"] - frames[2]["z"].mean()) * 1000
+    tables = sources(frames)
+    own = [totals(table) for table in tables]
+    total = summed(own)
+    spread = [squares(table, total.totals / total.present) for table in tables]
+    given = zip(tables, own, spread, strict=True)
+    found = [
+        scale_findings(("z", "a"), each, total, rough_deviations(table), (mine, sum(spread)))
+        for table, each, mine in given
+    ]
+    assert ["deviation of column 'z' is a thousandfold larger here" in " ".join(each) for each in found] == [0, 0, 1]
+    assert not any("'a'" in text for each in found for text in each)

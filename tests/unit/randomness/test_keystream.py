@@ -6,6 +6,7 @@ for good. Bounds are those of a one in a thousand event or rarer.
 
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tolerances import digits_lost
 
-from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.keystream import Keystream, ThreadedNormals
 from fedsvd.randomness.seed import Seed
 
 SEED = Seed(bytes(range(32)))
@@ -155,3 +156,10 @@ def test_normals_grow_with_their_words(monkeypatch):
     words = np.arange(999, dtype=np.uint64) * np.uint64(2**64 // 999)
     monkeypatch.setattr(Keystream, "words", lambda self, count: words[:count].copy())
     assert all(a < b for a, b in pairwise(Keystream(SEED).normal(999)))
+
+
+def test_normals_made_in_threads_are_those_of_the_stream_call_after_call():
+    with ThreadPoolExecutor(3) as pool:
+        drawn = ThreadedNormals(SEED, pool.map)
+        found = np.concatenate([drawn(7), drawn((3, 100_000)).ravel(), drawn(1)])
+    np.testing.assert_array_equal(found, Keystream(SEED).normal(300_008))

@@ -5,6 +5,7 @@ import pytest
 import statsmodels.api as sm
 from sklearn.datasets import load_breast_cancer
 from tests.tolerances import GLM_BAR, PRINTED_BAR, assert_close, assert_each_close
+from tests.unit.statistics.statsmodels_glm import assert_same
 
 from fedsvd.errors import DataError, NotConverged, ReleaseRefused, Separated, VerificationFailed
 from fedsvd.protocol.messages import SumShare
@@ -51,26 +52,6 @@ def model_of(family, link=None, **keys):
 def reference(family, link, X, y, **settings):
     fit = sm.GLM(y, sm.add_constant(X), family=STATSMODELS[family, link], **settings)
     return fit.fit(tol=1e-13, maxiter=200, tol_criterion="params")
-
-
-def assert_same(model, expected):
-    pairs = (
-        (model.coefficients, expected.params),
-        (model.standard_errors, expected.bse),
-        (model.z, expected.tvalues),
-        (model.p, expected.pvalues),
-        (model.intervals, expected.conf_int()),
-        (model.deviance, expected.deviance),
-        (model.null_deviance, expected.null_deviance),
-        (model.pearson, expected.pearson_chi2),
-        (model.scale, expected.scale),
-        (model.log_likelihood, expected.llf),
-        (model.aic, expected.aic),
-        (model.bic, expected.bic_llf),
-    )
-    for found, wanted in pairs:
-        assert_each_close(found, wanted, GLM_BAR)
-    assert_close(model.covariance, expected.cov_params(), GLM_BAR)
 
 
 def breast_cancer():

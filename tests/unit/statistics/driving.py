@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedsvd.statistics.irls import Answer, Proposal, combined
+from fedsvd.statistics.irls import Answer, Proposal
 
 PARTIES = 3
 
@@ -22,15 +22,15 @@ def drive(generator, contribute, n: int):
             answer = request.numbers
         else:
             requests.append(request)
-            answer = as_factor(combined(request, [contribute(request, rows) for rows in shares(n)]))
+            answer = joint_answer(request, [contribute(request, rows) for rows in shares(n)])
         try:
             request = generator.send(answer)
         except StopIteration as end:
             return end.value, requests
 
 
-def as_factor(answer: Answer) -> Answer:
-    """A square factor in place of the stacked rows, which no one has in a study."""
-    if answer.factor is None:
-        return answer
-    return Answer(np.linalg.qr(answer.factor, mode="r"), answer.totals)
+def joint_answer(request, parts) -> Answer:
+    """The joint sum: a square factor in place of the stacked rows, which no one has in a study."""
+    factor = np.linalg.qr(np.concatenate([part.rows for part in parts]), mode="r") if request.gram else None
+    sums = np.sum([part.totals for part in parts], axis=0)
+    return Answer(factor, dict(zip(request.totals, map(float, sums), strict=True)))

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import PCA
-from tests.tolerances import assert_each_close
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.statistics.components import by_likelihood, by_parallel, by_share, by_threshold, threshold
+from fedsvd.statistics.components import by_likelihood, by_parallel, by_share, choose, threshold
 
 
 def spectrum(X):
@@ -57,8 +56,7 @@ def test_planted_components_are_found_by_every_rule(name, shape):
     s = spectrum(X)[: min(shape)]
     rng = np.random.default_rng(10)
     permuted = np.stack([spectrum(rng.permuted(X, axis=0)) for _ in range(20)])
-    assert by_threshold(s, *shape) == 5
-    assert by_threshold(s, *shape, noise=1.0) == 5
+    assert choose("gavish-donoho", s, *shape).count == 5
     assert by_parallel(s, permuted) == 5
     if shape[0] > shape[1]:
         assert by_likelihood(s, *shape) == 5
@@ -74,8 +72,7 @@ def test_the_threshold_is_the_published_one(beta):
     assert abs(found - cubic) < 0.021
 
 
-def test_the_threshold_of_known_noise_is_four_over_the_root_of_three_for_square_tables():
-    assert_each_close(threshold(np.ones(9), 9, 9, noise=2.0), 4.0 / np.sqrt(3.0) * 3.0 * 2.0, np.finfo(float).eps * 4)
+def test_the_threshold_of_square_tables_is_the_published_one_to_three_places():
     assert round(threshold(np.ones(9), 9, 9), 3) == 2.858
 
 
@@ -95,6 +92,6 @@ def test_what_cannot_be_used_is_refused():
     with pytest.raises(ShapeError):
         by_likelihood(s[:10], 400, 60)
     with pytest.raises(ShapeError):
-        by_threshold(s[:10], 400, 60)
+        threshold(s[:10], 400, 60)
     with pytest.raises(ConfigError):
         by_parallel(s, np.empty((0, 60)))

@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from tests.tolerances import GLM_BAR, PRINTED_BAR, STATISTIC_BAR, assert_close, assert_each_close
 from tests.unit.statistics.driving import drive
+from tests.unit.statistics.statsmodels_glm import assert_same
 
 from fedsvd.errors import ConfigError, DataError, NotConverged, Separated, ShapeError
 from fedsvd.statistics import glm
@@ -56,26 +57,6 @@ def fitted(family, X, y, *, intercept=True, offset=None, weights=None, **setting
 def reference(name, X, y, **settings):
     design = np.column_stack((np.ones(len(y)), X))
     return sm.GLM(y, design, family=LINKS[name], **settings).fit(tol=1e-13, maxiter=200, tol_criterion="params")
-
-
-def assert_same(model, expected):
-    for found, wanted in (
-        (model.coefficients, expected.params),
-        (model.standard_errors, expected.bse),
-        (model.z, expected.tvalues),
-        (model.p, expected.pvalues),
-        (model.intervals, expected.conf_int()),
-        (model.deviance, expected.deviance),
-        (model.null_deviance, expected.null_deviance),
-        (model.pearson, expected.pearson_chi2),
-        (model.scale, expected.scale),
-        (model.log_likelihood, expected.llf),
-        (model.aic, expected.aic),
-        (model.bic, expected.bic_llf),
-    ):
-        assert_each_close(found, wanted, GLM_BAR)
-    assert_close(model.covariance, expected.cov_params(), GLM_BAR)
-    assert (model.df_residual, model.n) == (expected.df_resid, expected.nobs)
 
 
 @pytest.mark.parametrize("name", LINKS)

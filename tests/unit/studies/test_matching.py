@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 from tests.tolerances import RESULT_BAR, assert_close
+from typer.testing import CliRunner
 
+from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotFinite, ReleaseRefused, RepeatedIds, TooFewCommon
 from fedsvd.policy.rules import Policy
@@ -255,7 +257,9 @@ class TestRefusals:
         assert_close(found, reference.coef_, RESULT_BAR)
 
 
-def test_a_linkage_map_gives_other_ids_and_leaves_out_what_it_does_not_know(joint):
+@pytest.fixture
+def linked(joint):
+    """A study whose first party has a linkage map, written; its rows, the joint numbers and scikit-learn's model."""
     folder, X, y = joint
     rng = np.random.default_rng(1)
     table = pd.read_csv(folder / "a.csv")
@@ -263,7 +267,7 @@ def test_a_linkage_map_gives_other_ids_and_leaves_out_what_it_does_not_know(join
     hospital = pd.DataFrame({"case": [f"KH-{1000 + i}" for i in person]})
     pd.concat((hospital, table[["x0", "x1"]]), axis=1).to_csv(folder / "a.csv", index=False)
     known = [i for i in HELD["a"] if i % 7]
-    link = pd.DataFrame({"case": [f"kh-{1000 + i}" for i in known], "entity": [f"person {i:03d}" for i in known]})
+    link = pd.DataFrame({"case": [f"kh-{1000 + i}" for i in known], "entity": [f"PERSON {i:03d}" for i in known]})
     link.iloc[rng.permutation(len(link))].to_csv(folder / "link.csv", index=False)
     record = {
         "job": {"name": "j", "task": "lr", "split": "vertical", "id": "name", "label": "y"},
@@ -272,15 +276,53 @@ def test_a_linkage_map_gives_other_ids_and_leaves_out_what_it_does_not_know(join
         "party": [{"name": "a", "data": "a.csv", "link": "link.csv"}]
         + [{"name": name, "data": f"{name}.csv"} for name in ("b", "c")],
     }
-    _, outcome = ran(job_from(record, folder))
+    prepared, outcome = ran(job_from(record, folder))
     rows = [i for i in COMMON if i % 7]
+    write_job(folder / "results", results_of(prepared, outcome))
+    return folder, rows, X, y, outcome
+
+
+def test_a_linkage_map_gives_other_ids_and_leaves_out_what_it_does_not_know(linked):
+    """In whichever case the map spells an entity that is an id elsewhere."""
+    _, rows, X, y, outcome = linked
     assert sorted(numbers(outcome.matched.parties[0].ids)) == rows
     report = outcome.matched.reports[0]
-    assert report.without_link == len(HELD["a"]) - len(known)
+    assert report.without_link == sum(i % 7 == 0 for i in HELD["a"])
     assert report.records == len(HELD["a"])
     reference = LinearRegression().fit(X[rows], y[rows])
     found = np.concatenate([part.coefficients[0] for part in outcome.parties])
     assert_close(found, reference.coef_, RESULT_BAR)
+
+
+def test_a_prediction_takes_linkage_maps_as_the_study_did(linked):
+    folder, rows, X, y, _ = linked
+    reference = LinearRegression().fit(X[rows], y[rows])
+    tables = [word for name in HELD for word in ("--party", f"{name}={folder / name}.csv")]
+    words = ["predict", str(folder / "results"), *tables, "--format", "json", "--linkage"]
+    said = CliRunner().invoke(cli, [*words, f"a={folder / 'link.csv'}"])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)["parties"]["c"]
+    people = [int(text.removeprefix("person ")) for text in found["values"]["id"]]
+    assert sorted(people) == rows
+    assert_close(np.array(found["values"]["y"]), reference.predict(X[people]), RESULT_BAR)
+    assert found["matching"]["matched"] == len(rows)
+    strange = CliRunner().invoke(cli, [*words, f"z={folder / 'link.csv'}"])
+    assert "this job has no party z" in strange.stdout
+
+
+def test_a_linkage_map_for_a_prediction_that_matches_nothing_is_refused(joint):
+    folder, _, _ = joint
+    record = {
+        "job": {"name": "j", "task": "lr", "split": "vertical", "label": "y", "ids": "trust"},
+        "prepare": {"columns": [f"x{j}" for j in range(FEATURES)]},
+        "party": [{"name": name, "data": f"{name}.csv"} for name in HELD],
+    }
+    for name in HELD:
+        pd.read_csv(folder / f"{name}.csv")[:60].to_csv(folder / f"{name}.csv", index=False)
+    parts = results_of(*ran(job_from(record, folder)))[1:4]
+    tables = [open_source(folder / f"{name}.csv") for name in HELD]
+    with pytest.raises(ConfigError, match="the study matched no records"):
+        predict_together(parts, tables, links={"a": tables[0]})
 
 
 def test_what_one_party_gets_does_not_say_how_many_the_others_dropped(joint):

@@ -49,7 +49,7 @@ def columns_by_lattice(csp: CspView) -> int:
 def joint_gram(csp: CspView, masks: Masks) -> Float:
     """G, (m, m), up to the unit that every user has: what the CSP sees, with a user's P and c taken off."""
     plan, seed = csp.plan, masks.seed
-    P = orthogonal(plan.m, Keystream(seed.derive("P", "gram")))
+    P = orthogonal(plan.m, Keystream.of(seed, "P", "gram"))
     c = secret_scale(seed.derive("c", "gram"))
     G = opened_gram(plan, csp.received)[: plan.m, : plan.m]
     found: Float = P.left_t(np.ascontiguousarray(P.left_t(G).T)) / c**2

@@ -39,9 +39,6 @@ from fedsvd.studies.run import assemble
 from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub, first_sent
 
-PAPER = {"bytes": 0.732, "seconds": 0.819, "memory": 0.956, "offloading": 0.447}
-"""What the paper saves of communication, time and memory (10K x 50K), and of time by its offloading (10K x 100K)."""
-
 _UNBOUNDED = 1 << 42
 
 

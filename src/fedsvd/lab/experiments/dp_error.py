@@ -12,11 +12,11 @@ import numpy as np
 from fedsvd.lab.baselines.fedpca import Privacy, fedpca, scaled
 from fedsvd.lab.baselines.subspace import right_vectors
 from fedsvd.lab.datasets import paper
+from fedsvd.lab.experiments.compare import svd_rmse
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.lossless import FEDPCA, FEDPCA_SCALED, RMSE
 from fedsvd.lab.experiments.ours import SCHEMES, dealt, factorise, joint_factors
 from fedsvd.lab.experiments.rows import Case, Measurement
-from fedsvd.linalg.compare import svd_rmse
 from fedsvd.types import Float
 
 _BLOCK = 256

@@ -18,11 +18,11 @@ from fedsvd.lab.baselines.subspace import right_vectors, top_eigenvectors
 from fedsvd.lab.baselines.wda import wda_pca
 from fedsvd.lab.datasets import paper
 from fedsvd.lab.experiments import refined
+from fedsvd.lab.experiments.compare import projection_distance, projection_distance_spectral, svd_rmse
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.ours import SCHEMES, dealt, factorise, joint_factors, regress, training_error
 from fedsvd.lab.experiments.reference import Reference
 from fedsvd.lab.experiments.rows import Case, Measurement
-from fedsvd.linalg.compare import projection_distance, projection_distance_spectral, svd_rmse
 from fedsvd.types import Float
 
 SVD, PCA, LR = "svd", "pca", "lr"

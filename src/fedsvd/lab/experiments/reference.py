@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from fedsvd.lab.experiments import refined
-from fedsvd.linalg.compare import projection_distance, svd_rmse
+from fedsvd.lab.experiments.compare import projection_distance, svd_rmse
 from fedsvd.types import Float
 
 _PERMUTATIONS = 2

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedsvd.lab.datasets import synthetic
+from fedsvd.lab.experiments.compare import mape, rmse
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.ours import DEFAULT, PAPER, SCHEMES, Ran, dealt, factorise, joint_factors
 from fedsvd.lab.experiments.rows import Case, Measurement
-from fedsvd.linalg.compare import mape, rmse
 from fedsvd.protocol.parties import Party, Role
 
 TIME, PER_USER, MAPE, RMSE = "time", "bytes sent by a user", "MAPE of the reconstruction", "RMSE of the reconstruction"

@@ -50,18 +50,6 @@ def shortened(words: str, width: float, *, size: float = SIZE, bold: bool = Fals
     return "…"
 
 
-def wrapped(words: str, width: float, *, size: float = SIZE) -> list[str]:
-    """The lines of a sentence, none wider than this; a word that is wider alone is cut."""
-    lines: list[str] = []
-    for word in words.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, size=size) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(shortened(word, width, size=size))
-    return lines
-
-
 def in_columns(words: Sequence[str], width: float, gap: float) -> Iterator[tuple[float, int]]:
     """Where each entry of a legend stands: its place across and its line, from left to right."""
     x, line = 0.0, 0

@@ -208,9 +208,10 @@ class Group:
 
     def expect_signatures(self) -> None:
         """Raise ``SplitView`` unless every user signed the body that we have."""
+        body = self.body()
         for party, signature in self._received["signing"].items():
             try:
-                verify(self._plan.identity(party), PURPOSE, self.body(), signature)
+                verify(self._plan.identity(party), PURPOSE, body, signature)
             except NotSealed:
                 raise SplitView(f"{party} did not sign the certificate that we hold", "nothing is released") from None
 
@@ -220,13 +221,14 @@ class Group:
 
     def agreement(self, countersignature: bytes) -> Agreement:
         """The body with all signatures; that of the CSP is verified where the plan pins its key."""
+        body = self.body()
         if self._plan.csp_identity:
             key = bytes.fromhex(self._plan.csp_identity)
-            verify(key, PURPOSE, self.certificate_digest(), countersignature)
+            verify(key, PURPOSE, hashlib.sha256(body).digest(), countersignature)
         elif countersignature:
             raise UnexpectedMessage("a signature of the CSP, of whom the plan pins no key")
         signatures = {party.name: signature for party, signature in self._received["signing"].items()}
-        signatures[self._me.name] = self.signature()
+        signatures[self._me.name] = sign(self._identity, PURPOSE, body)
         if countersignature:
             signatures[CSP.name] = countersignature
-        return Agreement(self.body(), dict(sorted(signatures.items())))
+        return Agreement(body, dict(sorted(signatures.items())))

@@ -70,14 +70,14 @@ def check_solution(work: Work, columns: Columns, y_i: Float, w_i: Float, sizes: 
 
 def _own_vectors(work: Work, columns: Columns, y_i: Float, w_i: Float) -> tuple[Float, Float]:
     """This user's parts of e (M, targets) and of h (M,)."""
-    g_i = Keystream(work.checks.derive("g", "columns", work.i)).normal((columns.width, 1))
+    g_i = Keystream.of(work.checks, "g", "columns", work.i).normal((columns.width, 1))
     product = columns.times(np.concatenate((w_i, g_i), axis=1))
     return y_i - product[:, :-1], product[:, -1]
 
 
 def _secret(work: Work, sizes: Sizes) -> Float:
     """z: normal, as long as h in the space of A's columns."""
-    z = Keystream(work.checks.derive("z", "columns")).normal(work.plan.M)
+    z = Keystream.of(work.checks, "z", "columns").normal(work.plan.M)
     z *= sizes.F1 / math.sqrt(work.plan.N)
     return z
 
@@ -100,6 +100,6 @@ def _multiply(work: Work, vectors: Float, units: tuple[float, float]) -> Multipl
 def moved_along(work: Work, null_masked: Float, size: float) -> Float:
     """A secret combination of the null basis in an answer, (N, targets): as large as what it is later used for."""
     lost, targets = null_masked.shape[1], work.plan.targets
-    weights = Keystream(work.checks.derive("gamma", "columns")).normal((lost, targets))
+    weights = Keystream.of(work.checks, "gamma", "columns").normal((lost, targets))
     moved: Float = null_masked @ weights * (2.0 + size / math.sqrt(work.plan.N))
     return moved

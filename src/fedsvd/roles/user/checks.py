@@ -38,10 +38,9 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Checked:
-    """What was verified of (U, S): whether they are proved to be the leading ones, and the least S_j that C covers."""
+    """What was verified of (U, S): whether they are proved to be the leading ones."""
 
     order_proved: bool
-    least_covered: float | None  # relative to S_1; None where S is not released
     trace: float | None = None  # the squared joint norm, in units of 2^2E
 
 
@@ -65,7 +64,7 @@ def check_factors(
     _expect(bool(lengths.max(initial=0.0) <= eigen_tolerance), "the vectors")
     _expect(bool(abs(total[-1]) <= eigen_tolerance), "the rank")
     if sigma is None:
-        return Checked(False, None)
+        return Checked(False)
     energies = np.zeros(plan.planned_rank)
     energies[: len(sigma)] = products.energies
     diag = (yield from total_sum(plan, "diag", energies / F**2, work.own, SPECTRUM_WIDTH)) * F**2
@@ -77,10 +76,9 @@ def check_factors(
     slack = plan.k * math.ldexp(F**2, SPECTRUM_WIDTH - 100)
     left = trace + slack - float(np.sum(sigma**2))
     proved = len(sigma) < plan.planned_rank or left <= float(sigma[-1]) ** 2
-    if plan.scheme is not Scheme.SUM or not len(sigma):
-        return Checked(proved, None, trace)
-    least = yield from _check_small(work, prepared.A_i, U, sigma)
-    return Checked(proved, least, trace)
+    if plan.scheme is Scheme.SUM and len(sigma):
+        yield from _check_small(work, prepared.A_i, U, sigma)
+    return Checked(proved, trace)
 
 
 def joint_trace(work: Work, norm: float, F: float) -> Script:
@@ -90,7 +88,7 @@ def joint_trace(work: Work, norm: float, F: float) -> Script:
 
 
 def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:
-    """``S^-1 U^T G U S^-1 = I`` for all S_j above the level of rounding; the least S_j it covers, relative to S_1."""
+    """``S^-1 U^T G U S^-1 = I`` for all S_j above the level of rounding."""
     plan, r = work.plan, work.plan.planned_rank
     covered = int(np.count_nonzero(sigma > 64 * plan.m * ROUNDING * sigma[0]))
     C_i: Float = yield Local("checks", lambda: _in_own_basis(work, A_i, U[:, :covered] / sigma[:covered]))
@@ -102,7 +100,6 @@ def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:
     tolerance = 64 * plan.m * ROUNDING * float(sigma[0] / sigma[covered - 1])
     noise = plan.k * math.ldexp(1.0, NORM_WIDTH - 100)
     _expect(bool(max(total.max(), -total.min()) <= tolerance + noise), "the small singular values")
-    return float(sigma[covered - 1] / sigma[0])
 
 
 def check_solution(work: Work, prepared: Prepared, w: Float, features: int) -> Script:
@@ -167,7 +164,7 @@ def _by_columns(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] 
 
 
 def _secret_vectors(work: Work, rho: int) -> Float:
-    return Keystream(work.checks.derive("g", "gram")).normal((work.plan.planned_rank, EIGEN_VECTORS))[:rho]
+    return Keystream.of(work.checks, "g", "gram").normal((work.plan.planned_rank, EIGEN_VECTORS))[:rho]
 
 
 def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Float:

@@ -125,7 +125,7 @@ def _scales(work: Work, about: Prepared, energy: Float, deviation: Float) -> _Ro
     inverse = np.where(deviation > 0, np.ldexp(1.0, -powers), 0.0)
     a = np.zeros((f, t))
     if plan.mode is not Mode.A and not plan.published:
-        a = 2.0 * Keystream(work.masks.seed.derive("a", "gram")).normal((f, t))
+        a = 2.0 * Keystream.of(work.masks.seed, "a", "gram").normal((f, t))
     return _Rows(inverse, a)
 
 

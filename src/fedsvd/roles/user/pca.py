@@ -19,6 +19,7 @@ from fedsvd.roles.user.opening import Opened, open_factors
 from fedsvd.roles.user.permuted import permuted_spectra
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import (
+    OwnMean,
     Prepared,
     at_unit_variance,
     centred,
@@ -51,6 +52,7 @@ class PCAResult:
     checked: Checked | None = None  # what was verified of the CSP's answer
     spectrum: Float | None = None  # all singular values that were released, where a rule takes some of them
     choice: Choice | None = None  # what the plan's rule made of them
+    own: OwnMean | None = None  # this user's own mean
 
     def __repr__(self) -> str:
         return f"PCAResult(U={self.U.shape}, rank={self.rank})"
@@ -66,6 +68,7 @@ def script(work: Work) -> Script:
     prepared = yield from with_norm(work, prepared)
     expect_variance(plan, prepared)
     mean, scales, F1, E = prepared.mean, prepared.scales, prepared.F1, prepared.E
+    own = prepared.own
     opened: Opened = yield from (open_factors if plan.compress else open_masked)(work, prepared)
     del prepared  # A_i, where it was compressed, is as large as anything that follows
     assert mean is not None
@@ -98,6 +101,7 @@ def script(work: Work) -> Script:
         opened.checked,
         None if choice is None else spectrum,
         choice,
+        own,
     )
 
 

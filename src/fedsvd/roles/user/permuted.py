@@ -34,7 +34,7 @@ def _own_grams(work: Work, centred: Streamed, F: float) -> Float:
     """The upper triangles of this user's Gram matrices, (tables, m (m + 1) / 2), in units of F^2."""
     m, n_i = work.plan.m, work.n_i
     X = np.array(to_numpy(centred.columns(0, n_i))) / F
-    stream = Keystream(work.own.derive("permuted columns"))
+    stream = Keystream.of(work.own, "permuted columns")
     packed = np.empty((PERMUTED_TABLES, m * (m + 1) // 2))
     for table in range(PERMUTED_TABLES):
         permuted = np.stack([row[stream.permutation(n_i)] for row in X])

@@ -123,4 +123,4 @@ def _least_norm(work: Work, null_i: Float, inverse: Float, w_i: Float) -> Script
 
 def _blinds(work: Work, width: int) -> Float:
     """a_i: of the size of scaled coefficients, this user's own secret."""
-    return 2.0 * Keystream(work.own.derive("a")).normal((width, work.plan.targets))
+    return 2.0 * Keystream.of(work.own, "a").normal((width, work.plan.targets))

@@ -39,6 +39,7 @@ class Prepared:
     E: int = 0
     F1: float = 0.0
     mean: Float | None = None
+    own: "OwnMean | None" = None  # this user's, where one was taken
     energy: Float | None = None  # of every row, all users together, in the data's own units squared
     scales: Float | None = None
     zero: bool = False  # all users' data is zero
@@ -54,16 +55,19 @@ def centred(work: Work) -> Script:
         shift = yield Local("first mean", lambda: own_shift(work.source))
         reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
         _expect_squares(_exponent_of([reduced.L_i]))
-        mean, offset = yield from _joint_mean(work, reduced, weight)
+        assert reduced.shift is not None
+        assert reduced.offset_i is not None
+        own = OwnMean(reduced.shift, reduced.offset_i, deviations(reduced))
+        mean, offset = yield from _joint_mean(work, own, weight)
         A_i = Dense(at_offset(reduced, offset))
-        return Prepared(A_i, mean=mean, weight=weight.total, log_weights=weight.logs)
-    own: _OwnMean = yield Local("means", lambda: _own_mean(work))
+        return Prepared(A_i, mean=mean, own=own, weight=weight.total, log_weights=weight.logs)
+    own = yield Local("means", lambda: _own_mean(work))
     total = yield from _summed_means(work, own)
     mean = wide.rounded(total, plan.n)
     # What float64 has no digits for in a large mean is taken off by itself.
     n = plan.n
     rest = wide.rounded([joint - n * high for joint, high in zip(total, wide.integers(mean), strict=True)], n)
-    return Prepared(Streamed(work.source, mean, device=work.device, rest=rest), mean=mean)
+    return Prepared(Streamed(work.source, mean, device=work.device, rest=rest), mean=mean, own=own)
 
 
 def uncentred(work: Work) -> Script:
@@ -96,11 +100,9 @@ def _joint_weight(work: Work) -> Script:
     return _JointWeight(weight, float(wide.rounded([weight])[0]), float(wide.rounded([joint_logs])[0]))
 
 
-def _joint_mean(work: Work, reduced: Reduced, weight: _JointWeight) -> Script:
+def _joint_mean(work: Work, own: "OwnMean", weight: _JointWeight) -> Script:
     """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
-    assert reduced.shift is not None
-    assert reduced.offset_i is not None
-    own, W = _OwnMean(reduced.shift, reduced.offset_i, deviations(reduced)), weight.units
+    W = weight.units
     total = yield from _summed_means(work, own)
     joint = [value << wide.LOWEST for value in total]
     offset = wide.rounded([W * value - each for value, each in zip(own.exact(), joint, strict=True)], W)
@@ -108,19 +110,24 @@ def _joint_mean(work: Work, reduced: Reduced, weight: _JointWeight) -> Script:
 
 
 @dataclass(frozen=True, repr=False)
-class _OwnMean:
+class OwnMean:
     """This user's mean of every row as an exact pair, a shift of its own and the rest, and the rows' deviations."""
 
     shift: Float
     offset: Float
     deviation: Float
 
+    @property
+    def mean(self) -> Float:
+        """To the nearest number."""
+        return self.shift + self.offset
+
     def exact(self) -> list[int]:
         """``shift + offset`` in units of 2^-1074."""
         return list(map(add, wide.integers(self.shift), wide.integers(self.offset)))
 
 
-def _summed_means(work: Work, own: _OwnMean) -> Script:
+def _summed_means(work: Work, own: OwnMean) -> Script:
     """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2).
 
     With weights n_i is the sum of this user's own.
@@ -271,7 +278,7 @@ def panels_of(work: Work, A_i: Operand) -> Iterable[Array]:
     return (read(start, min(start + step, length)) for start in range(0, length, step))
 
 
-def _own_mean(work: Work) -> _OwnMean:
+def _own_mean(work: Work) -> OwnMean:
     """One pass: sums and squares of every row, less its first entry, which saves the digits of a large mean."""
     rows, n_i = work.source.shape
     shift, sums, squares = np.empty(rows), np.zeros(rows), np.zeros(rows)
@@ -291,7 +298,7 @@ def _own_mean(work: Work) -> _OwnMean:
     offset = sums / n_i
     deviation = np.sqrt(np.maximum(squares / n_i - offset**2, 0.0))
     # A spread that is all rounding counts as none.
-    return _OwnMean(shift, offset, np.where(deviation**2 > 8 * EPS * offset**2, deviation, 0.0))
+    return OwnMean(shift, offset, np.where(deviation**2 > 8 * EPS * offset**2, deviation, 0.0))
 
 
 def _moments(X: Array) -> tuple[Float, Float]:

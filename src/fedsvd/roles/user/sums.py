@@ -77,7 +77,7 @@ class SumsOfUser:
 
 def wide_sum(name: str, integers: list[int], widths: list[int], own: Seed) -> Script:
     """The exact total of these integers, in units of 2^-1074, each with noise within 2^w of them."""
-    added = noise.uniform_integers(widths, Keystream(own.derive("noise", name)))
+    added = noise.uniform_integers(widths, Keystream.of(own, "noise", name))
     return (yield from exact_wide_sum(name, list(map(add, integers, added))))
 
 
@@ -123,7 +123,7 @@ def _total(plan: SessionPlan, name: str, values: Float, step: int, draw: Draw, o
 
     def encoded(batch: int) -> Ring:
         part = flat[cuts[batch]]
-        added = draw(part.size, Keystream(own.derive("noise", name, batch)))
+        added = draw(part.size, Keystream.of(own, "noise", name, batch))
         return words128.to_words(part, step, noise=added, terms=plan.k)
 
     total = yield Sum(name, encoded)
@@ -161,7 +161,7 @@ def from_upper_triangle(packed: Float, r: int) -> Float:
 
 def bound_sum(name: str, exponent: int | None, own: Seed) -> Script:
     """E of a power of two above every user's number, given this user's ``frexp`` exponent; None when all are zero."""
-    total = yield Sum(name, lambda batch: bound.encode(exponent, Keystream(own.derive("noise", name))))
+    total = yield Sum(name, lambda batch: bound.encode(exponent, Keystream.of(own, "noise", name)))
     return bound.decode(total)
 
 

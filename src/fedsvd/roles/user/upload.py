@@ -68,7 +68,7 @@ def _on_host(Y: Float, parts: Sequence[Part], seed: Seed, each: Each, spent: boo
     step = max(1, _SLAB // max(1, stop - first))
 
     def slab(number: int) -> None:
-        rows, stream = slice(number * step, (number + 1) * step), Keystream(seed.derive("slab", number))
+        rows, stream = slice(number * step, (number + 1) * step), Keystream.of(seed, "slab", number)
         for columns, f, least in parts:
             words = payload[rows, columns.start - first : columns.stop - first]
             dither.encode_filled(Y[rows, columns], f, least, stream, words)
@@ -185,7 +185,7 @@ def _in_slabs(
     words = np.empty((rows, width), np.uint64)
 
     def slab(number: int) -> None:
-        part, stream = words[cuts[number]], Keystream(seed.derive("slab", number))
+        part, stream = words[cuts[number]], Keystream.of(seed, "slab", number)
         Y = masks.under_right(under.slab(place.panel, cuts[number]))
         for columns, f, least in parts:
             dither.encode_filled(Y[:, columns], f, least, stream, part[:, columns])

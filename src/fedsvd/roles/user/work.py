@@ -212,7 +212,7 @@ class Work:
 
     def put(self, A: Float) -> Array:
         """A where this user computes."""
-        return host_or(self.device, A)
+        return A if self.device is None else self.device.put(A)
 
     def _report(self, stage: str) -> Callable[[int, int], None]:
         report = self.progress if stage else None

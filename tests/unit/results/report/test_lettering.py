@@ -1,4 +1,4 @@
-"""Text is measured for the widest common font, and what is cut, wrapped or placed by that measure fits."""
+"""Text is measured for the widest common font, and what is cut or placed by that measure fits."""
 
 import string
 from itertools import pairwise
@@ -8,7 +8,7 @@ import pytest
 from tests.tolerances import digits_lost
 from tests.unit.results.report.fonts import widest
 
-from fedsvd.results.report.lettering import SIZE, in_columns, placed, shortened, text_width, wrapped
+from fedsvd.results.report.lettering import SIZE, in_columns, placed, shortened, text_width
 from fedsvd.results.report.svg import Scale, covering, spaced_ticks
 
 LATIN = string.ascii_letters + string.digits + string.punctuation + " ÄÖÜßéñçøåœ·–—…→×±²"
@@ -43,14 +43,6 @@ def test_a_name_that_fits_is_not_changed_and_one_that_does_not_is_cut_in_its_mid
     assert len(set(cut)) == 3  # they differ at their ends alone
     assert all(text_width(name) <= 120.0 and name.startswith("Kö") and "…" in name for name in cut)
     assert shortened(LONG, 1.0) == "…"
-
-
-def test_a_sentence_is_wrapped_without_losing_a_word():
-    words = "Result at every party: the factors of the joint table to float64 rounding"
-    lines = wrapped(words, 150.0)
-    assert " ".join(lines) == words
-    assert len(lines) > 2
-    assert all(text_width(line) <= 150.0 for line in lines)
 
 
 def test_entries_of_a_legend_stand_beside_each_other_and_go_on_below():

@@ -43,7 +43,7 @@ def projection_distance(U: Array, U_hat: Array) -> float:
 def projection_distance_spectral(U: Array, U_hat: Array) -> float:
     """``||U U^T - U_hat U_hat^T||_2`` for orthonormal columns: the largest sine between the subspaces."""
     sides = (_outside(U, U_hat), _outside(U_hat, U))
-    return max(float(backend.svdvals(side)[0]) if side.shape[1] else 0.0 for side in sides)
+    return max(float(namespace(side).linalg.svdvals(side)[0]) if side.shape[1] else 0.0 for side in sides)
 
 
 def rmse(X: Array, X_hat: Array) -> float:

@@ -1,0 +1,126 @@
+"""What came of a job, shown at the command line: one record and one page, whichever rung it ran on."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fedsvd.cli import reports
+from fedsvd.cli.output import Output, duration, facts, number, top_of
+from fedsvd.policy.learned import how_rows_belong, in_scheme
+from fedsvd.results.folder import Table
+from fedsvd.results.model_table import summaries
+from fedsvd.results.regression_table import models_of
+from fedsvd.results.result import PartyResult
+from fedsvd.results.write import PARTIES
+from fedsvd.statistics.summary import linear_summary
+from fedsvd.types import byte_size
+
+_ROWS_SHOWN = 5
+_TABLES = ("spectrum", "intercept", "correlations", "wilks", "component_coefficients")
+
+
+def show_outcome(
+    output: Output, results: Sequence[PartyResult], seconds: float, target: Path, apart: bool = False
+) -> None:
+    """Show what all share and what each party has, in this order; ``apart`` where every role was a process."""
+    record = _record(results, seconds, target)
+    output.answer(record, lambda console: _show(console, results, seconds, target, apart))
+
+
+def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dict[str, Any]:
+    shared = results[0]
+    plan, certificate = shared.plan, shared.certificate
+    return {
+        "job": shared.job,
+        "task": plan.task,
+        "split": plan.split,
+        "scheme": plan.scheme,
+        "mode": plan.mode,
+        "why": shared.why,
+        "trust": plan.trust,
+        "released": plan.release,
+        "rows": how_rows_belong(plan) or None,
+        "rank": shared.rank,
+        "residual": certificate.residual,
+        "orthogonality": certificate.orthogonality,
+        "bytes": certificate.bytes_total,
+        "seconds": seconds,
+        "seconds_of_work": certificate.seconds_total,
+        "peak_memory": certificate.record()["peak_memory"],
+        "plan_digest": plan.digest,
+        "out": str(target),
+        "parties": {name: str(target / PARTIES / name) for name in shared.names},
+        "report": reports.drawn(target),
+        "score": _score(results),
+        "inference": shared.facts.get("inference"),
+        "choice": shared.facts.get("choice"),
+        "wilks": shared.facts.get("wilks"),
+    }
+
+
+def _show(console: Console, results: Sequence[PartyResult], seconds: float, target: Path, apart: bool) -> None:
+    shared = results[0]
+    plan, certificate = shared.plan, shared.certificate
+    messages, rows = sum(certificate.messages_by_link.values()), how_rows_belong(plan)
+    measured = {each.party: each.facts["verified"] for each in results if each.party and "verified" in each.facts}
+    memory = f"at most {byte_size(max(certificate.peak_memory.values(), default=0))} in one process"
+    console.print(
+        facts(
+            {
+                "job": f"{shared.job}: {plan.task}, {plan.split} split, {plan.k} parties"
+                + (f" in {len(plan.parties)} processes" if apart else ""),
+                "scheme": f"{in_scheme(plan.scheme, plan.mode)} ({shared.why}), masks dealt by {plan.trust}",
+                **({"rows": rows} if rows else {}),
+                "rank": shared.rank,
+                "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
+                **_own_parts(measured),
+                "moved": f"{byte_size(certificate.bytes_total)} in {messages} messages",
+                "time": duration(seconds) + (", over mutual TLS" if apart else ""),
+                **({"memory": memory} if apart else {}),
+                "results": f"{str(target).rstrip('/')}/, each party's in {target / PARTIES}/",
+                "report": reports.drawn(target) or reports.WITHOUT,
+            }
+        )
+    )
+    for table in _leading_tables(shared):
+        console.print(top_of(table, _ROWS_SHOWN))
+    _show_tables(console, shared)
+    for name, score in (_score(results) or {}).items():
+        console.print(f"{name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")
+
+
+def _leading_tables(shared: PartyResult) -> list[Table]:
+    """The tables of all parties that come first; of a result that was read from its folder, as its arrays have them."""
+    if shared.tables:
+        return [table for table in shared.tables if table.name in _TABLES]
+    found = {name: shared.arrays[name] for name in ("singular_values", "intercept") if name in shared.arrays}
+    return [Table(name, {"": range(1, 1 + len(values)), name: values}) for name, values in found.items()]
+
+
+def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:
+    """How well the label holder's labels are fitted, where the plan released a score."""
+    holder = next((each for each in results if each.party and each.party == each.label_holder), None)
+    return None if holder is None else holder.facts.get("score")
+
+
+def _show_tables(console: Console, shared: PartyResult) -> None:
+    """The regression table of every target, where the plan released inference."""
+    names = list(shared.feature_names(shared.plan.m))
+    tables = [
+        linear_summary(model, names, name) for name, model in zip(shared.targets, models_of(shared), strict=False)
+    ]
+    for table in (*tables, *(summary for _, summary in summaries(shared))):
+        console.print(table.text(), markup=False, highlight=False, soft_wrap=True)
+
+
+def _own_parts(verified: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What the parties measured of their own parts, where the job asked them to, for a person."""
+    figures_of = {}
+    for name, part in verified.items():
+        looked_at = "all" if part["columns"] == part["of"] else f"{part['columns']:,} of"
+        measures = [(word, part[word]) for word in ("residual", "orthogonality") if part[word] is not None]
+        figures = "".join(f", {word} {value:.1e}" for word, value in measures)
+        figures_of[f"verified by {name}"] = f"{looked_at} {part['of']:,} of its own{figures}"
+    return figures_of
