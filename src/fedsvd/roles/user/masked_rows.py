@@ -90,12 +90,8 @@ class RowsUnderP:
     def _fill(self, lines: Float) -> None:
         """A into lines, along the side by which tables are stored: records."""
         plan, most = self._work.plan, _SLAB if self._fits else None
-        if plan.split is Split.VERTICAL and self._fits and self._work.near:
-
-            def filled(rows: slice) -> None:
-                _transpose(to_numpy(self._A.rows(rows.start, rows.stop)), lines[:, rows])
-
-            self._work.over_rows("", plan.M, self._width, filled)
+        if self._fits and self._work.near:
+            self._fill_by_threads(lines)
         elif plan.split is Split.VERTICAL:
             for start, stop in _cuts(plan.M, self._width, plan.memory, most):
                 rows = to_numpy(self._A.rows(start, stop))
@@ -106,6 +102,21 @@ class RowsUnderP:
         else:
             for start, stop in _cuts(self._width, plan.M, plan.memory, most):
                 lines[start:stop] = to_numpy(self._A.columns(start, stop)).T
+
+    def _fill_by_threads(self, lines: Float) -> None:
+        """The same in slabs that stay in a cache, where A is read from memory."""
+        A, M = self._A, self._work.plan.M
+
+        def rows(place: slice) -> None:
+            _transpose(to_numpy(A.rows(place.start, place.stop)), lines[:, place])
+
+        def columns(place: slice) -> None:
+            lines[place] = to_numpy(A.columns(place.start, place.stop)).T
+
+        if self._work.plan.split is Split.VERTICAL:
+            self._work.over_rows("", M, self._width, rows)
+        else:
+            self._work.over_rows("", self._width, M, columns)
 
 
 def _transpose(rows: Float, lines: Float) -> None:
