@@ -19,6 +19,7 @@ from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.seal import Opener, Sealer
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import PadKeys
+from fedsvd.secagg.pads import Pads
 from fedsvd.secagg.tagged import SumSeeds
 
 PACKAGES = ("randomness", "sealing", "secagg", "masks")
@@ -59,6 +60,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "Opener": lambda seed: Opener(seed, 1, 2),
     "SumSeeds": SumSeeds.of_users,
     "PadKeys": lambda seed: PadKeys(1, {2: seed}),
+    "Pads": lambda seed: Pads(((True, seed),)),
     "LeftMask": _left,
     "RightMask": _right,
     "DealtRightMask": _dealt,

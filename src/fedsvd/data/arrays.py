@@ -31,6 +31,10 @@ class ArraySource(MatrixSource):
         super().__init__(array.shape, array.dtype, names)
         self._array = array
 
+    @property
+    def in_memory(self) -> bool:
+        return not isinstance(self._array, np.memmap)
+
     def inspect(self) -> None:
         if self._array.dtype.kind == "f" or isinstance(self._array, np.ma.MaskedArray):
             super().inspect()

@@ -97,6 +97,11 @@ class MatrixSource(ABC):
         return False
 
     @property
+    def in_memory(self) -> bool:
+        """Whether small panels cost no more than large ones, and several threads may read at the same time."""
+        return False
+
+    @property
     def T(self) -> "MatrixSource":
         """The transposed matrix: a view whose rows are our columns, without names."""
         from fedsvd.data.views import Transposed

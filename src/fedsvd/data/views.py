@@ -31,6 +31,10 @@ class Transposed(MatrixSource):
         return self._base.made_up
 
     @property
+    def in_memory(self) -> bool:
+        return self._base.in_memory
+
+    @property
     def T(self) -> MatrixSource:
         """The source this is a view of."""
         return self._base

@@ -306,11 +306,12 @@ def dct(X: Array, *, inverse: bool = False, spent: bool = False) -> Array:
     return dct_by_fft(xp, X, inverse)
 
 
-def dct_of_line(x: Float, *, inverse: bool = False) -> Float:
-    """The orthonormal DCT-II, or its inverse, of one line, by one thread; the line may be overwritten."""
+def dct_of_lines(lines: Float, *, inverse: bool = False) -> None:
+    """The orthonormal DCT-II, or its inverse, of every line, in place, by one thread."""
     transform = scipy.fft.idct if inverse else scipy.fft.dct
-    transformed: Float = transform(x, type=2, norm="ortho", workers=1, overwrite_x=True)
-    return transformed
+    transformed: Float = transform(lines, type=2, norm="ortho", workers=1, overwrite_x=True)
+    if not np.may_share_memory(transformed, lines):
+        lines[...] = transformed
 
 
 def _trsm(R: Float, B: Float, lower: bool, transposed: bool, out: Float | None) -> Float:

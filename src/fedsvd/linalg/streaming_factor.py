@@ -30,7 +30,7 @@ import numpy as np
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace
-from fedsvd.types import Array
+from fedsvd.types import Array, Each
 
 # The update's error grows like the square of S's diagonal: 6^2 eps is still below the bar of 45 eps.
 LARGEST_DIAGONAL = 6.0
@@ -42,6 +42,7 @@ _EVEN = (1 / 16, 4.0)
 _SMALLEST_MEAN = 1e-270
 IN_CACHE = 1 << 19
 """Numbers of a chunk that are solved and multiplied at once."""
+_NARROW = 512  # width below which pieces in threads are quicker than products with all BLAS threads
 _MAGIC = b"FSVD-SF1"
 
 
@@ -57,10 +58,12 @@ class Route:
 class StreamingFactor:
     """The factor R of all rows absorbed so far; ``factor()`` is upper triangular, min(rows, width) x width."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, each: Each | None = None) -> None:
         if width < 1:
             raise ConfigError(f"a factor needs width >= 1, got {width}")
         self.width = width
+        # A narrow factor is updated by products too small for all BLAS threads: threads of ``each`` have a piece each.
+        self._each = each if width < _NARROW else None
         self.rows = 0
         self.route = Route()
         self._R: Array | None = None
@@ -203,7 +206,7 @@ class StreamingFactor:
         if not bool(xp.all(lengths > 0)):
             return self._update_seen_columns(X, lengths > 0)
         preconditioner = _lifted(xp, R, lengths)
-        S = _relative_factor(xp, preconditioner, X)
+        S = _relative_factor(xp, preconditioner, X, self._each)
         if S is None:
             return False
         self._R = backend.multiply_triangular(S, preconditioner)
@@ -258,10 +261,10 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
     return R + lift[:, None] * xp.eye(R.shape[0], dtype=R.dtype, device=R.device)
 
 
-def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
+def _relative_factor(xp: Array, R: Array, X: Array, each: Each | None) -> Array | None:
     """S of the update, or None when its diagonal leaves the safe range."""
     if isinstance(X, np.ndarray):
-        G = _gram_of_solved(R, X)
+        G = _gram_of_solved(R, X) if each is None else _gram_in_threads(R, X, each)
     else:
         G = backend.gram_plus_identity(backend.solve_triangular(R, X, transposed=True))
     # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
@@ -280,3 +283,19 @@ def _gram_of_solved(R: Array, X: Array) -> Array:
         np.copyto(Z, X[:, start : start + step])
         G = backend.add_gram(G, backend.solve_triangular(R, Z, transposed=True, out=Z), spent=True)
     return G
+
+
+def _gram_in_threads(R: Array, X: Array, each: Each) -> Array:
+    """The same with a part of the columns for each thread; parts are added in order, however many threads there are."""
+    width, columns = X.shape
+    step = max(2 * width, IN_CACHE // (2 * width))
+    starts = range(0, columns, step)
+    found: list[Array] = [None] * len(starts)
+
+    def part(number: int) -> None:
+        Z = np.array(X[:, starts[number] : starts[number] + step], order="F")
+        found[number] = backend.add_gram(None, backend.solve_triangular(R, Z, transposed=True, out=Z))
+
+    for _ in each(part, range(len(starts))):
+        pass
+    return sum(found, np.asfortranarray(np.eye(width)))

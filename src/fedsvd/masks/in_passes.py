@@ -62,12 +62,27 @@ class Passes:
         """``B^T X`` for the same."""
         return X if not isinstance(self.P, Mixing) else self.P.blocks[-1].left_t(X, self._first(rows))
 
-    def finished(self, rows: slice, lines: Float) -> Array:
-        """``B X`` for these rows of X, whose columns are these lines; written over where they lie in memory."""
+    def groups(self, rows: slice, most: int) -> list[slice]:
+        """These rows cut where several threads may ask for parts that are ``finished``: about ``most`` each."""
+        if not isinstance(self.P, Mixing):
+            return [slice(start, min(start + most, rows.stop)) for start in range(rows.start, rows.stop, most)]
+        starts = self.P.blocks[-1].starts
+        first = self._first(rows)
+        last = first + 1
+        while starts[last] < rows.stop:
+            last += 1
+        self.P.blocks[-1].ready()
+        return [found for _, found in groups_of_blocks(starts[first : last + 1], most)]
+
+    def finished(self, rows: slice, lines: Float, *, alone: bool = False) -> Array:
+        """``B X`` for these rows of X, whose columns are these lines; written over where they lie in memory.
+
+        ``alone`` in the calling thread, for rows that ``groups`` has cut.
+        """
         if self.on is not None or not isinstance(self.P, Mixing):
             return self.last(rows, self._there(lines))
         part = np.array(lines) if self.mapped else lines
-        self.P.blocks[-1].turn(part, self._first(rows))
+        self.P.blocks[-1].turn(part, self._first(rows), alone=alone)
         return part.T
 
     def _first(self, rows: slice) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 
 from fedsvd.errors import ShapeError
 from fedsvd.linalg import packed_blocks
-from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
+from fedsvd.linalg.backend import dct, dct_of_lines, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
 from fedsvd.linalg.householder import FromTheLeft
 from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
@@ -33,6 +33,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, Float, expect_shape
 
 ROUNDS = 2
+_PASSING = 1 << 16  # numbers of lines that pass together, where a line is shorter: they stay in a cache
 _TOGETHER = 512  # blocks that a device draws and multiplies at once
 _PAIRS, _FEW_LINES = 4, 256  # pairs of blocks that one thread turns at once, of as many lines as then fit a cache
 
@@ -76,8 +77,11 @@ class HaarBlocks:
         """``B^T X`` for the same."""
         return self._applied(X, first, transposed=True)
 
-    def turn(self, lines: Float, first: int = 0, *, transposed: bool = False) -> None:
-        """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks)."""
+    def turn(self, lines: Float, first: int = 0, *, transposed: bool = False, alone: bool = False) -> None:
+        """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks).
+
+        ``alone`` in the calling thread, which may be one of several that turn other rows of ``ready`` blocks.
+        """
         last, offset = self._last(first, lines.shape[1]), self._starts[first]
 
         written, together = len(lines) >= WORTH_WRITING, _PAIRS if len(lines) <= _FEW_LINES else 1
@@ -96,11 +100,20 @@ class HaarBlocks:
             if together > 1:
                 part[...] = near
 
-        if self.keep and not written:
-            assert self._squares.size  # made before there are threads
+        starts = range(0, len(pairs), together)
+        if alone:
+            for place in starts:
+                turned(place)
+            return
+        self.ready()
         with small_products(len(lines)) if self.each is None else one_thread():
-            for _ in (self.each or map)(turned, range(0, len(pairs), together)):
+            for _ in (self.each or map)(turned, starts):
                 pass
+
+    def ready(self) -> None:
+        """Have all that threads share, before there are any."""
+        if self.keep:
+            assert self._squares.size
 
     def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
         """The two blocks of a square, or the one that is left, with their numbers; as matrices where it pays."""
@@ -248,31 +261,35 @@ class Mixing(FromTheLeft):
     def mix(self, t: int, lines: Float, *, transposed: bool = False) -> None:
         """What ``before``, or ``before_t``, does, on the host, over columns that are these lines, (columns, n).
 
-        A line passes all steps while it is in a cache; lines are shared out to as many threads as ``each`` brings.
+        Some lines pass all steps while they are in a cache, in each of as many threads as ``each`` brings.
         """
         order = self._order(t)
         steps = [(self._signs(number)[:, 0], rows) for number, rows in enumerate(self._rows())] if t == 0 else []
+        together = max(1, _PASSING // self.n)
 
-        def mixed(number: int) -> None:
-            line = lines[number]
+        def mixed(first: int) -> None:
+            part = lines[first : first + together]
             if transposed:
-                passing = np.empty(self.n)
-                passing[order] = line
+                passing = np.empty(part.shape)
+                for line, place in zip(part, passing, strict=True):
+                    place[order] = line
                 for signs, rows in reversed(steps):
-                    passing[rows] = dct_of_line(passing[rows], inverse=True)
+                    dct_of_lines(passing[:, rows], inverse=True)
                     passing *= signs
             else:
-                passing = np.array(line)
+                passing = np.array(part)
                 for signs, rows in steps:
                     passing *= signs
-                    passing[rows] = dct_of_line(passing[rows])
-                if line.flags.c_contiguous:
-                    np.take(passing, order, out=line, mode="clip")  # places are in range; another mode would copy
+                    dct_of_lines(passing[:, rows])
+                if part.flags.c_contiguous:
+                    # Places are in range; another mode than clip would copy.
+                    for line, place in zip(passing, part, strict=True):
+                        np.take(line, order, out=place, mode="clip")
                     return
-                passing = passing[order]
-            lines[number] = passing
+                passing = passing[:, order]
+            lines[first : first + together] = passing
 
-        for _ in (self.each or map)(mixed, range(len(lines))):
+        for _ in (self.each or map)(mixed, range(0, len(lines), together)):
             pass
 
     def _rows(self) -> tuple[slice, slice]:

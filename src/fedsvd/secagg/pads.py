@@ -11,6 +11,7 @@ claimed from a ``PadsOnce`` first, and a claim cannot be undone. The CSP never i
 """
 
 import operator
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -62,10 +63,12 @@ def pad(
     With ``each``, segments of a contiguous payload are padded by as many threads as it brings.
     """
     batch = _checked(payload, stream, batch, halves)
-    once.claim(_PAIR, stream, batch)
     if each is not None and payload.flags.c_contiguous:
-        _pad_by_segments(payload.reshape(-1), keys, stream, batch, each, halves)
+        pads, flat = claimed(keys, stream, batch, once, halves=halves), payload.reshape(-1)
+        for _ in each(lambda start: pads.onto(flat[start : start + _SEGMENT], start), range(0, flat.size, _SEGMENT)):
+            pass
         return payload
+    once.claim(_PAIR, stream, batch)
     signed = [(keys.user < peer, _words(keys.seed(peer), _PAIR, stream, batch)) for peer in keys.peers]
     # Chunk by chunk outside, peer by peer inside: the payload passes through memory once, not k - 1 times.
     for (part,) in chunks(payload):
@@ -74,19 +77,30 @@ def pad(
     return payload
 
 
-def _pad_by_segments(flat: Ring, keys: PadKeys, stream: str, batch: int, each: Each, halves: int) -> None:
-    seeds = [(peer, keys.seed(peer).derive("pad", _PAIR, stream, batch)) for peer in keys.peers]
+def claimed(keys: PadKeys, stream: str, batch: int, once: PadsOnce, *, halves: int = 1) -> "Pads":
+    """The pads of all peers for one batch, which are thereby spent: to be put on while its words are made."""
+    once.claim(_PAIR, stream, batch)
+    seeds = [(keys.user < peer, keys.seed(peer).derive("pad", _PAIR, stream, batch)) for peer in keys.peers]
+    return Pads(tuple(seeds), halves)
 
-    def segment(start: int) -> None:
-        part = flat[start : start + _SEGMENT]
-        for peer, seed in seeds:
+
+@dataclass(frozen=True, repr=False)
+class Pads:
+    """One user's pads of one batch; each of its words is to get them once."""
+
+    seeds: tuple[tuple[bool, Seed], ...]  # whether they are added, and what they follow from
+    halves: int = 1
+
+    def __repr__(self) -> str:
+        return f"Pads(peers={len(self.seeds)})"
+
+    def onto(self, part: Ring, start: int) -> None:
+        """The words of the batch from number ``start`` on, contiguous, with their pads, in place."""
+        for plus, seed in self.seeds:
             begin = 0
             for pads in Keystream(seed, start).pieces(part.size):
-                _combine(part[begin : begin + pads.size], pads, keys.user < peer, halves)
+                _combine(part[begin : begin + pads.size], pads, plus, self.halves)
                 begin += pads.size
-
-    for _ in each(segment, range(0, flat.size, _SEGMENT)):
-        pass
 
 
 def add_group_pad(payload: Ring, seed: Seed, stream: str, batch: int, once: PadsOnce, *, halves: int = 1) -> Ring:

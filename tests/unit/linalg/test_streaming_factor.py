@@ -1,6 +1,7 @@
 """The running factor has the singular values of all that arrived, to 1e-14 of the largest, however it arrived."""
 
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -386,3 +387,20 @@ def test_a_wide_factor_of_dependent_columns_keeps_its_bar_on_every_library(forei
     exact = np.linalg.svd(B, compute_uv=False)
     found = np.linalg.svd(foreign.numpy(factor.factor()), compute_uv=False)
     assert np.abs(found - exact).max() <= tolerances.FACTOR_BAR * exact[0]
+
+
+def test_pieces_in_threads_make_the_factor_of_the_data():
+    """A narrow factor is updated in pieces that are added in order: the same numbers however many threads there are."""
+    rng = np.random.default_rng(5)
+    X = np.geomspace(1.0, 1e-6, 40)[:, None] * (rng.standard_normal((40, 40)) @ rng.standard_normal((40, 60_000)))
+    found = []
+    with ThreadPoolExecutor(3) as pool:
+        for each in (map, pool.map):
+            factor = StreamingFactor(40, each)
+            for start in range(0, X.shape[1], 20_000):
+                factor.update_columns(X[:, start : start + 20_000])
+            assert factor.route.cholesky > 0
+            found.append(factor.factor())
+    np.testing.assert_array_equal(*found)
+    expected = np.linalg.svd(X, compute_uv=False)
+    tolerances.assert_close(np.linalg.svd(found[0], compute_uv=False), expected, tolerances.FACTOR_BAR)

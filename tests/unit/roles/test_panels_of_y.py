@@ -1,5 +1,8 @@
 """The panels a user uploads are rows of ``c P A_i T_i Q_i``, whichever way they are computed."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests import explicit
@@ -10,10 +13,14 @@ from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.roles.user import upload
 from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.upload import panels_of_operand
 from fedsvd.roles.user.work import Dense, Streamed, Work
+from fedsvd.secagg import fixed_point
+from fedsvd.secagg.keys import PadKeys
+from fedsvd.secagg.pads import PadsOnce, claimed, pad
 from fedsvd.storage.mapped_array import scratch_array
 from fedsvd.types import SessionId
 
@@ -116,3 +123,39 @@ def test_memory_changes_no_word_of_a_mask(forms):
     ):
         np.testing.assert_array_equal(*(draw(masks) for masks in made))
     assert len(made[1].plan.row_panels) > len(made[0].plan.row_panels) == 1
+
+
+def in_threads(work, pieces):
+    with ThreadPoolExecutor(3) as pool:
+        return list(pool.map(work, pieces))
+
+
+@pytest.mark.parametrize("each", [None, in_threads])
+@pytest.mark.parametrize("left", [Form.MIXING, Form.HAAR])
+def test_words_made_slab_by_slab_under_pads_are_those_of_the_panels(left, each, monkeypatch):
+    """Decoded, without their pads, both are Y_i up to the last bits that are filled; and no pad is left out."""
+    monkeypatch.setattr(upload, "_SLAB", 17 * 12)  # a dozen rows
+    agreed = plan(90, left=left)
+    keys, f = PadKeys(1, {2: explicit.seed(7)}), fixed_point.exponent(64.0)
+    total = []
+    for _ in range(2):
+        work = work_of(agreed, 0)
+        work = replace(work, masks=replace(work.masks, each=each))
+        total.append(upload.masked_upload(work, panels_of_operand(work, Streamed(work.source), 64.0)))
+    fused, plain = total
+    assert fused.padded is not None
+    for number in range(fused.count):
+        words = fused.padded(number, claimed(keys, "upload", number, PadsOnce()))
+        unpadded = words - pad(np.zeros_like(words), keys, "upload", number, PadsOnce())
+        expected = fixed_point.decode(plain.batch(number), f)
+        close(fixed_point.decode(unpadded, f), expected)
+        assert not np.any(words == unpadded)
+
+
+def test_the_slabs_of_a_panel_are_all_its_rows_in_whole_blocks():
+    work = work_of(plan(90), 0)
+    under = RowsUnderP(work, Streamed(work.source), COUNTS[0])
+    cut = under.slabs(0, 12)
+    assert len(cut) > 1
+    assert [row for part in cut for row in range(part.start, part.stop)] == list(range(90))
+    assert {part.start for part in cut} <= set(work.masks.P.window(0).blocks[-1].starts)

@@ -18,7 +18,7 @@ from fedsvd.secagg.aggregate import RunningSum
 from fedsvd.secagg.batches import CHUNK
 from fedsvd.secagg.fixed_point import decode, encode, exponent
 from fedsvd.secagg.keys import PadKeys, pad_keys
-from fedsvd.secagg.pads import PadsOnce, add_group_pad, pad, remove_group_pad
+from fedsvd.secagg.pads import PadsOnce, add_group_pad, claimed, pad, remove_group_pad
 
 GROUP = Seed(b"\x77" * 32)
 
@@ -240,3 +240,19 @@ def test_only_writeable_ring_words_are_padded_and_a_refusal_spends_nothing(paylo
 def test_a_pad_without_a_name_is_refused(stream, batch):
     with pytest.raises(ConfigError):
         padded(np.zeros(3, np.uint64), dealt(2)[1], stream, batch)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_pads_that_are_put_on_part_by_part_are_those_of_the_whole_batch(k):
+    words = np.random.default_rng(k).integers(0, 2**64, size=70_001, dtype=np.uint64)
+    for keys in dealt(k).values():
+        once, found = PadsOnce(), words.copy()
+        pads = claimed(keys, "Y", 3, once)
+        for start, stop in ((66_000, 70_001), (0, 1), (1, 131), (131, 66_000)):  # in any order, of any parity
+            pads.onto(found[start:stop], start)
+        np.testing.assert_array_equal(found, padded(words, keys, "Y", 3))
+        assert repr(pads) == f"Pads(peers={k - 1})"
+        with pytest.raises(LocalProtocolError, match="already padded"):
+            claimed(keys, "Y", 3, once)
+        with pytest.raises(LocalProtocolError, match="already padded"):
+            pad(found, keys, "Y", 3, once)

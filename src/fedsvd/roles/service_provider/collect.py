@@ -85,7 +85,10 @@ class _Probe:
         """Columns of what G is made of, (width, any)."""
         if namespace(columns) is not namespace(self.omega):
             self.omega, self._probe = backend.like(self.omega, columns), backend.like(self._probe, columns)
-        self._probe += backend.matmul(columns, backend.matmul(columns.T, self.omega))
+        step = max(1, _TOGETHER // columns.shape[0]) if isinstance(columns, np.ndarray) else columns.shape[1]
+        for start in range(0, columns.shape[1], step):
+            part = columns[:, start : start + step]  # read twice while it is in a cache
+            self._probe += backend.matmul(part, backend.matmul(part.T, self.omega))
 
     def expect(self, found: Array, energy: float) -> None:
         """Raise ``VerificationFailed`` unless ``G omega`` is what was found; ``energy`` is the trace of G."""
@@ -100,8 +103,8 @@ class _Probe:
 class Folded:
     """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped."""
 
-    def __init__(self, width: int, by_rows: bool) -> None:
-        self._factor = StreamingFactor(width)
+    def __init__(self, width: int, by_rows: bool, each: Each | None = None) -> None:
+        self._factor = StreamingFactor(width, each)
         self._by_rows = by_rows
         self._probe = _Probe(width)
 
@@ -178,13 +181,13 @@ class Both:
         return folded.factor()
 
 
-def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
+def collector_for(plan: SessionPlan, storage: Storage, each: Each | None = None) -> Collector:
     """What this plan's panels go to."""
     kept = retention(plan)
     if kept is Retention.EXACT:
         return Exact()
     if kept is Retention.FOLDED:
-        return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
+        return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows, each)
     access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
     # The other half of the budget is for what is computed from it.
     store = storage((plan.M, plan.N), access, plan.memory // 2)

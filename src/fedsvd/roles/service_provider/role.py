@@ -210,7 +210,8 @@ class ServiceProvider(Machine):
         self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
-        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage), self._each)
+        collector = collector_for(self.plan, self._storage, self._each)
+        self._upload = Collected(self.plan, self._batches, collector, self._each)
         return State.AGGREGATING, self._request_batch()
 
     def _request_batch(self) -> tuple[Effect, ...]:

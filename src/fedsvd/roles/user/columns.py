@@ -38,14 +38,21 @@ class Columns:
         weight = float(m) if work.row_weights is None else float(np.sum(work.row_weights))
         sums, mean = np.zeros(work.n_i), np.zeros(work.n_i)
         if plan.centre and not plan.biased:
-            for place, X in work.row_panels("columns"):
-                sums += to_numpy(namespace(X).sum(_weighted(work, X, place, 2), axis=0))
-            mean = sums / weight
-        energy, rest = np.zeros(work.n_i), np.zeros(work.n_i)
+
+            def summed(place: slice) -> Float:
+                X = _weighted(work, rows_of(work.source, place.start, place.stop, work.device), place, 2)
+                return to_numpy(namespace(X).sum(X, axis=0))
+
+            mean = sum(work.over_rows("columns", m, work.n_i, summed), sums) / weight
         about = work.put(mean)
-        for place, X in work.row_panels("columns"):
-            energy += _energy(_weighted(work, X - about, place, 1))
-            rest += to_numpy(namespace(X).sum(_weighted(work, X - about, place, 2), axis=0))
+
+        def moments(place: slice) -> tuple[Float, Float]:
+            X = rows_of(work.source, place.start, place.stop, work.device) - about
+            off = to_numpy(namespace(X).sum(_weighted(work, X, place, 2), axis=0))
+            return _energy(_weighted(work, X, place, 1)), off
+
+        parts = work.over_rows("columns", m, work.n_i, moments)
+        energy, rest = (sum((part[place] for part in parts), np.zeros(work.n_i)) for place in (0, 1))
         rest = rest / weight if plan.centre and not plan.biased else np.zeros(work.n_i)
         energy = np.maximum(_expect_finite(energy) - weight * rest**2, 0.0)
         usual = energy * (m / weight)
@@ -126,11 +133,20 @@ class Columns:
     def times(self, w: Float) -> Float:
         """``A_i w``, in one pass over the data."""
         work, M = self.work, self.work.plan.M
-        product, there, height = np.empty((M, w.shape[1])), work.put(w), work.panel(self.width)
-        for start in range(0, M, height):
-            stop = min(start + height, M)
-            product[start:stop] = to_numpy(matmul(self.rows(start, stop), there))
+        product, there = np.empty((M, w.shape[1])), work.put(w)
+
+        def times(place: slice) -> None:
+            product[place] = to_numpy(matmul(self.rows(place.start, place.stop), there))
+
+        self._ready()
+        work.over_rows("columns", M, self.width, times)
         return product
+
+    def _ready(self) -> None:
+        """Have what threads share, before there are any."""
+        assert self._mean is not None
+        assert self._rest is not None
+        assert self._inverse is not None
 
     def blinded_labels(self, a_i: Float) -> Float:
         """``A_i a_i``, ridge rows included, and y on top of it at the label holder."""

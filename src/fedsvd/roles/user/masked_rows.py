@@ -37,20 +37,46 @@ class RowsUnderP:
 
     def panel(self, w: int) -> Array:
         """The rows of panel w."""
-        if self._over:
-            raise LocalProtocolError("a panel was asked for after the last one")
-        work, rows = self._work, self._work.plan.row_panels[w]
-        if self._whole is None and self._lines is None:
-            self._under_left()
+        self._begin()
+        rows = self._work.plan.row_panels[w]
         if self._whole is not None:
             masked = self._whole[rows, :]
         else:
             assert self._lines is not None
             masked = self._passes.finished(rows, self._lines[:, rows])
-        if w == len(work.plan.row_panels) - 1:
+        self.passed(w)
+        return masked
+
+    def slabs(self, w: int, most: int) -> list[slice] | None:
+        """Rows of panel w, counted from its first, about ``most`` at a time, for ``slab``; None where all come at once.
+
+        They come at once where they lie on a device, or on a disk.
+        """
+        if self._work.device is not None or not self._fits:
+            return None
+        self._begin()
+        rows = self._work.plan.row_panels[w]
+        return [slice(part.start - rows.start, part.stop - rows.start) for part in self._passes.groups(rows, most)]
+
+    def slab(self, w: int, rows: slice) -> Float:
+        """These rows of panel w, once; several threads may ask for different ones."""
+        assert self._lines is not None
+        first = self._work.plan.row_panels[w].start
+        place = slice(first + rows.start, first + rows.stop)
+        masked: Float = self._passes.finished(place, self._lines[:, place], alone=True)
+        return masked
+
+    def passed(self, w: int) -> None:
+        """Panel w has gone: with the last one all is dropped."""
+        if w == len(self._work.plan.row_panels) - 1:
             self._whole, self._lines, self._over = None, None, True
             del self._A
-        return masked
+
+    def _begin(self) -> None:
+        if self._over:
+            raise LocalProtocolError("a panel was asked for after the last one")
+        if self._whole is None and self._lines is None:
+            self._under_left()
 
     def _under_left(self) -> None:
         work, M = self._work, self._work.plan.M
@@ -64,7 +90,9 @@ class RowsUnderP:
     def _fill(self, lines: Float) -> None:
         """A into lines, along the side by which tables are stored: records."""
         plan, most = self._work.plan, _SLAB if self._fits else None
-        if plan.split is Split.VERTICAL:
+        if self._fits and self._work.near:
+            self._fill_by_threads(lines)
+        elif plan.split is Split.VERTICAL:
             for start, stop in _cuts(plan.M, self._width, plan.memory, most):
                 rows = to_numpy(self._A.rows(start, stop))
                 if self._fits:
@@ -74,6 +102,21 @@ class RowsUnderP:
         else:
             for start, stop in _cuts(self._width, plan.M, plan.memory, most):
                 lines[start:stop] = to_numpy(self._A.columns(start, stop)).T
+
+    def _fill_by_threads(self, lines: Float) -> None:
+        """The same in slabs that stay in a cache, where A is read from memory."""
+        A, M = self._A, self._work.plan.M
+
+        def rows(place: slice) -> None:
+            _transpose(to_numpy(A.rows(place.start, place.stop)), lines[:, place])
+
+        def columns(place: slice) -> None:
+            lines[place] = to_numpy(A.columns(place.start, place.stop)).T
+
+        if self._work.plan.split is Split.VERTICAL:
+            self._work.over_rows("", M, self._width, rows)
+        else:
+            self._work.over_rows("", self._width, M, columns)
 
 
 def _transpose(rows: Float, lines: Float) -> None:

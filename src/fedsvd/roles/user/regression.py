@@ -9,7 +9,6 @@ In the ``paper`` scheme the last user appends the column of ones and y' = P y go
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -20,14 +19,14 @@ from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
 from fedsvd.roles.user.challenge import Sizes, check_solution, moved_along
 from fedsvd.roles.user.columns import Columns
-from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
+from fedsvd.roles.user.masked_rows import Stacked
 from fedsvd.roles.user.own_inverse import own_table
 from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_directions, summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.ridge_columns import ChosenSolution, chosen_ridge
 from fedsvd.roles.user.split_matrix import Units
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
-from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above
+from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above, under_masks
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg.fixed_point import bound
 from fedsvd.statistics.inference import LinearInference
@@ -60,7 +59,7 @@ def vertical(work: Work) -> Script:
     B_y = power_above(size if plan.certain_bound else bound(1.0, size, plan.smallest_window[0], 1))
     B = entry_bound(work, F1)
 
-    solution: Solution = yield masked_upload(work, Panels(_panels(work, columns, y_i), (B, B_y)))
+    solution: Solution = yield masked_upload(work, _panels(work, columns, y_i, (B, B_y)))
     scale = B_y / B if B else 1.0
     scaled_i = to_numpy(masks.own_part(work.put(solution.w_masked))) * scale
     if plan.challenges and not plan.alphas:
@@ -103,19 +102,18 @@ def _chosen(work: Work, columns: Columns, w_i: Float, units: Units, F1: float) -
     return solved.choice, solved.w_i
 
 
-def _panels(work: Work, columns: Columns, y_i: Float) -> Callable[[int], Array]:
+def _panels(work: Work, columns: Columns, y_i: Float, bounds: tuple[float, float]) -> Panels:
     """Rows of ``[A_i, y_i]`` under the masks, panel by panel."""
     plan, masks = work.plan, work.masks
     if not plan.published:
-        under = RowsUnderP(work, Stacked(work, columns, y_i), columns.width + plan.targets)
-        return lambda w: masks.under_right(under.panel(w))
+        return under_masks(work, Stacked(work, columns, y_i), columns.width + plan.targets, bounds)
 
     def panel(w: int) -> Array:
         place = plan.row_panels[w]
         A_rows = columns.rows(place.start, place.stop)
         return masks.row_panel(namespace(A_rows).concat((A_rows, work.put(y_i[place])), axis=1), w)
 
-    return panel
+    return Panels(panel, bounds)
 
 
 def _powers_of_two(noisy: Float) -> Float:

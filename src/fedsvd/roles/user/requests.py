@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
+from fedsvd.secagg.pads import Pads
 from fedsvd.types import Float, Ring
 
 
@@ -34,10 +35,14 @@ class Sum:
 
 @dataclass(frozen=True, repr=False)
 class Upload:
-    """This user's share as uint64, batch by batch. Answer: the CSP's, ``Factors`` or ``Solution``."""
+    """This user's share as uint64, batch by batch. Answer: the CSP's, ``Factors`` or ``Solution``.
+
+    ``padded`` makes a batch with its pads, where they can be put on while its words are still in a cache.
+    """
 
     batch: Callable[[int], Ring]
     count: int
+    padded: Callable[[int, Pads], Ring] | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -125,6 +125,9 @@ class User(Paired):
 
         def padded() -> Ring:
             stream = "gram" if self.plan.mode is Mode.B else "upload"
+            if request.padded is not None:
+                made: Ring = request.padded(number, self._sums.pads(stream, number))
+                return made
             return self._sums.padded(request.batch(number), stream, number)
 
         return State.UPLOADING, (Compute("uploading", padded),)

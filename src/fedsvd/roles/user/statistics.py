@@ -25,6 +25,7 @@ from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.secagg import noise, wide
 from fedsvd.types import Array, Float
 
+_USUAL_EXPONENT = 400  # of an entry: squares of these, and their sums, are far from both ends of float64
 _MOST_EXPONENT = 507  # of a user's norm: squares of the norms of 500 users are then below 2^1024
 
 
@@ -244,11 +245,12 @@ def _exponent_of(panels: Iterable[Array]) -> int | None:
     exponents, norms = [], []
     for panel in panels:
         xp = namespace(panel)
-        largest = float(xp.max(xp.abs(panel))) if panel.shape[0] and panel.shape[1] else 0.0
+        largest = max(float(xp.max(panel)), -float(xp.min(panel))) if panel.shape[0] and panel.shape[1] else 0.0
         if largest == 0.0:
             continue
         power = math.frexp(largest)[1]
-        norms.append(backend.norm(_ldexp(panel, -power)))
+        power = 0 if abs(power) < _USUAL_EXPONENT else power
+        norms.append(backend.norm(_ldexp(panel, -power) if power else panel))
         exponents.append(power)
     if not norms:
         return None

@@ -18,7 +18,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Script, Sum
 from fedsvd.secagg import bound, noise, wide, words128
 from fedsvd.secagg.keys import PadKeys
-from fedsvd.secagg.pads import PadsOnce, pad
+from fedsvd.secagg.pads import Pads, PadsOnce, claimed, pad
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 from fedsvd.secagg.tagged import SumSeeds, open_total, share
 from fedsvd.types import Float, Ring
@@ -62,6 +62,10 @@ class SumsOfUser:
         """A batch of an upload under the pads of all pairs: words of 128 bits, or rows of 64-bit ones."""
         halves = 2 if stream == "gram" else 1
         return pad(payload, self._keys, stream, batch, self._once, self._each, halves=halves)
+
+    def pads(self, stream: str, batch: int) -> Pads:
+        """The pads of all pairs for a batch of rows of 64-bit words, for who puts them on; they are spent."""
+        return claimed(self._keys, stream, batch, self._once)
 
     def _seeds(self, planned: PlannedSum) -> SumSeeds:
         if planned.receiver is None:

@@ -24,7 +24,7 @@ from fedsvd.linalg.widen import unit
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Check, Item, Task
-from fedsvd.protocol.upload import batches
+from fedsvd.protocol.upload import Batch, batches
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.checks import Checked, check_factors, joint_trace
@@ -37,6 +37,7 @@ from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import dither, fixed_point, on_device
 from fedsvd.secagg.dither import least_filled
+from fedsvd.secagg.pads import Pads
 from fedsvd.types import Array, Float, Ring
 
 Part = tuple[slice, int, int]  # columns, exponent, how many last bits are filled at least
@@ -79,10 +80,16 @@ def _on_host(Y: Float, parts: Sequence[Part], seed: Seed, each: Each, spent: boo
 
 @dataclass(frozen=True, repr=False)
 class Panels:
-    """Y_i, panel by panel; ``bounds`` are the powers of two that words count in, of the matrix and of the labels."""
+    """Y_i, panel by panel; ``bounds`` are the powers of two that words count in, of the matrix and of the labels.
+
+    Where a panel can be made in slabs, ``under`` makes their rows under P, and T_i and Q follow slab by slab. What is
+    to be done ``then``, after the last one, is done by who makes it.
+    """
 
     panel: Callable[[int], Array]
     bounds: tuple[float, float]
+    under: RowsUnderP | None = None
+    then: Callable[[], None] = lambda: None
 
 
 def open_masked(work: Work, prepared: Prepared) -> Script:
@@ -129,26 +136,65 @@ def masked_upload(work: Work, panels: Panels) -> Upload:
     exponents = tuple(fixed_point.exponent(bound) for bound in panels.bounds)
     held: dict[int, Array] = {}
 
+    def parts(width: int) -> list[Part]:
+        matrix = width - (plan.targets if plan.stacks_labels else 0)
+        least = least_filled(*plan.smallest_window, plan.certain_bound)
+        columns = slice(0, matrix), slice(matrix, width)
+        return [
+            (part, f, least if bound > 0 else 0)
+            for part, f, bound in zip(columns, exponents, panels.bounds, strict=True)
+        ]
+
     def batch(number: int) -> Ring:
         place = cut[number]
         if place.panel not in held:
             held.clear()  # before the next is made: a panel is as large as the memory allows
             held[place.panel] = panels.panel(place.panel)
         Y = held[place.panel][place.rows, :]
-        matrix = Y.shape[1] - (plan.targets if plan.stacks_labels else 0)
-        least = least_filled(*plan.smallest_window, plan.certain_bound)
-        columns = slice(0, matrix), slice(matrix, Y.shape[1])
-        parts = [
-            (part, f, least if bound > 0 else 0)
-            for part, f, bound in zip(columns, exponents, panels.bounds, strict=True)
-        ]
         own = work.own.derive("last bits", number)
-        words = encoded(Y, parts, own, work.device, work.masks.each, spent=not plan.published)
+        words = encoded(Y, parts(Y.shape[1]), own, work.device, work.masks.each, spent=not plan.published)
         if number == len(cut) - 1:
             held.clear()
         return words
 
-    return Upload(batch, len(cut))
+    def padded(number: int, pads: Pads) -> Ring:
+        place, under = cut[number], panels.under
+        rows, width = place.shape
+        whole = place.last and place.rows.start == 0
+        step = max(1, _SLAB // width)
+        if under is not None and whole and (cuts := under.slabs(place.panel, step)) is not None:
+            own = work.own.derive("last bits", number)
+            made = _in_slabs(work, under, place, cuts, parts(width), own, pads)
+            if number == len(cut) - 1:
+                panels.then()
+            return made
+        words, starts = batch(number), range(0, rows, step)
+        for _ in (work.masks.each or map)(lambda at: pads.onto(words[at : at + step].reshape(-1), at * width), starts):
+            pass
+        return words
+
+    fused = work.device is None and work.masks.written_out is not None
+    return Upload(batch, len(cut), padded if fused else None)
+
+
+def _in_slabs(
+    work: Work, under: RowsUnderP, place: Batch, cuts: Sequence[slice], parts: Sequence[Part], seed: Seed, pads: Pads
+) -> Ring:
+    """A panel as padded words in one pass: each slab gets all its masks, bits and pads while it is in a cache."""
+    masks, (rows, width) = work.masks, place.shape
+    words = np.empty((rows, width), np.uint64)
+
+    def slab(number: int) -> None:
+        part, stream = words[cuts[number]], Keystream.of(seed, "slab", number)
+        Y = masks.under_right(under.slab(place.panel, cuts[number]))
+        for columns, f, least in parts:
+            dither.encode_filled(Y[:, columns], f, least, stream, part[:, columns])
+        pads.onto(part.reshape(-1), cuts[number].start * width)
+
+    for _ in (masks.each or map)(slab, range(len(cuts))):
+        pass
+    under.passed(place.panel)
+    return words
 
 
 def entry_bound(work: Work, F1: float) -> float:
@@ -169,6 +215,8 @@ def power_above(size: float) -> float:
 def panels_of_operand(work: Work, A_i: Operand, B: float) -> Panels:
     """A_i under its masks, in the order the plan says; A_i, T_i and Q are dropped with the last panel of Y_i."""
     last = len(work.plan.panels) - 1
+    if not work.plan.published:
+        return under_masks(work, A_i, work.plan.widths[work.i], (B, 0.0), work.masks.forget_right)
     held: list[Callable[[int], Array] | None] = [_panels(work, A_i)]
 
     def panel(w: int) -> Array:
@@ -183,14 +231,27 @@ def panels_of_operand(work: Work, A_i: Operand, B: float) -> Panels:
     return Panels(panel, (B, 0.0))
 
 
+def under_masks(
+    work: Work, A_i: Operand, width: int, bounds: tuple[float, float], then: Callable[[], None] = lambda: None
+) -> Panels:
+    """A_i, of so many columns, under P, T_i and Q, by panels of rows; ``then`` when the last of them has been made."""
+    masks, under = work.masks, RowsUnderP(work, A_i, width)
+
+    def panel(w: int) -> Array:
+        Y_iw = masks.under_right(under.panel(w))
+        if w == len(work.plan.row_panels) - 1:
+            then()
+        return Y_iw
+
+    return Panels(panel, bounds, under, then)
+
+
 def _panels(work: Work, A_i: Operand) -> Callable[[int], Array]:
-    plan, masks = work.plan, work.masks
-    if not plan.published:
-        under = RowsUnderP(work, A_i, plan.widths[work.i])
-        return lambda w: masks.under_right(under.panel(w))
+    """The same in the paper's scheme."""
+    plan = work.plan
     if not plan.by_rows:
         return lambda panel: _columns(work, A_i, panel)
-    return lambda w: masks.row_panel(A_i.rows(plan.row_panels[w].start, plan.row_panels[w].stop), w)
+    return lambda w: work.masks.row_panel(A_i.rows(plan.row_panels[w].start, plan.row_panels[w].stop), w)
 
 
 def _columns(work: Work, A_i: Operand, panel: int) -> Array:

@@ -75,6 +75,8 @@ class Nowhere:
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
+_SLAB = 1 << 16  # numbers that stay in a cache while they pass some steps
+
 
 def commitment_salt(own: Seed) -> bytes:
     """What a user opens, to an auditor, to show what it committed to; 32 bytes of its own."""
@@ -181,12 +183,39 @@ class Work:
             yield place, X
             report(place.stop, rows)
 
+    @property
+    def near(self) -> bool:
+        """Whether the data lies in memory, where small parts of it may be read by several threads."""
+        return self.device is None and self.source.in_memory
+
+    def over_rows(self, stage: str, rows: int, width: int, make: Callable[[slice], Any]) -> list[Any]:
+        """What ``make`` gives for all so many rows of this width, part by part, in order, with progress of a stage.
+
+        Where the source lies in memory these are slabs that stay in a cache, made by as many threads as there are; else
+        panels that fit the memory budget, one after the other.
+        """
+        near = self.near
+        height = max(1, _SLAB // width) if near else self.panel(width)
+        places = [slice(start, min(start + height, rows)) for start in range(0, rows, height)]
+        made, report = [None] * len(places), self._report(stage)
+
+        def one(number: int) -> None:
+            made[number] = make(places[number])
+            if not near:
+                report(places[number].stop, rows)
+
+        for _ in ((self.masks.each if near else None) or map)(one, range(len(places))):
+            pass
+        if near:
+            report(rows, rows)
+        return made
+
     def put(self, A: Float) -> Array:
         """A where this user computes."""
         return A if self.device is None else self.device.put(A)
 
     def _report(self, stage: str) -> Callable[[int, int], None]:
-        report = self.progress
+        report = self.progress if stage else None
         return (lambda done, total: None) if report is None else (lambda done, total: report(stage, done, total))
 
 
