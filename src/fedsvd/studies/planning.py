@@ -312,6 +312,8 @@ def _expect_memory(plan: SessionPlan) -> None:
     }
     if plan.right is Form.HAAR:
         needed[f"Q, which is {plan.N} x {plan.N}"] = 12 * plan.N**2
+    if shares_inverse(plan) or shares_vectors(plan):
+        needed[f"the limbs of a matrix of {plan.N} x {plan.N} that the CSP splits"] = 200 * plan.N**2
     for what, size in needed.items():
         if plan.memory < size:
             raise StorageError(

@@ -186,6 +186,15 @@ def test_a_plan_says_what_tables_of_split_columns_show_and_asks_for_consent(feds
     assert "random words that hide what the CSP splits among the parties" in said
 
 
+def test_approval_of_split_columns_asks_with_what_they_show(by_columns):
+    def asked(**keys):
+        return question([], plan_job(prepare(read_job(by_columns.job(**COLUMNS, **keys)))).plan)
+
+    assert asked(inference=True).startswith("From its standard errors each party can compute")
+    assert asked(alphas=[1.0, 2.0], choose_by="gcv").startswith("The label holder sees the joint spectrum.")
+    assert asked() == "Do you approve this job?"
+
+
 def test_on_split_columns_a_score_gives_the_label_holder_the_fit(fedsvd, by_columns):
     keys = COLUMNS
     job = by_columns.job("trial", release=["coefficients", "intercept", "score"], **keys)
