@@ -51,7 +51,7 @@ class User(Account):
     def keys(self) -> None:
         """Session keys, seeds, row ids; at the end everyone's signatures."""
         plan = self.plan
-        self.step("keys", Work(keys=8.0 * plan.k, scalars=0.3 * plan.m * plan.check_ids))
+        self.step("keys", Work(keys=11.0 * plan.k, scalars=0.3 * plan.m * plan.check_ids))
         if not plan.matches:
             self.step("reading", Work(memory=12.0 * self.rows * self.n_i))  # once, to see that it is all numbers
 

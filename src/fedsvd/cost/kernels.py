@@ -34,7 +34,7 @@ def compress(rows: int, count: int, centred: bool, memory: int, ill: float) -> K
     return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), kernel.numbers + augmented)
 
 
-_LESS = 160  # columns at which the BLAS reaches half of its rate
+_LESS = 100  # columns at which the BLAS reaches half of its rate
 
 
 def factor(width: int, count: int, panel: int, ill: float) -> Kernel:

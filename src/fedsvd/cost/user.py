@@ -148,7 +148,7 @@ class _MaskUser(User):
         plan, width, wide = self.plan, self.width, self.width + self.plan.targets
         right = right_rows(plan, self.i)
         rows = max(panel.stop - panel.start for panel in plan.row_panels)
-        work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * (4 * width + 2 * plan.N))
+        work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * (6 * width + 3 * plan.N))
         work += left(plan, wide).work
         self.draw_P(wide)
         size = float(plan.M * wide)
