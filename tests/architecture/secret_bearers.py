@@ -13,7 +13,7 @@ from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import efficient_orthogonal, orthogonal
 from fedsvd.masks.permute import Mixing
 from fedsvd.masks.right import DealtRightMask, RightMask
-from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.keystream import Keystream, ThreadedNormals
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.seal import Opener, Sealer
@@ -60,6 +60,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "Opener": lambda seed: Opener(seed, 1, 2),
     "SumSeeds": SumSeeds.of_users,
     "PadKeys": lambda seed: PadKeys(1, {2: seed}),
+    "ThreadedNormals": lambda seed: ThreadedNormals(seed, None),
     "Pads": lambda seed: Pads(((True, seed),)),
     "LeftMask": _left,
     "RightMask": _right,

@@ -134,7 +134,7 @@ def in_threads(work, pieces):
 @pytest.mark.parametrize("left", [Form.MIXING, Form.HAAR])
 def test_words_made_slab_by_slab_under_pads_are_those_of_the_panels(left, each, monkeypatch):
     """Decoded, without their pads, both are Y_i up to the last bits that are filled; and no pad is left out."""
-    monkeypatch.setattr(upload, "_SLAB", 17 * 12)  # a dozen rows
+    monkeypatch.setattr(upload, "SLAB", 17 * 12)  # a dozen rows
     agreed = plan(90, left=left)
     keys, f = PadKeys(1, {2: explicit.seed(7)}), fixed_point.exponent(64.0)
     total = []

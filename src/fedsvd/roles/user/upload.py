@@ -43,7 +43,8 @@ from fedsvd.types import Array, Float, Ring
 Part = tuple[slice, int, int]  # columns, exponent, how many last bits are filled at least
 
 
-_SLAB = 1 << 17  # entries that are encoded and filled while they are in a cache
+SLAB = 1 << 17
+"""Entries that get their masks, last bits and pads while they are in a cache."""
 
 
 def encoded(
@@ -65,7 +66,7 @@ def _on_host(Y: Float, parts: Sequence[Part], seed: Seed, each: Each, spent: boo
     first, stop = parts[0][0].start, parts[-1][0].stop
     in_place = spent and (first, stop) == (0, Y.shape[1]) and Y.flags.c_contiguous and Y.flags.writeable
     payload = Y.view(np.uint64) if in_place else np.empty((Y.shape[0], stop - first), np.uint64)
-    step = max(1, _SLAB // max(1, stop - first))
+    step = max(1, SLAB // max(1, stop - first))
 
     def slab(number: int) -> None:
         rows, stream = slice(number * step, (number + 1) * step), Keystream.of(seed, "slab", number)
@@ -161,7 +162,7 @@ def masked_upload(work: Work, panels: Panels) -> Upload:
         place, under = cut[number], panels.under
         rows, width = place.shape
         whole = place.last and place.rows.start == 0
-        step = max(1, _SLAB // width)
+        step = max(1, SLAB // width)
         if under is not None and whole and (cuts := under.slabs(place.panel, step)) is not None:
             own = work.own.derive("last bits", number)
             made = _in_slabs(work, under, place, cuts, parts(width), own, pads)
