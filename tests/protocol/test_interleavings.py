@@ -5,7 +5,7 @@ differ from the order of sending in one choice (in two, where it is marked slow)
 schedules choose.
 """
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache
 
 import numpy as np
@@ -35,6 +35,8 @@ def expected(case, k):
 
 
 def _bits(value):
+    if is_dataclass(value):
+        return bits([value])
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
 
 
