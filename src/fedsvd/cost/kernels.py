@@ -147,5 +147,5 @@ def top_svd(m: int, n: int, r: int, ill: float, otherwise: Kernel) -> Kernel:
     """The top r of a tall matrix from the Gram matrix of its short side; ``otherwise`` where that would cost digits."""
     size, square = float(m * n), float(n * n)
     work = Work(svd=6.0 * square * n, gemm=2.0 * size * r, memory=16.0 * size)
-    numbers = 5.0 * square + 2.0 * m * r
+    numbers = 4.0 * square + 2.0 * m * r
     return Kernel(work + otherwise.work * ill, numbers + max(otherwise.numbers - numbers, 0.0) * ill)

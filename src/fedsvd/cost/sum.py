@@ -57,7 +57,7 @@ class SumUser(User):
             first = min(SHIFT_COLUMNS, self.n_i)
             self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
         made = compress(rows, self.n_i, plan.centre, plan.memory, self.expected.ill)
-        self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 2 * joined * self.panel)
+        self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 1.5 * joined * self.panel)
         passes = 5 + 3 * plan.unit_variance + 6 * plan.joins_labels
         # The factor is alive together with its scaled copies: with a power of two in two steps, and once more by rows.
         self.step("statistics", Work(memory=8 * passes * size), 3 * size, keeps=size)
