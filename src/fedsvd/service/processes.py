@@ -106,11 +106,15 @@ class RoleProcess:
 
 
 def environment_for(roles: int, host: str = "localhost") -> dict[str, str]:
-    """Our environment for so many processes on one machine: BLAS threads shared out, no proxy between neighbours."""
+    """Our environment for so many processes on one machine: BLAS threads shared out, no proxy between neighbours.
+
+    The parties share them: while the CSP computes, they wait. A number of threads that is set already is that of all.
+    """
     environment = dict(os.environ)
-    share = max(1, cores() // roles)
     for name in _THREADS:
-        environment.setdefault(name, str(share))
+        given = environment.get(name, "")
+        threads = min(cores(), int(given)) if given.isdigit() else cores()
+        environment[name] = str(max(1, threads // max(1, roles - 1)))
     for name in ("no_grpc_proxy", "no_proxy", "NO_PROXY"):
         environment[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1,localhost", host)))
     environment["PYTHONUNBUFFERED"] = "1"

@@ -37,6 +37,8 @@ _MOST = 2.0**1000  # what a user sends for a number beyond it; 500 of them are a
 _OVERFLOW = 2.0**990
 _NOTHING = 2.0**-1000  # noise of a column of zeros is below
 _LANES, _PANELS_A_LANE = 8, 4
+_ALIKE = 4.0  # norms of columns that differ by less are no hindrance to the fast route of a factor
+_SQUARABLE = 1e100
 
 
 @dataclass(frozen=True, repr=False)
@@ -260,15 +262,15 @@ class _Rows:
     def __init__(self, width: int) -> None:
         self._factor = StreamingFactor(width)
         self.powers = np.ones(width)
-        self.overflow = False
+        self.overflow = self._scaled = False
 
     def add(self, rows: Float) -> None:
         """One more panel, (rows, width), which is scaled in place."""
         if self._factor.rows == 0:
-            norms = np.linalg.norm(rows, axis=0)
-            _, powers = np.frexp(np.where(np.isfinite(norms), norms, 1.0))
-            self.powers = np.ldexp(1.0, powers)
-        rows /= self.powers
+            self.powers = _powers(np.linalg.norm(rows, axis=0))
+            self._scaled = bool((self.powers != 1.0).any())
+        if self._scaled:
+            rows /= self.powers
         if not math.isfinite(np.dot(rows.reshape(-1), rows.reshape(-1))):
             self.overflow = True
         if not self.overflow:
@@ -277,6 +279,15 @@ class _Rows:
     def factor(self) -> Float:
         """R, (p, width), of the columns divided by their powers."""
         return to_numpy(self._factor.factor())
+
+
+def _powers(norms: Float) -> Float:
+    """Powers of two near these norms; ones where the norms are alike and their squares far from overflow."""
+    if norms.max(initial=0.0) <= min(_ALIKE * norms.min(initial=np.inf), _SQUARABLE) and norms.min() >= 1 / _SQUARABLE:
+        return np.ones(len(norms))
+    _, powers = np.frexp(np.where(np.isfinite(norms), norms, 1.0))
+    found: Float = np.ldexp(1.0, powers)
+    return found
 
 
 def _merged(lanes: list[_Rows]) -> tuple[Float, Float]:
