@@ -6,6 +6,7 @@ can say whether an attack was right.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,13 +122,28 @@ def integers(view: Views, plan: SessionPlan) -> list[int]:
     return [(word + 2**127) % 2**128 - 2**127 for number in sorted(batches) for word in batches[number]]
 
 
+@dataclass
+class Recording:
+    """Pads that are put on slab by slab, and what each slab was before."""
+
+    pads: Any
+    bare: dict[tuple[int, str, int], Ring]
+    place: tuple[int, str, int]
+
+    def onto(self, part: Ring, start: int) -> None:
+        assert part.base is not None  # the batch, of which this is a run of words
+        words = self.bare.setdefault(self.place, np.zeros(part.base.shape, np.uint64))
+        words.reshape(-1)[start : start + part.size] = part
+        self.pads.onto(part, start)
+
+
 class Truth:
     """What the referee knows: shares before padding, (user, stream, batch) to words, and each user's masks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bare: dict[tuple[int, str, int], Ring] = {}
         self.masks: dict[int, Any] = {}
-        pad, masks = sums.pad, seeding.Masks
+        pad, claimed, masks = sums.pad, sums.claimed, seeding.Masks
 
         def copied(payload: Ring, keys: Any, stream: str, batch: int, *rest: Any, **more: Any) -> Ring:
             self.bare[keys.user, stream, batch] = payload.copy()
@@ -137,7 +153,12 @@ class Truth:
             self.masks[i + 1] = masks(plan, i, *rest)
             return self.masks[i + 1]
 
+        def recorded(keys: Any, stream: str, batch: int, *rest: Any) -> Recording:
+            self.bare.pop((keys.user, stream, batch), None)  # of an earlier study
+            return Recording(claimed(keys, stream, batch, *rest), self.bare, (keys.user, stream, batch))
+
         monkeypatch.setattr(sums, "pad", copied)
+        monkeypatch.setattr(sums, "claimed", recorded)
         monkeypatch.setattr(seeding, "Masks", kept)
 
     def share(self, outcome: Outcome, i: int) -> Float:

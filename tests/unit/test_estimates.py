@@ -1,33 +1,39 @@
-"""The benchmark of estimates plans what it runs, for every shape, and writes what it found."""
-
-import json
-import sys
+"""The benchmark of estimates has many shapes of every task, and names what is off."""
 
 import pytest
 from benchmarks import estimates
+from benchmarks.macro.shapes import shapes
 
+from fedsvd.cost.estimate import predict
+from fedsvd.cost.rates import Rates
 from fedsvd.policy.rules import Policy
-from fedsvd.studies.run import run_study
+from fedsvd.protocol.tasks import Task
+from fedsvd.randomness.seed import Seed
+from fedsvd.studies.run import plan_for, run_study
 
-SMALL = [shape.scaled(0.04) for shape in estimates.SHAPES]
-
-
-@pytest.mark.parametrize("shape", SMALL, ids=lambda shape: shape.name)
-def test_what_is_estimated_is_what_is_run(shape):
-    small = estimates.Shape(shape.name, shape.study, max(shape.samples, 120), max(shape.features, 24), shape.parties)
-    parties = small.data()
-    planned = estimates.plan_for(small, parties)
-    ran = run_study(small.study, parties, policy=Policy.permissive()).plan
-    for word in ("task", "split", "scheme", "m", "counts", "widths", "panels", "left", "right"):
-        assert getattr(planned, word) == getattr(ran, word)
+RIGHT = estimates.Compared("svd", 9, 9, (7, 7), (3.0, 2.5), (4.0, 3.0), {"csp": (100 << 20, 110 << 20)})
 
 
-def test_the_table_says_how_far_an_estimate_was_off_and_the_exit_status_whether_by_two(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(estimates, "compared", lambda shape: estimates.Compared(shape.name, 9, 9, 3.0, 1.0, 4.0, 2.0))
-    monkeypatch.setattr(sys, "argv", ["estimates", "svd", "--json", str(tmp_path / "found.json")])
-    assert estimates.main() == 1
-    (row,) = json.loads((tmp_path / "found.json").read_text())["rows"]
-    assert (row["factor"], row["of_work"]) == (3.0, 2.0)
-    assert "3.00" in capsys.readouterr().out
-    monkeypatch.setattr(estimates, "compared", lambda shape: estimates.Compared(shape.name, 9, 9, 1.5, 1.0, 4.0, 2.0))
-    assert estimates.main() == 0
+def test_there_are_fifteen_shapes_and_all_tasks_among_them():
+    assert len(shapes()) >= 15
+    assert {Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM} <= {shape.study.task for shape in shapes()}
+    assert len({shape.name for shape in shapes()}) == len(shapes())
+
+
+@pytest.mark.parametrize("name", ["svd, long", "svd, columns split, tall", "pca, long", "lr, columns split"])
+def test_bytes_of_a_shape_are_those_that_were_expected(name):
+    shape = next(shape for shape in shapes() if shape.name == name)
+    small = shape.scaled(0.06)
+    parties = small.parties()
+    expected = predict(plan_for(small.study, parties, Seed(bytes(32)))[0].plan, Rates())
+    assert run_study(small.study, parties, policy=Policy.permissive()).certificate.bytes_total == expected.bytes_total
+
+
+def test_what_is_off_is_named():
+    assert RIGHT.faults == []
+    off = estimates.Compared("svd", 9, 9, (7, 8), (3.0, 1.0), (4.0, 3.0), {"csp": (100 << 20, 200 << 20)})
+    assert off.faults == ["bytes", "time, even busy", "memory of csp"]
+
+
+def test_what_is_shorter_than_half_a_second_counts_as_half_a_second():
+    assert estimates.Compared("svd", 9, 9, (7, 7), (0.4, 0.01), (4.0, 3.0)).faults == []
