@@ -37,8 +37,7 @@ _MOST = 2.0**1000  # what a user sends for a number beyond it; 500 of them are a
 _OVERFLOW = 2.0**990
 _NOTHING = 2.0**-1000  # noise of a column of zeros is below
 _LANES, _PANELS_A_LANE = 8, 4
-_ALIKE = 4.0  # norms of columns that differ by less are no hindrance to the fast route of a factor
-_SQUARABLE = 1e100
+_SQUARABLE = 300  # as a power of two
 
 
 @dataclass(frozen=True, repr=False)
@@ -262,15 +261,18 @@ class _Rows:
     def __init__(self, width: int) -> None:
         self._factor = StreamingFactor(width)
         self.powers = np.ones(width)
-        self.overflow = self._scaled = False
+        self._others = np.arange(0)  # columns whose power is not 1
+        self.overflow = False
 
     def add(self, rows: Float) -> None:
         """One more panel, (rows, width), which is scaled in place."""
         if self._factor.rows == 0:
             self.powers = _powers(np.linalg.norm(rows, axis=0))
-            self._scaled = bool((self.powers != 1.0).any())
-        if self._scaled:
+            self._others = np.flatnonzero(self.powers != 1.0)
+        if 4 * len(self._others) > len(self.powers):
             rows /= self.powers
+        elif len(self._others):
+            rows[:, self._others] /= self.powers[self._others]
         if not math.isfinite(np.dot(rows.reshape(-1), rows.reshape(-1))):
             self.overflow = True
         if not self.overflow:
@@ -282,11 +284,10 @@ class _Rows:
 
 
 def _powers(norms: Float) -> Float:
-    """Powers of two near these norms; ones where the norms are alike and their squares far from overflow."""
-    if norms.max(initial=0.0) <= min(_ALIKE * norms.min(initial=np.inf), _SQUARABLE) and norms.min() >= 1 / _SQUARABLE:
-        return np.ones(len(norms))
+    """Powers of two near these norms; in units of the most frequent one, where its square is far from overflow."""
     _, powers = np.frexp(np.where(np.isfinite(norms), norms, 1.0))
-    found: Float = np.ldexp(1.0, powers)
+    usual = int(np.bincount(powers - powers.min()).argmax() + powers.min())
+    found: Float = np.ldexp(1.0, powers - usual if abs(usual) < _SQUARABLE else powers)
     return found
 
 
