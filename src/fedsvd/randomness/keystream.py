@@ -138,7 +138,8 @@ class ThreadedNormals:
     def __repr__(self) -> str:
         return f"ThreadedNormals(next={self._next})"
 
-    def __call__(self, shape: tuple[int, ...] | int) -> Float:
+    def normal(self, shape: tuple[int, ...] | int) -> Float:
+        """The next ones, in this shape."""
         out = np.empty(shape)
         flat, first = out.reshape(-1), self._next
         self._next += flat.size

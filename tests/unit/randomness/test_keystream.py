@@ -160,6 +160,6 @@ def test_normals_grow_with_their_words(monkeypatch):
 
 def test_normals_made_in_threads_are_those_of_the_stream_call_after_call():
     with ThreadPoolExecutor(3) as pool:
-        drawn = ThreadedNormals(SEED, pool.map)
+        drawn = ThreadedNormals(SEED, pool.map).normal
         found = np.concatenate([drawn(7), drawn((3, 100_000)).ravel(), drawn(1)])
     np.testing.assert_array_equal(found, Keystream(SEED).normal(300_008))

@@ -14,9 +14,9 @@ import numpy as np
 
 from fedsvd.linalg.backend import like, namespace, to_numpy
 from fedsvd.linalg.exact_gram import Slices, row_panels, sliced
-from fedsvd.linalg.householder import Reflectors, draw
+from fedsvd.linalg.householder import Reflectors
 from fedsvd.linalg.widen import dither_deviation, draw_rows, unit, widen
-from fedsvd.masks.orthogonal import secret_scale
+from fedsvd.masks.orthogonal import orthogonal, secret_scale
 from fedsvd.protocol.tasks import Mode
 from fedsvd.randomness.keystream import ThreadedNormals
 from fedsvd.roles.user.work import Work
@@ -52,17 +52,17 @@ def common_unit(work: Work, F1: float) -> Unit:
         return Unit(1.0, unit(F1), None)
     c = secret_scale(seed.derive("c", "gram"))
     on = None if work.device is None else work.device.like
-    return Unit(c, unit(F1, c), draw(plan.m, ThreadedNormals(seed.derive("P", "gram"), work.masks.each), on))
+    return Unit(c, unit(F1, c), orthogonal(plan.m, ThreadedNormals(seed.derive("P", "gram"), work.masks.each), on))
 
 
 def share(work: Work, L_i: Array, F1: float, common: Unit, name: str = "gram") -> Slices:
     """``A_i + D_i`` on its grid, for the sum of this name; L_i in units of 2^E."""
     plan, own = work.plan, work.own
     on = None if work.device is None else work.device.like
-    normals = ThreadedNormals(own.derive("T", name), work.masks.each)
+    normals = ThreadedNormals(own.derive("T", name), work.masks.each).normal
     T_t = draw_rows(L_i.shape[1], plan.widths[work.i], normals, on)
     A = widen(common.left(L_i * (common.c / common.F)), T_t)
-    D_i = ThreadedNormals(own.derive("D", name), work.masks.each)(tuple(A.shape))
+    D_i = ThreadedNormals(own.derive("D", name), work.masks.each).normal(tuple(A.shape))
     D_i *= dither_deviation(F1, plan.N, common.c)
     np.rint(D_i, out=D_i)
     return sliced(A, D_i if isinstance(A, np.ndarray) else like(D_i, A))
