@@ -57,8 +57,9 @@ def _open(provider: Account, plan: SessionPlan, expected: Expected) -> None:
     side = plan.m if plan.task is Task.LR else plan.M
     found = dense_svd(side, side)
     if plan.task is not Task.LR and side >= FEW * plan.planned_rank:
-        found = top_svd(side, side, plan.planned_rank, expected.ill, found)
-        found = Kernel(found.work + Work(gemm=float(side) ** 3, solve=float(side) ** 3 / 3), found.numbers)
+        # What does not come from a Gram matrix after all needs the memory of an SVD.
+        top = top_svd(side, side, plan.planned_rank, expected.ill, found)
+        found = Kernel(top.work + Work(gemm=float(side) ** 3, solve=float(side) ** 3 / 3), found.numbers)
     extra = Work(qr=4 / 3 * plan.M**3) if plan.task is Task.LR else Work(gemm=2.0 * plan.M * plan.planned_rank**2)
     provider.step("factorise", found.work + extra, found.numbers)
 
