@@ -32,6 +32,7 @@ import numpy as np
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace
+from fedsvd.linalg.dense_svd import EVEN_SHARES, is_even
 from fedsvd.linalg.solved_columns import SolvedColumns, gram_of_columns, prepared
 from fedsvd.types import Array, Each, Float
 
@@ -40,10 +41,6 @@ LARGEST_DIAGONAL = 6.0
 # Of homogeneous data, chunks of this many times (s - width)^2 / s rows, s those seen so far, have S's diagonal near 3:
 # 1 / (s - width) is the variance of what s rows say of the last direction, and s / (s - width) that of its own errors.
 _GROWTH = 8
-# The eigenvalues of a Gram matrix that may stand for its factor, in units of their mean: condition at most 8.
-_EVEN = (1 / 16, 4.0)
-# Below it the squares of eps-sized parts would underflow.
-_SMALLEST_MEAN = 1e-270
 # The Gram matrix of Z of a chunk that was factored by reflections is I, but for what rounding does to it.
 _NEAR_ONE = 0.25
 _MAGIC = b"FSVD-SF1"
@@ -204,7 +201,7 @@ class StreamingFactor:
             low, high = xp.abs(xp.linalg.diagonal(self._R)), backend.column_norms(self._R)
         else:
             return False
-        return bool(xp.max(high) <= (_EVEN[1] / _EVEN[0]) ** 0.5 * xp.min(low))
+        return bool(xp.max(high) <= (EVEN_SHARES[1] / EVEN_SHARES[0]) ** 0.5 * xp.min(low))
 
     def _give_up_gram(self) -> None:
         if self._K is not None:
@@ -288,15 +285,6 @@ class StreamingFactor:
         self._R = xp.take(xp.take(grown, back, axis=0), back, axis=1)
         self.route = Route(self.route.cholesky + 1, self.route.householder, self.route.gram)
         return True
-
-
-def is_even(K: Array) -> bool:
-    """Whether all eigenvalues of K lie in ``_EVEN`` times their mean: K - low I and high I - K are definite."""
-    mean = float(namespace(K).mean(namespace(K).linalg.diagonal(K)))
-    if not _SMALLEST_MEAN < mean < float("inf"):
-        return False
-    low, high = (share * mean for share in _EVEN)
-    return backend.is_definite(K, 1.0, -low) and backend.is_definite(K, -1.0, high)
 
 
 def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
