@@ -32,7 +32,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, Float, expect_shape
 
 ROUNDS = 2
-_PASSING = 1 << 16  # numbers of lines that pass together, where a line is shorter: they stay in a cache
+_PASSING = 1 << 18  # numbers of lines that pass together, where a line is shorter: they stay in a cache
 _TOGETHER = 512  # blocks that a device draws and multiplies at once
 _GROUP = 8  # blocks that one thread draws and turns at once
 
