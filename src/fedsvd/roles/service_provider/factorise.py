@@ -16,11 +16,13 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import add_gram, gram, matmul, namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import (
+    FEW,
     SVD,
     dense_svd,
     fits,
     full_svd,
     known_part,
+    leads,
     least_squares,
     rank,
     tall_svd,
@@ -46,7 +48,7 @@ from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
 from fedsvd.storage.block_store import BlockStore, DeviceStore
-from fedsvd.types import Array, Float, Ring
+from fedsvd.types import Array, Each, Float, Ring
 
 _TOLERANCE = 1e-12
 _SMALL = 4096  # a longer side than this, and a matrix stays on its device
@@ -91,10 +93,12 @@ class Verified:
     rank: int
 
 
-def factorise(plan: SessionPlan, collector: Collector, device: Device | None) -> Factorised | Solved:
+def factorise(
+    plan: SessionPlan, collector: Collector, device: Device | None, each: Each | None = None
+) -> Factorised | Solved:
     """X' from where its panels went, as the plan's task wants it."""
     if isinstance(collector, Exact):
-        return factorise_exact(plan, collector.words(), device)
+        return factorise_exact(plan, collector.words(), each)
     if isinstance(collector, Folded):
         R = collector.factor()
         return solve(plan, R) if plan.task is Task.LR else factorise_folded(plan, R)
@@ -106,19 +110,37 @@ def factorise(plan: SessionPlan, collector: Collector, device: Device | None) ->
         return factorise_whole(plan, store, device)
 
 
-def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Factorised | Solved:
+def factorise_exact(plan: SessionPlan, words: Ring, each: Each | None = None) -> Factorised | Solved:
     """U', S' or w' from the exact words of the joint Gram matrix, in units of F."""
-    found = factor(words)
+    found = factor(words, each)
     del words  # as large as the factor
     if plan.task is Task.LR:
         return solve(plan, found.R)
     R_t = namespace(found.R).matrix_transpose(found.R)
-    svd = dense_svd(R_t)
-    verify_svd(R_t, svd.U, svd.sigma, svd.Vt)
-    kept = min(rank(svd.sigma, plan.m, plan.n), plan.planned_rank)
-    U_masked = to_numpy(svd.U[:, :kept])
+    U, sigma = _top_of_square(R_t, plan.planned_rank) or _all_of_square(R_t)
+    kept = min(rank(sigma, plan.m, plan.n), plan.planned_rank)
+    U_masked = to_numpy(U[:, :kept])
     orthogonality = norm(gram(U_masked.T) - np.eye(kept))
-    return Factorised(U_masked, to_numpy(svd.sigma[:kept]), found.residual, orthogonality)
+    return Factorised(U_masked, to_numpy(sigma[:kept]), found.residual, orthogonality)
+
+
+def _all_of_square(A: Array) -> tuple[Array, Array]:
+    svd = dense_svd(A)
+    verify_svd(A, svd.U, svd.sigma, svd.Vt)
+    return svd.U, svd.sigma
+
+
+def _top_of_square(A: Array, r: int) -> tuple[Array, Array] | None:
+    """The top r of A, few of many, verified, from its Gram matrix; None where that would cost digits."""
+    if not isinstance(A, np.ndarray) or len(A) < FEW * r:
+        return None
+    K = add_gram(None, A)
+    top = top_of_gram(K, r)
+    if top is None or not leads(K, *top):
+        return None
+    sigma, U = top
+    verify_truncated(A, U, sigma, matmul(A.T, U / sigma).T, _TOLERANCE)
+    return U, sigma
 
 
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:

@@ -73,7 +73,7 @@ def batches_of(work: Work, share_i: Slices) -> Callable[[int], Ring]:
     panels, held = row_panels(work.plan.M), [share_i]
 
     def batch(number: int) -> Ring:
-        words = to_numpy(held[0].rows(*panels[number])).view(np.uint64)
+        words = to_numpy(held[0].rows(*panels[number], work.masks.each)).view(np.uint64)
         if number == len(panels) - 1:
             held.clear()
         return words
