@@ -75,7 +75,9 @@ class Nowhere:
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
-_SLAB = 1 << 16  # numbers that stay in a cache while they pass some steps
+_SLAB = 1 << 18  # numbers that stay in a cache while they pass some steps
+_THREADS = 4  # that pass slabs: a step takes about 0.1 ms, and more threads wait for the interpreter's lock
+_LONG = 1 << 22  # numbers of a panel that one product reads where it lies
 
 
 def commitment_salt(own: Seed) -> bytes:
@@ -191,24 +193,31 @@ class Work:
     def over_rows(self, stage: str, rows: int, width: int, make: Callable[[slice], Any]) -> list[Any]:
         """What ``make`` gives for all so many rows of this width, part by part, in order, with progress of a stage.
 
-        Where the source lies in memory these are slabs that stay in a cache, made by as many threads as there are; else
-        panels that fit the memory budget, one after the other.
+        Where the source lies in memory these are slabs that stay in a cache, made by a few threads; else panels that
+        fit the memory budget, one after the other.
         """
         near = self.near
         height = max(1, _SLAB // width) if near else self.panel(width)
         places = [slice(start, min(start + height, rows)) for start in range(0, rows, height)]
         made, report = [None] * len(places), self._report(stage)
 
-        def one(number: int) -> None:
-            made[number] = make(places[number])
-            if not near:
-                report(places[number].stop, rows)
+        def some(first: int) -> None:
+            for number in range(first, len(places), threads):
+                made[number] = make(places[number])
+                if not near:
+                    report(places[number].stop, rows)
 
-        for _ in ((self.masks.each if near else None) or map)(one, range(len(places))):
+        each, threads = (self.masks.each, _THREADS) if near else (None, 1)
+        for _ in (each or map)(some, range(threads)):
             pass
         if near:
             report(rows, rows)
         return made
+
+    def long_panels(self, rows: int, width: int) -> Iterator[slice]:
+        """So many rows of this width in few parts, of data that lies in memory and is multiplied where it lies."""
+        height = max(1, min(_LONG, self.plan.memory // 32) // width)
+        return (slice(start, min(start + height, rows)) for start in range(0, rows, height))
 
     def put(self, A: Float) -> Array:
         """A where this user computes."""
