@@ -13,12 +13,10 @@ from fedsvd.compress.centre import unit_scales
 from fedsvd.compress.reduce import rows_of
 from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
+from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
-
-NEAR_ZERO = 8.0
-"""Up to so many deviations from zero a mean may be taken off a product instead of the data: three bits and no more."""
 _FIRST = 64  # rows that say where about the means are
 _MISLED = 15 / 16  # the part of an energy that the distance from there may make
 
@@ -152,7 +150,7 @@ class Columns:
             product[place] = matmul(work.source.rows(place.start, place.stop), scaled) - mean
         if work.row_weights is not None:
             product[: plan.m] *= np.sqrt(work.row_weights)[:, None]
-        if plan.M > plan.m:
+        if plan.m < plan.M:
             own = plan.m + sum(plan.counts[: work.i])
             product[own : own + n_i] = np.sqrt(plan.alpha) * scaled
         return product
