@@ -16,6 +16,7 @@ from fedsvd.compress.reduce import Reduced
 from fedsvd.errors import ConstantData, FixedPointOverflow
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace
+from fedsvd.linalg.solved_columns import SolvedColumns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.own_mean import OwnMean as OwnMean
@@ -48,6 +49,7 @@ class Prepared:
     zero: bool = False  # all users' data is zero
     weight: float = 0.0  # of all records together: their number, or the sum of their weights
     log_weights: float = 0.0  # the sum of the logarithms of all weights
+    solved: SolvedColumns | None = None  # of X_i, in the data's own units, where they were kept
 
 
 def centred(work: Work) -> Script:
@@ -81,7 +83,8 @@ def uncentred(work: Work) -> Script:
     if work.plan.compress:
         weight: _JointWeight = yield from _joint_weight(work)
         reduced: Reduced = yield Local("compress", work.reduce)
-        return Prepared(Dense(reduced.L_i), weight=weight.total, log_weights=weight.logs)
+        A_i = Dense(reduced.L_i)
+        return Prepared(A_i, weight=weight.total, log_weights=weight.logs, solved=reduced.solved)
     return Prepared(Streamed(work.source, device=work.device))
 
 

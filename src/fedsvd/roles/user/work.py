@@ -25,12 +25,14 @@ from fedsvd.compress.reduce import (
     device_width,
     panel_width,
     row_panels,
+    viewed_width,
 )
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device
 from fedsvd.prepare.blinding import EachPart
 from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Check, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.streamed import Streamed as Streamed
@@ -141,8 +143,8 @@ class Work:
         return self.memo[key]
 
     def reduce(self, shift: Float | None = None) -> Any:
-        """One pass of compression, as a ``Reduced``."""
-        panel = self.panel(self.source.shape[0])
+        """One pass of compression, as a ``Reduced``; with the solved columns where Vt_i will be made of them."""
+        panel = self.panel(self.source.shape[0]) if self.row_weights is not None else self.longest_panel
         report = None if self.progress is None else self._report("compress")
         return compress(
             self.source,
@@ -153,17 +155,38 @@ class Work:
             device=self.device,
             spread=self.spread,
             weights=self.row_weights,
+            each=self.masks.each,
+            solved=self.makes_vectors,
         )
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether all rows of Vt_i are made, in memory, and nothing of them is measured on the way."""
+        plan = self.plan
+        makes = plan.task in (Task.SVD, Task.LSA) and plan.own_vectors and not plan.published
+        makes = makes and plan.components is None and plan.check is Check.NONE
+        return makes and (self.sink is None or self.fits(plan.planned_rank))
+
+    def fits(self, r: int) -> bool:
+        """Whether r rows of Vt_i, together with the panels of a pass, fit the memory budget, in host memory."""
+        return self.device is None and 2 * 8 * r * self.n_i <= self.plan.memory
 
     def panel(self, across: int) -> int:
         """How many columns of this height, or rows of this width, are read at once."""
         device = self.device
         return panel_width(across, self.plan.memory) if device is None else device_width(across, device.memory)
 
-    def panels(self, stage: str) -> Iterator[tuple[slice, Array]]:
-        """X_i by column panels that fit the memory budget, where this user computes, with progress."""
+    @property
+    def longest_panel(self) -> int:
+        """How many columns a panel has of which nothing as large is made: many where it is a view of the data."""
+        rows = self.source.shape[0]
+        panel = self.panel(rows)
+        return max(panel, viewed_width(rows)) if self.near and self.source.dtype == np.float64 else panel
+
+    def panels(self, stage: str, columns: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """X_i by column panels that fit the memory budget, or so many columns, where this user computes."""
         report = self._report(stage)
-        for place, X in column_panels(self.source, self.panel(self.source.shape[0]), self.device):
+        for place, X in column_panels(self.source, columns or self.panel(self.source.shape[0]), self.device):
             yield place, X
             report(place.stop, self.n_i)
 
