@@ -33,7 +33,7 @@ from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.types import Array, Float
 
 ROUNDING = 2.0**-53
-_TOGETHER = 1 << 20  # numbers of U that are read at once, where it lies on disk
+_TOGETHER = 1 << 22  # numbers of U that are read at once, where it lies on disk
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Floa
     v, across = products.turned.copy(), products.energies[:, None] * g
     rows = max(1, _TOGETHER // max(1, rho))
     for start in range(0, len(U), rows):
-        v[start : start + rows] -= U[start : start + rows] @ across
+        v[start : start + rows] -= backend.matmul(U[start : start + rows], across)
     missing = products.norm - float(products.energies.sum()) if rho < r else 0.0
     return np.append(v.ravel(), missing)
 
