@@ -69,13 +69,13 @@ def centred(work: Work) -> Script:
     own = yield Local("means", lambda: own_mean(work))
     total = yield from _summed_means(work, own)
     mean = wide.rounded(total, plan.n)
-    # What float64 has no digits for in a large mean is taken off by itself.
-    n = plan.n
-    rest = wide.rounded([joint - n * high for joint, high in zip(total, wide.integers(mean), strict=True)], n)
-    about = Streamed(work.source, mean, device=work.device, rest=rest, norm=own.norm_about(mean, rest, work.n_i))
+    n, about = plan.n, Streamed(work.source, mean, device=work.device)
     if bool(np.all(np.abs(mean) <= NEAR_ZERO * own.deviation)):
-        about = replace(about, rest=None, own_mean=own.mean)  # its last digits are below those of any difference
-    return Prepared(about, mean=mean, own=own)
+        norm = own.norm_about(mean, np.zeros_like(mean), work.n_i)
+        return Prepared(replace(about, norm=norm, own_mean=own.mean), mean=mean, own=own)
+    # What float64 has no digits for in a large mean is taken off by itself.
+    rest = wide.rounded([joint - n * high for joint, high in zip(total, wide.integers(mean), strict=True)], n)
+    return Prepared(replace(about, norm=own.norm_about(mean, rest, work.n_i), rest=rest), mean=mean, own=own)
 
 
 def uncentred(work: Work) -> Script:
