@@ -48,6 +48,7 @@ def _routines() -> dict[str, Any]:
     blas, lapack = scipy.linalg.cython_blas, scipy.linalg.cython_lapack
     return {
         "gemm": _routine(blas, "dgemm", "cciiiddididdi"),
+        "gemv": _routine(blas, "dgemv", "ciiddididdi"),
         "syrk": _routine(blas, "dsyrk", "cciiddiddi"),
         "trsm": _routine(blas, "dtrsm", "cccciiddidi"),
         "gesdd": _routine(lapack, "dgesdd", "ciididdididiii"),
@@ -98,6 +99,14 @@ def gemm(A: Float, B: Float, out: Float | None = None, *, add: bool = False) -> 
             a, b, _i(m), _i(n), _i(k), _d(one), _at(A), _step(A), _at(B), _step(B), _d(beta), _at(out), _step(out)
         )
     return out
+
+
+def gemv(A: Float, x: Float, out: Float) -> None:
+    """``A x`` into ``out``, both vectors with any step: half of the time of a product with one column."""
+    (A, form), (x, step), (out, across) = _lying(A), _vector(x), _vector(out)
+    one, zero = ctypes.c_double(1.0), ctypes.c_double(0.0)
+    sides = _i(A.shape[0]), _i(A.shape[1])
+    _routines()["gemv"](form, *sides, _d(one), _at(A), _step(A), _at(x), step, _d(zero), _at(out), across)
 
 
 def syrk(X: Float, K: Float | None = None) -> Float:
@@ -167,6 +176,13 @@ def _lying(A: Float) -> tuple[Float, bytes]:
     if by_columns(A.T):
         return A.T, b"T"
     return np.asfortranarray(A), b"N"
+
+
+def _vector(x: Float) -> tuple[Float, Any]:
+    """A vector and the distance between its numbers, which is positive."""
+    assert x.strides[0] > 0
+    assert x.strides[0] % _ITEM == 0
+    return x, _i(x.strides[0] // _ITEM)
 
 
 def _i(value: int) -> Any:

@@ -30,6 +30,7 @@ from fedsvd.linalg.dense_svd import (
 )
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
+from fedsvd.linalg.solved_columns import SolvedColumns
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.two_pass import long_side, two_pass_svd
@@ -207,7 +208,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
         A = _near(R.T)
     if tall and plan.components is not None and (found := _top_of_tall(plan, A)) is not None:
         return found
-    U, sigma, Vt = tall_svd(A, _tall_factor(A)) if tall else known_part(dense_svd(A), *A.shape)
+    U, sigma, Vt = _tall_svd(A) if tall else known_part(dense_svd(A), *A.shape)
     # The full product would be the work of the factorisation again where the matrix is long.
     quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
     if plan.full_matrices:
@@ -219,15 +220,25 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     return _in_host_memory(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
 
 
-def _tall_factor(A: Array) -> Array:
-    """The triangular factor of A: where that is worth it by products, which are quicker than reflections."""
+def _tall_svd(A: Array) -> SVD:
+    """The thin SVD of A by its factor: where that is worth it by products, which are quicker than reflections.
+
+    With the solved columns on the way to R, ``A^T = R^T Q``, the left vectors of A are one product, those of R^T with
+    Q, orthonormal as they are. Where they were not kept, A was even, or is rare: U is ``A V S^-1``, corrected.
+    """
     if not isinstance(A, np.ndarray) or A.shape[0] < 4 * A.shape[1] or A.size < _MANY:
-        return qr_r(A)
-    folded = StreamingFactor(A.shape[1])
+        return tall_svd(A, qr_r(A))
+    solved = SolvedColumns(A.shape[1], A.shape[0])
+    folded = StreamingFactor(A.shape[1], solved=solved)
     folded.update(A)
     R = folded.factor()
     verify_factor(R, A.T)
-    return R
+    columns = solved.of(R)
+    if columns is None:
+        return tall_svd(A, R)
+    small, sigma, Vt = dense_svd(R)
+    kept = rank(sigma, *A.shape)
+    return SVD(columns.times(small[:, :kept].T).T, sigma[:kept], Vt[:kept, :])
 
 
 def _top_of_tall(plan: SessionPlan, A: Array) -> Factorised | None:
