@@ -19,6 +19,7 @@ from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.results.result import PartyResult
 from fedsvd.results.write import Draw, collect
 from fedsvd.service.client import CspClient
 from fedsvd.service.enlist import authority_caller, authority_deals, party_caller
@@ -49,9 +50,11 @@ class LocalRun:
     folders: Mapping[str, Path]
     seconds: float  # on the clock, from submitting to the last result
 
-    def write(self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None) -> None:
-        """``results/JOB`` as on the sim rung: what all share, and below it each party's folder."""
-        collect(target, self.folders, accounts_sent(self.record.progress), why, overwrite, draw)
+    def write(
+        self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None
+    ) -> tuple[PartyResult, ...]:
+        """``results/JOB`` as on the sim rung: what all share, and below it each party's folder; what was written."""
+        return collect(target, self.folders, accounts_sent(self.record.progress), why, overwrite, draw)
 
 
 class LocalFederation:

@@ -42,6 +42,9 @@ class Client:
         self.asked.append("jobs")
         return list(self.records)
 
+    def changed(self, under_way, seconds=0.0):
+        return True
+
     def close(self):
         return None
 
@@ -137,6 +140,23 @@ def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
     monkeypatch.setattr(member_node, "CspClient", lambda connection: Client())
     node(tmp_path, True, Troubled).run(until=lambda: len(looks) == 5)
     assert len(looks) == 5
+
+
+def test_a_csp_that_answers_at_once_is_not_asked_all_the_time(tmp_path, monkeypatch):
+    pauses, changes = [], [True, False, True, False]
+
+    class Hasty(Client):
+        def changed(self, under_way, seconds=0.0):
+            return changes.pop()
+
+    service = node(tmp_path, True)
+    monkeypatch.setattr(service._stopping, "wait", pauses.append)
+    client = Hasty()
+    for _ in range(4):
+        service._await_change(client)
+    unchanged, soon, *rest = pauses
+    assert 0.0 < soon < unchanged
+    assert len(rest) == 2
 
 
 def test_results_of_a_job_that_broke_afterwards_are_marked_once(tmp_path, played):
