@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError
+from fedsvd.kernels.lines import transpose
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.masks.in_passes import WORKING, Passes
 from fedsvd.protocol.tasks import Split
@@ -20,7 +21,6 @@ from fedsvd.types import Array, Float
 _COPIES = 3  # of A alive at once on a device: as read, as a DCT makes it, as permuted
 LINES = 2
 """Copies of A alive at once in memory: its lines, and the panel of rows that is on its way."""
-_TILE = 128  # rows that are transposed at once
 _SLAB = 1 << 20  # numbers that are read and transposed at once, while they are in a cache
 
 
@@ -96,7 +96,7 @@ class RowsUnderP:
             for start, stop in _cuts(plan.M, self._width, plan.memory, most):
                 rows = to_numpy(self._A.rows(start, stop))
                 if self._fits:
-                    _transpose(rows, lines[:, start:stop])
+                    transpose(rows, lines[:, start:stop])
                 else:
                     lines[:, start:stop] = rows.T  # a part of an array on disk is a copy: it is set, not written into
         else:
@@ -108,7 +108,7 @@ class RowsUnderP:
         A, M = self._A, self._work.plan.M
 
         def rows(place: slice) -> None:
-            _transpose(to_numpy(A.rows(place.start, place.stop)), lines[:, place])
+            transpose(to_numpy(A.rows(place.start, place.stop)), lines[:, place])
 
         def columns(place: slice) -> None:
             lines[place] = to_numpy(A.columns(place.start, place.stop)).T
@@ -117,15 +117,6 @@ class RowsUnderP:
             self._work.over_rows("", M, self._width, rows)
         else:
             self._work.over_rows("", self._width, M, columns)
-
-
-def _transpose(rows: Float, lines: Float) -> None:
-    """``lines = rows^T``, in tiles that stay in a cache: (n, columns) to (columns, n)."""
-    if not rows.flags.c_contiguous:
-        lines[...] = rows.T
-        return
-    for start in range(0, len(rows), _TILE):
-        lines[:, start : start + _TILE] = rows[start : start + _TILE].T
 
 
 @dataclass(frozen=True, repr=False)
