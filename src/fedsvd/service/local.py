@@ -87,7 +87,6 @@ class LocalFederation:
         for name in parties:
             private.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
         self._logs = private.private_folder(root / "logs")
-        self._environment = environment_for(len(self._members) + 1, wiring.host)
         self._wiring = wiring
         self.processes: list[RoleProcess] = []
         self._client: CspClient | None = None
@@ -95,13 +94,16 @@ class LocalFederation:
     def start(self) -> None:
         """Start all roles; all are ready when this returns."""
         patience = ["--patience", str(_PATIENCE)]
-        listening = self._start(self._csp, ["--address", f"{self._wiring.host}:0", *patience]).ready()
-        assert listening.port is not None
-        address = self._wiring.from_members(listening.port)
+        # All at once: members are given the CSP's address when it has one, and have imported what they need by then.
+        csp = self._start(self._csp, ["--address", f"{self._wiring.host}:0", *patience])
         started = []
         for member in self._members:
             yes = ["--yes"] if member.startswith("party/") else []
-            started.append(self._start(member, ["--csp", address, *yes, *patience]))
+            started.append(self._start(member, ["--csp", "-", *yes, *patience]))
+        listening = csp.ready()
+        assert listening.port is not None
+        for process in started:
+            process.reach(self._wiring.from_members(listening.port))
         for process in started:
             process.ready()
         site = Site.at(self._kits[f"researcher/{self._researcher}"])
@@ -144,8 +146,9 @@ class LocalFederation:
         kind, _, _ = role.partition("/")
         log = self._logs / f"{role.replace('/', '-')}.log"
         words = [kind, "start", "--kit", str(self._kits[role]), *words]
+        environment = environment_for(role, self._members, self._wiring.host)
         with uninterrupted():  # or it would be started, and nothing here would know of it
-            self.processes.append(RoleProcess(role, words, log, self._environment, self._wiring.before(role)))
+            self.processes.append(RoleProcess(role, words, log, environment, self._wiring.before(role)))
         return self.processes[-1]
 
     def _watched(self, job: Job, submitted: JobRecord, seen: Seen) -> WatchedJob:
