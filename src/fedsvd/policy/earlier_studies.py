@@ -37,7 +37,7 @@ from fedsvd.types import Float
 
 _log = logging.getLogger(__name__)
 _PANEL_BYTES = 1 << 24
-_HELD = 1 << 26  # bytes of hashes that are held for a second look at the same data
+HELD = 1 << 26  # bytes of hashes that are held for a second look at the same data
 _YEAR = timedelta(days=365)
 _OLD = "0.1.0"
 ORGANISATION = "organisation/"
@@ -92,7 +92,7 @@ class Reading:
         if key in self._given and self._unchanged():
             return self._given[key]
         found = self._given[key] = read()
-        if sum(one.records.nbytes + one.sketch.nbytes for one in found[1]) > _HELD:
+        if sum(one.records.nbytes + one.sketch.nbytes for one in found[1]) > HELD:
             self.clear()
         return found
 

@@ -30,7 +30,7 @@ _RESEARCHER = "researcher/"
 PAGE = 100  # jobs in one answer
 PAGE_BYTES = 256 << 10
 _LONGEST_WAIT = 15.0  # seconds
-_MOST_WAITING = 64  # members whose look at the jobs waits for a change; each takes a thread
+MOST_WAITING = 64  # members whose look at the jobs waits for a change; each takes a thread
 
 
 class CspHandlers(ABC):
@@ -40,7 +40,7 @@ class CspHandlers(ABC):
         self.jobs = jobs
         self._audit = audit
         self._stopping = threading.Event()
-        self._waiting = threading.Semaphore(_MOST_WAITING)
+        self._waiting = threading.Semaphore(MOST_WAITING)
         self._seen: dict[str, str] = {}  # callers and the certificates they came with, for owners who pin
         self._handlers: Mapping[str, Callable[[str, Any], BaseModel]] = {
             api.SUBMIT.name: self._submit,

@@ -20,8 +20,8 @@ from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_client import PinnedConnection
 
 _log = logging.getLogger(__name__)
-_LOOK = 0.3  # seconds between looks at the CSP's jobs while none changes: owners approve, and sessions end, here
-_SOON = 0.02  # seconds between looks however often they change
+LOOK = 0.3  # seconds between looks at the CSP's jobs while none changes: owners approve, and sessions end, here
+SOON = 0.02  # seconds between looks however often they change
 LOOK_AFTER_TROUBLE = 2.0
 _PATIENCE = 10.0
 _LONGEST_STOP = 10.0  # a pass over the data that takes longer is left: the CSP finds the connection dead
@@ -65,7 +65,7 @@ class MemberNode:
     def _await_change(self, client: CspClient) -> None:
         """Wait until a job has changed at the CSP, or until the next look is due."""
         asked = monotonic()
-        pause = _SOON if client.changed(True, _LOOK) else _LOOK
+        pause = SOON if client.changed(True, LOOK) else LOOK
         self._stopping.wait(max(asked + pause - monotonic(), 0.0))
 
     def stop(self) -> None:

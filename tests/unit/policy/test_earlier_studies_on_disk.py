@@ -247,7 +247,7 @@ def test_data_is_read_again_where_there_is_one_more_study_to_compare_it_with(tmp
 
 
 def test_large_hashes_are_not_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(earlier_studies, "_HELD", 1000)
+    monkeypatch.setattr(earlier_studies, "HELD", 1000)
     studies, data, asked = EarlierStudies(tmp_path), counted(ROWS), Asked("aa", Split.HORIZONTAL, FOUR)
     reading = Reading(lambda: True)
     for _ in range(2):

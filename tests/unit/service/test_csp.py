@@ -231,25 +231,31 @@ def test_a_look_at_the_jobs_ends_when_one_has_changed(node):
     assert answers[0]["seen"] != seen
 
 
-def test_a_look_is_answered_at_once_where_too_many_wait_already(node):
-    node._waiting = threading.Semaphore(0)
-    seen = ask(node, "party/p0", "jobs")["answer"]["seen"]
-    answered = threading.Thread(target=partial(ask, node, "party/p0", "jobs", seen=seen, seconds=GENEROUS))
-    answered.start()
-    answered.join(GENEROUS / 20)
-    assert not answered.is_alive()
-
-
-def test_a_look_that_waits_ends_with_the_csp(kit, tmp_path):
+@pytest.fixture
+def looking(kit, tmp_path):
+    """A CSP, and a thread in which a member looks at its jobs until one changes."""
     site = Site.at(kit)
     node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, tmp_path / "state", patience=GENEROUS)
     node.start()
     seen = ask(node, "party/p0", "jobs")["answer"]["seen"]
-    looking = threading.Thread(target=partial(ask, node, "party/p0", "jobs", seen=seen, seconds=GENEROUS))
-    looking.start()
+    thread = threading.Thread(target=partial(ask, node, "party/p0", "jobs", seen=seen, seconds=GENEROUS))
+    thread.start()
+    yield node, thread
     node.stop()
-    looking.join(GENEROUS / 8)
-    assert not looking.is_alive()
+
+
+def test_a_look_is_answered_at_once_where_too_many_wait_already(monkeypatch, request):
+    monkeypatch.setattr(handlers, "MOST_WAITING", 0)
+    _, thread = request.getfixturevalue("looking")
+    thread.join(GENEROUS / 8)
+    assert not thread.is_alive()
+
+
+def test_a_look_that_waits_ends_with_the_csp(looking):
+    node, thread = looking
+    node.stop()
+    thread.join(GENEROUS / 8)
+    assert not thread.is_alive()
 
 
 def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):

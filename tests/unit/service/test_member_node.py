@@ -1,5 +1,7 @@
 """A member takes part in what its owner approved, whatever the CSP's record says."""
 
+from itertools import pairwise
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
@@ -142,21 +144,23 @@ def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
     assert len(looks) == 5
 
 
-def test_a_csp_that_answers_at_once_is_not_asked_all_the_time(tmp_path, monkeypatch):
-    pauses, changes = [], [True, False, True, False]
+@pytest.mark.parametrize(("changed", "pause"), [(False, "LOOK"), (True, "SOON")])
+def test_a_csp_that_answers_at_once_is_not_asked_all_the_time(tmp_path, monkeypatch, changed, pause):
+    looks = []
 
     class Hasty(Client):
         def changed(self, under_way, seconds=0.0):
-            return changes.pop()
+            return changed
 
-    service = node(tmp_path, True)
-    monkeypatch.setattr(service._stopping, "wait", pauses.append)
-    client = Hasty()
-    for _ in range(4):
-        service._await_change(client)
-    unchanged, soon, *rest = pauses
-    assert 0.0 < soon < unchanged
-    assert len(rest) == 2
+        def jobs(self, under_way=False):
+            looks.append(monotonic())
+            return []
+
+    monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
+    monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: None)
+    monkeypatch.setattr(member_node, "CspClient", lambda connection: Hasty())
+    node(tmp_path, True).run(until=lambda: len(looks) == 3)
+    assert all(later - look >= getattr(member_node, pause) for look, later in pairwise(looks))
 
 
 def test_results_of_a_job_that_broke_afterwards_are_marked_once(tmp_path, played):
