@@ -249,8 +249,7 @@ def _operator(plan: SessionPlan, store: BlockStore, device: Device | None) -> Op
 def _panels(plan: SessionPlan, store: BlockStore, device: Device | None) -> Iterator[tuple[slice, Array]]:
     """X' by panels as it is stored, where it is computed with: the next is on its way while one is worked on."""
     if isinstance(store, DeviceStore):
-        everything = slice(None)
-        return iter([(everything, store.read(everything, everything))])
+        return store.pieces()
     across = plan.N if plan.by_rows else plan.M
     panels = store.panels(0 if plan.by_rows else 1, max(1, plan.memory // (8 * 8 * across)))
     if device is None:
