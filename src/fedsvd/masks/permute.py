@@ -149,8 +149,7 @@ class HaarBlocks:
             lines = np.array(X.T, dtype=np.float64, order="C")
             self.turn(lines, first, transposed=transposed)
             return lines.T
-        xp = namespace(X)
-        out, offset = xp.empty_like(X, dtype=xp.float64), self._starts[first]
+        out, offset = namespace(X).empty_like(X, dtype=namespace(X).float64), self._starts[first]
         last, start = self._last(first, X.shape[0]), first
         while start < last:
             stop = min(start - start % TOGETHER + TOGETHER, last)
@@ -169,11 +168,8 @@ class HaarBlocks:
 
     def _group(self, start: int, stop: int) -> BatchedBlocks:
         """Blocks that a device multiplies at once; where they are stored, a part of all that were drawn together."""
-        assert self.on is not None
-        first, end = start, stop
-        if self.keep:
-            first = start - start % TOGETHER
-            end = min(first + TOGETHER, len(self.widths))
+        first = start - start % TOGETHER if self.keep else start
+        end = min(first + TOGETHER, len(self.widths)) if self.keep else stop
         found: BatchedBlocks | None = self.drawn.get(first) if self.keep else None
         if found is None:
             words = pinned_words(normals_needed(self.widths[first:end]), self.on)
