@@ -47,7 +47,7 @@ _MOST_COLUMNS = PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
 _BLOCKS = 8  # at least so many blocks of rows, so that little is computed left of the diagonal
 _LEAST_BLOCK, _MOST_BLOCK = 128, 192  # rows: with more, what is computed at once would outgrow the slices
 _NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
-_FAR_BLOCK = 1 << 22  # entries that a device takes at once
+_FAR_BLOCK = 1 << 25  # entries that a device takes at once
 _TEST_ROWS = 1024
 
 
