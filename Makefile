@@ -6,6 +6,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 # One BLAS thread per test worker: the workers already fill the cores.
 TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# What an installation depends on: the passes of the kernels are compiled with it.
+BUILT := pyproject.toml hatch_build.py src/fedsvd/kernels/build.py src/fedsvd/kernels/passes.c
 QUICK := -m "not slow and not scale and not torch"
 # The last digits of a result depend on the BLAS kernel, so what compares numbers also runs on kernels of other CPUs.
 CORES ?= SkylakeX Haswell Sandybridge Nehalem
@@ -21,11 +23,11 @@ help:  ## this list
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.demo: $(BUILT) | $(VENV)/bin/python
 	$(PIP) install -e '.[data,report]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: $(BUILT) | $(VENV)/bin/python
 	$(PIP) install -e '.[dev]'
 	@touch $@
 
@@ -33,7 +35,7 @@ $(VENV)/.all: pyproject.toml tests/constraints.txt $(VENV)/.dev
 	$(PIP) install -c tests/constraints.txt torch
 	@touch $@
 
-$(VENV)/.lab: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.lab: $(BUILT) | $(VENV)/bin/python
 	$(PIP) install -e '.[lab,mpc]'
 	@touch $@
 

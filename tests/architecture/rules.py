@@ -27,7 +27,7 @@ LAYERS = {
     3: ("linalg", "statistics"),
     2: ("data", "sealing"),
     1: ("types", "randomness", "storage"),
-    0: ("errors",),
+    0: ("errors", "kernels"),
 }
 LAYER_OF = {package: layer for layer, packages in LAYERS.items() for package in packages}
 # Plain modules are not packages: the words of a layer, which the packages of that layer may use.

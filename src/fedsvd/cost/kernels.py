@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.householder import REFLECTORS
-from fedsvd.linalg.packed_blocks import WORTH_WRITING
 from fedsvd.linalg.streaming_factor import IN_CACHE
 from fedsvd.linalg.verify import PANEL
 from fedsvd.linalg.windows import Form, block_sizes, block_width
@@ -70,17 +69,14 @@ def stored(form: Form, n: int, b: int = 0) -> float:
     """Numbers that a drawn mask of n rows keeps."""
     if form is Form.HAAR:
         return float(sum((n - start) * min(REFLECTORS, n - start) for start in range(0, n, REFLECTORS)))
-    # Of a mixing mask two blocks share a square.
+    # Of a mixing mask reflectors are stored: half of what the blocks would take.
     own, rounds = (2.25 * n, ROUNDS / 2) if form is Form.MIXING else (0.0, 1.0)
     widths = Counter(block_sizes(n, block_width(form, b)))
     return own + rounds * sum(count * stored(Form.HAAR, width) for width, count in widths.items())
 
 
-def draw(form: Form, n: int, b: int = 0, columns: float = 0.0) -> Kernel:
-    """Drawing a mask of n rows: half as many normals as a square of each block has.
-
-    The blocks of a mixing mask are written out as matrices where they will be applied to many columns.
-    """
+def draw(form: Form, n: int, b: int = 0) -> Kernel:
+    """Drawing a mask of n rows: half as many normals as a square of each block has."""
     widths = Counter((n,) if form is Form.HAAR else block_sizes(n, block_width(form, b)))
     rounds = ROUNDS if form is Form.MIXING else 1
     normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
@@ -88,8 +84,7 @@ def draw(form: Form, n: int, b: int = 0, columns: float = 0.0) -> Kernel:
     largest = 0.6 * max(widths) * min(REFLECTORS, max(widths))
     sorting = 3.0 * n * (form is Form.MIXING)
     if form is Form.MIXING:
-        written = 4.0 * ROUNDS * sum(count * width**3 for width, count in widths.items()) * (columns >= WORTH_WRITING)
-        return Kernel(Work(drawn=normals, blocks=written, memory=80 * sorting), stored(form, n, b) + sorting)
+        return Kernel(Work(drawn=normals, memory=80 * sorting), stored(form, n, b) + sorting)
     return Kernel(Work(normals=normals, memory=16 * normals), stored(form, n, b) + largest)
 
 
@@ -100,10 +95,8 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
         copies = 2 if n <= REFLECTORS else 3
         return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
     work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
-    # Reflectors are half as fast as blocks that were written out.
-    slower = 2.0 if form is Form.MIXING and columns < WORTH_WRITING else 1.0
     for width, count in Counter(block_sizes(n, block_width(form, b))).items():
-        work += Work(blocks=2.0 * slower * rounds * width * width * count * columns)
+        work += Work(blocks=2.0 * rounds * width * width * count * columns)
     if form is Form.MIXING:
         work += Work(dct=2.0 * size * math.log2(n + 1), memory=32.0 * size)
         return Kernel(work, size + 3.0 * n)  # in place on its lines, one of them at a time

@@ -76,9 +76,9 @@ def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel
         return Kernel(Work(gemm=2.0 * size * width, memory=8 * spread), size + spread)
     turns = own > 0
     form = _rotation(own)
-    T_i, turn = (draw(form, own, columns=rows), apply(form, own, rows)) if turns else (_NOTHING, _NOTHING)
+    T_i, turn = (draw(form, own), apply(form, own, rows)) if turns else (_NOTHING, _NOTHING)
     before = size + (stored(form, own) if turns else 0.0)
-    Q = draw(plan.right, width, plan.block, rows)
+    Q = draw(plan.right, width, plan.block)
     if writes_out(plan, i):
         return _written_out(plan, rows, own, T_i, Q)
     across = apply(plan.right, width, rows, plan.block)

@@ -11,7 +11,6 @@ from fedsvd.cost.masks import cached_right, left, own_columns, right_columns, ri
 from fedsvd.cost.rates import Step, Work
 from fedsvd.cost.sum import SumUser
 from fedsvd.cost.traffic import Expected, released_columns
-from fedsvd.linalg.packed_blocks import WORTH_WRITING
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import shares_inverse, shares_vectors
@@ -150,7 +149,7 @@ class _MaskUser(User):
         rows = max(panel.stop - panel.start for panel in plan.row_panels)
         work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * (6 * width + 3 * plan.N))
         work += left(plan, wide).work
-        self.draw_P(wide)
+        self.draw_P()
         size = float(plan.M * wide)
         fits = plan.published or 8 * LINES * size <= plan.memory
         if plan.published:  # one block of P after the other
@@ -158,7 +157,7 @@ class _MaskUser(User):
         else:
             numbers = 0.0 if fits else plan.memory / 32  # in place on the lines, which are held
             work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
-        masks = self.masks_held(wide)
+        masks = self.masks_held()
         held = size if fits else min(size, plan.memory / 64)  # else they are in a file, of which so much is mapped
         then = rows * (plan.N + plan.targets + wide * (not fits)) + right.working
         self.step(
@@ -166,19 +165,17 @@ class _MaskUser(User):
         )
         self.pad(rows)
 
-    def draw_P(self, columns: float) -> None:
+    def draw_P(self) -> None:
         """P, drawn once by users of one process where its blocks are stored; else by each, whenever it is used."""
         plan = self.plan
-        work = sum((draw(plan.left, n, plan.block, columns).work for n in self.left_lengths()), Work())
+        work = sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), Work())
         self.step("mask", work, once=self.stores_P)
 
-    def masks_held(self, columns: float) -> float:
-        """Numbers of P's blocks, where they are stored; written out as well, where that pays and is stored, too."""
+    def masks_held(self) -> float:
+        """Numbers of P's blocks, where they are stored."""
         if not self.stores_P:
             return 0.0
-        numbers = sum(stored(self.plan.left, n, self.plan.block) for n in self.left_lengths())
-        written = 2.0 * numbers if self.plan.left is Form.MIXING and columns >= WORTH_WRITING else 0.0
-        return numbers + (written if 8 * OF_MEMORY * written <= self.plan.memory else 0.0)
+        return sum(stored(self.plan.left, n, self.plan.block) for n in self.left_lengths())
 
     @property
     def stores_P(self) -> bool:
@@ -218,7 +215,7 @@ class _MaskUser(User):
         plan, size = self.plan, float(self.plan.m * columns)
         kernel = left(plan, columns)
         if not self.stores_P:
-            self.draw_P(columns)
+            self.draw_P()
         U = size if 16 * size <= plan.memory else plan.memory / 64  # else so much of it is mapped
         self.step("unmask", kernel.work + Work(memory=128 * size), U + min(kernel.numbers, plan.memory / 16), keeps=U)
 
@@ -288,7 +285,7 @@ class _MaskUser(User):
         """Step 7 on split columns: two kinds of vectors under P, and up."""
         plan, columns = self.plan, self.plan.targets + 1
         if not self.stores_P:
-            self.draw_P(columns)
+            self.draw_P()
         sent = 8.0 * plan.M * columns
         passes = Work(gemm=2.0 * self.rows * self.n_i * columns, memory=8.0 * self.rows * self.n_i / 4)
         work = passes + left(plan, columns).work + Work(filled=sent, aes=(plan.k - 1) * sent, normals=plan.M)

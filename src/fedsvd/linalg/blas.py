@@ -17,14 +17,11 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fedsvd.errors import NumericalError
 from fedsvd.types import Float
 
 _INT, _TEXT = ctypes.POINTER(ctypes.c_int), ctypes.c_char_p
 _MOST = (1 << 31) - 1  # these pointers count in 32 bits
 _ITEM = 8
-_REFLECTED = 64  # reflectors that LAPACK applies together at most
-_FEW = 8  # columns below which putting reflectors together takes longer than applying them one by one
 
 
 def _routine(module: Any, name: str, kinds: str) -> Any:
@@ -53,8 +50,6 @@ def _routines() -> dict[str, Any]:
         "syrk": _routine(blas, "dsyrk", "cciiddiddi"),
         "trsm": _routine(blas, "dtrsm", "cccciiddidi"),
         "gesdd": _routine(lapack, "dgesdd", "ciididdididiii"),
-        "ormqr": _routine(lapack, "dormqr", "cciiididdidii"),
-        "ormlq": _routine(lapack, "dormlq", "cciiididdidii"),
     }
 
 
@@ -135,30 +130,6 @@ def trsm(R: Float, B: Float, *, lower: bool, transposed: bool, out: Float | None
         side, uplo, trans, b"N", _i(X.shape[0]), _i(X.shape[1]), _d(one), _at(R), _step(R), _at(X), _step(X)
     )
     return out
-
-
-def reflect_into(V: Float, rows: bool, tau: Float, X: Float, *, transposed: bool) -> None:
-    """``H X``, or ``H^T X``, over X, which lies by columns; ``H = H_0 ... H_{k-1}`` from the reflectors in V.
-
-    They are columns below the diagonal of V, which lies by columns, or rows to the right of it.
-    """
-    (n, columns), k = X.shape, len(tau)
-    if not found:
-        trans, V = "T" if transposed else "N", np.asfortranarray(V.T if rows else V)[:k, :k]
-        X[...] = scipy.linalg.lapack.dormqr(
-            "L", trans, V, tau, X, columns * _REFLECTED + (_REFLECTED + 1) * _REFLECTED
-        )[0]
-        return
-    width = min(_REFLECTED, k)
-    # With no more workspace than this LAPACK applies one reflector at a time, which is quicker for a few columns.
-    size = max(1, columns) if columns <= _FEW else columns * width + (_REFLECTED + 1) * _REFLECTED
-    work, info = np.empty(size), ctypes.c_int(0)
-    # Of rows LAPACK has the product in the other order, hence transposed.
-    routine, how = ("ormlq", b"N" if transposed else b"T") if rows else ("ormqr", b"T" if transposed else b"N")
-    sides = (_i(n), _i(columns), _i(k), _at(V), _step(V), _at(tau), _at(X), _step(X))
-    _routines()[routine](b"L", how, *sides, _at(work), _i(size), ctypes.byref(info))
-    if info.value != 0:
-        raise NumericalError(f"LAPACK ormqr failed with info = {info.value}")
 
 
 def gesdd(A: Float) -> tuple[Float, Float, Float, int]:

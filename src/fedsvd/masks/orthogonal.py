@@ -46,8 +46,8 @@ def draw_form(
     b = block_width(form, b)
     if form is Form.MIXING:
         matrices = ROUNDS * 8 * n * b
-        packed = matrices // 2 if on is None else matrices  # on the host two blocks share a square
-        return Mixing(n, b, seed, on, each, keep=packed <= stored, keep_written=matrices <= stored)
+        packed = matrices // 2 if on is None else matrices  # on the host they are reflectors
+        return Mixing(n, b, seed, on, each, keep=packed <= stored)
     if form is Form.HAAR:
         return orthogonal(n, Keystream(seed), on)
     return efficient_orthogonal(n, b, Keystream(seed), on)

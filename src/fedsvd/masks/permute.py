@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ShapeError
-from fedsvd.linalg import packed_blocks
+from fedsvd.kernels import lines as kernel
+from fedsvd.kernels.lines import Blocks
 from fedsvd.linalg.backend import dct, dct_of_lines, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
 from fedsvd.linalg.householder import FromTheLeft
-from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
-from fedsvd.linalg.pools import one_thread, small_products
 from fedsvd.linalg.uniform_words import normals_of, pinned_words, signed_order
 from fedsvd.linalg.windows import block_sizes, smooth_length
 from fedsvd.randomness.keystream import Each, Keystream, fill_words
@@ -35,15 +34,14 @@ from fedsvd.types import Array, Float, expect_shape
 ROUNDS = 2
 TOGETHER = 1024  # blocks that a device draws and multiplies at once
 _PASSING = 1 << 16  # numbers of lines that pass together, where a line is shorter: they stay in a cache
-_PAIRS, _FEW_LINES = 4, 256  # pairs of blocks that one thread turns at once, of as many lines as then fit a cache
+_GROUP = 8  # blocks that one thread draws and turns at once
 
 
 @dataclass(frozen=True, repr=False)
 class HaarBlocks:
-    """``B``: Haar blocks along a side, each drawn when it is needed; stored where ``keep`` says so.
+    """``B``: Haar blocks along a side, drawn once where ``keep`` says that they are stored, else at every use.
 
-    On the host two neighbours share a square (``packed_blocks``), and pairs are drawn and turned by as many threads as
-    ``each`` brings.
+    On the host they are reflectors (``kernels.lines.Blocks``), drawn and turned by as many threads as ``each`` brings.
     """
 
     widths: tuple[int, ...]
@@ -51,7 +49,6 @@ class HaarBlocks:
     on: Array | None = None
     each: Each | None = None
     keep: bool = True
-    keep_written: bool = True  # the same for blocks as matrices, twice as large
     drawn: dict[int, Any] = field(init=False, default_factory=dict, compare=False)
     _starts: tuple[int, ...] = field(init=False, compare=False)
     _words: tuple[int, ...] = field(init=False, compare=False)
@@ -83,66 +80,45 @@ class HaarBlocks:
         ``alone`` in the calling thread, which may be one of several that turn other rows of ``ready`` blocks.
         """
         last, offset = self._last(first, lines.shape[1]), self._starts[first]
+        if not alone:
+            self.ready()
 
-        written, together = len(lines) >= WORTH_WRITING, _PAIRS if len(lines) <= _FEW_LINES else 1
-        pairs = range(first // 2, -(-last // 2))
+        def turned(block: int) -> None:
+            stop = min(block + _GROUP, last)
+            part = lines[:, self._starts[block] - offset : self._starts[stop] - offset]
+            self._blocks(block, stop).turn(part, transposed=transposed)
 
-        def turned(place: int) -> None:
-            numbers = pairs[place : place + together]
-            blocks = slice(max(first, 2 * numbers[0]), min(last, 2 * numbers[-1] + 2))
-            start, stop = self._starts[blocks.start], self._starts[blocks.stop]
-            part = lines[:, start - offset : stop - offset]
-            # Lines are far apart in memory: what is worked on several times is brought together first.
-            near = part.copy() if together > 1 else part
-            for block, B in (found for number in numbers for found in self._pair(number, written)):
-                if blocks.start <= block < blocks.stop:
-                    B.turn(near[:, self._starts[block] - start : self._starts[block + 1] - start], transposed)
-            if together > 1:
-                part[...] = near
-
-        starts = range(0, len(pairs), together)
-        if alone:
-            for place in starts:
-                turned(place)
-            return
-        self.ready()
-        with small_products(len(lines)) if self.each is None else one_thread():
-            for _ in (self.each or map)(turned, starts):
-                pass
+        for _ in (map if alone else self.each or map)(turned, range(first, last, _GROUP)):
+            pass
 
     def ready(self) -> None:
-        """Have all that threads share, before there are any."""
-        if self.keep:
-            assert self._squares.size
+        """Have all blocks that are stored, before several threads ask for them."""
+        if not self.keep or self.drawn:
+            return
+        packed, by_row = np.empty(self._words[-1]), np.empty((3, self._starts[-1]))
 
-    def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
-        """The two blocks of a square, or the one that is left, with their numbers; as matrices where it pays."""
-        found: list[tuple[int, PackedBlock | WrittenBlock]] | None = self.drawn.get(number)
-        if found is None:
-            found = self._draw(number)
-            if self.keep:
-                self.drawn[number] = found
-        if written and isinstance(found[0][1], PackedBlock):
-            found = [(block, B.written() if isinstance(B, PackedBlock) else B) for block, B in found]
-            if self.keep_written:
-                self.drawn[number] = found
-        return found
+        def draw(block: int) -> None:
+            stop = min(block + _GROUP, len(self.widths))
+            rows, words = (slice(places[block], places[stop]) for places in (self._starts, self._words))
+            Keystream(self.seed, words.start).normals_into(packed[words])
+            Blocks.of(self._places[block : stop + 1], packed[words], by_row[:, rows])
+
+        for _ in (self.each or map)(draw, range(0, len(self.widths), _GROUP)):
+            pass
+        self.drawn[0] = packed, by_row
+
+    def _blocks(self, start: int, stop: int) -> Blocks:
+        """These blocks: a part of those that are stored, or drawn for this once."""
+        rows, words = (slice(places[start], places[stop]) for places in (self._starts, self._words))
+        if self.keep:
+            packed, by_row = self.drawn[0]
+            return Blocks(self._places[start : stop + 1], packed[words], by_row[:, rows])
+        normals = Keystream(self.seed, words.start).normal(words.stop - words.start)
+        return Blocks.of(self._places[start : stop + 1], normals, np.empty((3, rows.stop - rows.start)))
 
     @cached_property
-    def _squares(self) -> Float:
-        """Memory for all pairs, in one piece: pages of its own for each of a thousand would cost as much as drawing."""
-        side = self.widths[0]
-        return np.empty((-(-len(self.widths) // 2), side, side))
-
-    def _draw(self, number: int) -> list[tuple[int, PackedBlock | WrittenBlock]]:
-        blocks = range(2 * number, min(2 * number + 2, len(self.widths)))
-        square = self._squares[number] if self.keep else np.empty((self.widths[0],) * 2)  # the first is the widest
-        drawn: list[tuple[int, PackedBlock | WrittenBlock]] = []
-        for above, block in enumerate(blocks):
-            width = self.widths[block]
-            normals = Keystream(self.seed, self._words[block]).normal(width * (width + 1) // 2)
-            drawn.append((block, packed_blocks.draw(width, normals, square, bool(above))))
-        return drawn
+    def _places(self) -> Any:
+        return np.array(self._starts)
 
     def _applied(self, X: Array, first: int, transposed: bool) -> Array:
         if self.on is None:
@@ -190,15 +166,13 @@ class Mixing(FromTheLeft):
     on: Array | None = None
     each: Each | None = None
     keep: bool = True  # store what was drawn; without it, it is drawn again at every use
-    keep_written: bool = True  # and that as matrices, twice as large
     blocks: tuple[HaarBlocks, ...] = field(init=False, compare=False)
     drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         widths = block_sizes(self.n, self.b)
         blocks = (
-            HaarBlocks(widths, self.seed.derive("blocks", t), self.on, self.each, self.keep, self.keep_written)
-            for t in range(ROUNDS)
+            HaarBlocks(widths, self.seed.derive("blocks", t), self.on, self.each, self.keep) for t in range(ROUNDS)
         )
         object.__setattr__(self, "blocks", tuple(blocks))
 
@@ -269,25 +243,19 @@ class Mixing(FromTheLeft):
 
         def mixed(first: int) -> None:
             part = lines[first : first + together]
+            passing = np.empty(part.shape)
             if transposed:
-                passing = np.empty(part.shape)
-                for line, place in zip(part, passing, strict=True):
-                    place[order] = line
+                kernel.put(part, order, passing)
                 for signs, rows in reversed(steps):
                     dct_of_lines(passing[:, rows], inverse=True)
-                    passing *= signs
-            else:
-                passing = np.array(part)
-                for signs, rows in steps:
-                    passing *= signs
-                    dct_of_lines(passing[:, rows])
-                if part.flags.c_contiguous:
-                    # Places are in range; another mode than clip would copy.
-                    for line, place in zip(passing, part, strict=True):
-                        np.take(line, order, out=place, mode="clip")
-                    return
-                passing = passing[:, order]
-            lines[first : first + together] = passing
+                    kernel.sign(passing, signs)
+                part[...] = passing
+                return
+            passing[...] = part
+            for signs, rows in steps:
+                kernel.sign(passing, signs)
+                dct_of_lines(passing[:, rows])
+            kernel.take(passing, order, part)
 
         for _ in (self.each or map)(mixed, range(0, len(lines), together)):
             pass

@@ -10,7 +10,6 @@ the inverse normal CDF makes it a normal. One word gives one normal, so position
 with another libm may differ in the last bit, which is harmless: masks need not be bit-identical.
 """
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,13 +17,13 @@ import scipy
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from fedsvd.kernels.words import uniforms
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Each as Each
 from fedsvd.types import Float, Ring
 
-_CHUNK = 1 << 14  # words; a chunk and its normals stay in the second-level cache
-_ZEROS = bytes(8 * _CHUNK)
-_LONG = 1 << 17  # words a call of the cipher makes where several threads call it: each holds the others up
+_CHUNK = 1 << 16  # normals made at once: they stay in a cache, and a call is long where several threads call
+_LONG = 1 << 17  # words a call of the cipher makes
 _MANY_ZEROS = bytes(8 * _LONG)
 _PIECE = 1 << 16  # words; with what they are added to they stay in the second-level cache
 
@@ -80,20 +79,25 @@ class Keystream:
         # update_into needs space for one more cipher block than it writes.
         buffer = np.empty(8 * count + 16, np.uint8)
         view = buffer.data
-        for start in range(0, 8 * count, 8 * _CHUNK):
-            size = min(8 * _CHUNK, 8 * count - start)
-            self._cipher.update_into(memoryview(_ZEROS)[:size], view[start:])
+        for start in range(0, 8 * count, 8 * _LONG):
+            size = min(8 * _LONG, 8 * count - start)
+            self._cipher.update_into(memoryview(_MANY_ZEROS)[:size], view[start:])
         words: Ring = buffer[: 8 * count].view("<u8")
         return words
 
     def normal(self, shape: tuple[int, ...] | int) -> Float:
         """Independent standard normals in C order, one word each (method 1)."""
-        shape = (shape,) if isinstance(shape, int) else shape
-        normals = np.empty(math.prod(shape))
-        for start in range(0, normals.size, _CHUNK):
-            part = normals[start : start + _CHUNK]
-            _to_normals(self.words(part.size), part)
-        return normals.reshape(shape)
+        normals = np.empty(shape)
+        self.normals_into(normals.reshape(-1))
+        return normals
+
+    def normals_into(self, out: Float) -> None:
+        """The same into ``out``, one-dimensional and contiguous."""
+        for start in range(0, out.size, _CHUNK):
+            part = out[start : start + _CHUNK]
+            words = part.view(np.uint64)
+            self.into(words)
+            scipy.special.ndtri(uniforms(words), out=part)
 
     def signs(self, count: int) -> Float:
         """Independent fair signs, +1.0 or -1.0; 64 to a word, low bit first."""
@@ -146,15 +150,8 @@ class ThreadedNormals:
 
         def segment(start: int) -> None:
             part = flat[start : start + _NORMALS]
-            part[:] = Keystream(self._seed, first + start).normal(part.size)
+            Keystream(self._seed, first + start).normals_into(part)
 
         for _ in (self._each or map)(segment, range(0, flat.size, _NORMALS)):
             pass
         return out
-
-
-def _to_normals(words: Ring, out: Float) -> None:
-    np.right_shift(words, np.uint64(12), out=words)
-    np.add(words, 0.5, out=out, casting="unsafe")
-    np.multiply(out, 2.0**-52, out=out)
-    scipy.special.ndtri(out, out=out)

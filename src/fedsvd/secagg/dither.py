@@ -15,17 +15,16 @@ import math
 
 import numpy as np
 
+from fedsvd.kernels import words
 from fedsvd.linalg.backend import leading_powers
 from fedsvd.linalg.device import Device
 from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg import fixed_point
-from fedsvd.secagg.batches import CHUNK, chunks
 from fedsvd.secagg.fixed_point import BITS, TAIL
 from fedsvd.secagg.on_device import pieces
 from fedsvd.types import Array, Float, Ring
 
-_EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _LARGER = 1.0  # as a power of two: how much larger than a usual entry the numbers behind it may be
 
 
@@ -43,32 +42,17 @@ def least_filled(w_m: int, w_n: int, certain: bool) -> int:
 def encode_filled(Y: Float, f: int, least: int, stream: Keystream, out: Ring) -> Ring:
     """``fixed_point.encode(Y, f)`` into ``out``, its last bits filled; ``stream`` is this user's own, used once.
 
-    One pass over chunks that stay in a cache. ``out`` may be ``Y.view(np.uint64)``. After an overflow its contents are
+    One pass over what should stay in a cache. ``out`` may be ``Y.view(np.uint64)``. After an overflow its contents are
     of no use.
     """
-    scaled, places = np.empty(min(CHUNK, Y.size)), np.empty(min(CHUNK, Y.size))
-    beyond = 0
-    for part, code in chunks(Y, out.view(np.int64)):
-        entries, powers = (scratch[: part.size].reshape(part.shape) for scratch in (scaled, places))
-        fixed_point.scale(part, f, entries)
-        # The unit in the last place of each entry, a power of two, times 2^52; but no less than 2^least.
-        np.bitwise_and(entries.view(np.int64), _EXPONENT, out=powers.view(np.int64))
-        # The power of NaN and of infinity is infinite, so that one comparison finds all that may be out of range.
-        if not powers.max() < 2.0**BITS and (found := fixed_point.beyond_range(entries)):
-            beyond += found
-            continue
-        np.rint(entries, out=entries)
-        np.maximum(powers, 2.0 ** (52 + least), out=powers)
-        if least == 0:  # where the unit is one there is no place to fill
-            powers[powers <= 2.0**52] = 0.0
-        np.copyto(code, entries, casting="unsafe")
-        # A whole number from -places / 2 to places / 2 - 1: sixteen bits make it, so a word of the stream serves four.
-        bits = stream.words(-(-part.size // 4)).view("<i2")[: part.size].reshape(part.shape)
-        np.multiply(bits, 2.0**-68, out=entries)
-        np.multiply(entries, powers, out=entries)
-        np.floor(entries, out=entries)
-        np.copyto(powers.view(np.int64), entries, casting="unsafe")
-        np.add(code, powers.view(np.int64), out=code)
+    if abs(f) > fixed_point.ONE_FACTOR:
+        entries, factor = np.empty(Y.shape), 1.0
+        fixed_point.scale(Y, f, entries)
+    else:
+        entries, factor = Y, math.ldexp(1.0, f)
+    # A whole number from -places / 2 to places / 2 - 1: sixteen bits make it, so a word of the stream serves four.
+    bits = stream.words(-(-Y.size // 4)).view("<i2")[: Y.size]
+    beyond = words.encode_filled(entries, factor, float(fixed_point.RANGE), least, bits, out)
     if beyond:
         raise fixed_point.overflow(beyond, Y.size, f, "a share")
     return out
@@ -80,9 +64,9 @@ def fill_on_device(codes: Array, least: int, seed: Seed, device: Device, each: E
     for number, rows in enumerate(pieces(codes)):
         part = codes[rows, :]
         count = part.shape[0] * width
-        words = device.buffer((-(-count // 4),), np.int64)
-        fill_words(seed.derive("piece", number), words.view(np.uint64), each)
-        bits = device.put(words.view(np.int16))[:count]
+        buffer = device.buffer((-(-count // 4),), np.int64)
+        fill_words(seed.derive("piece", number), buffer.view(np.uint64), each)
+        bits = device.put(buffer.view(np.int16))[:count]
         uniform = xp.reshape(xp.astype(bits, xp.float64), part.shape) * 2.0**-16 + 0.5
         places = leading_powers(xp.astype(part, xp.float64)) * 2.0**-52
         places = xp.where(places < 2.0**least, xp.full_like(places, 2.0**least), places)

@@ -35,6 +35,7 @@ import math
 import numpy as np
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
+from fedsvd.kernels import words
 from fedsvd.secagg.batches import CHUNK, chunks
 from fedsvd.types import Float, Ring
 
@@ -44,7 +45,7 @@ BITS = 62
 RANGE = (1 << BITS) + (1 << 32)
 GUARD = (1 << BITS) + (1 << 33)
 TAIL = 64.0
-_ONE_FACTOR = 1000  # beyond this |f| the power of two itself leaves the range of float64
+ONE_FACTOR = 1000  # beyond this |f| the power of two itself leaves the range of float64
 
 
 def bound(c: float, F: float, w_m: int, w_n: int) -> float:
@@ -107,13 +108,13 @@ def decode(total: Ring, f: int, *, out: Float | None = None) -> Float:
     _expect(total, np.uint64, "decode")
     floats = np.empty(total.shape) if out is None else out
     _expect(floats, np.float64, "out")
-    beyond = 0
-    for part, value in chunks(total.view(np.int64), floats):
-        if part.max() <= GUARD and part.min() >= -GUARD:
-            np.copyto(value, part)
-            scale(value, -f, value)
-        else:
-            beyond += int(np.count_nonzero((part > GUARD) | (part < -GUARD)))
+    if floats.shape != total.shape:
+        raise ShapeError(f"shapes differ: {total.shape} words, {floats.shape} numbers")
+    if abs(f) <= ONE_FACTOR:
+        beyond = words.decode(total, math.ldexp(1.0, -f), GUARD, floats)
+    else:
+        beyond = words.decode(total, 1.0, GUARD, floats)
+        scale(floats, -f, floats)
     if beyond:
         raise overflow(beyond, total.size, f, "the sum")
     return floats
@@ -122,15 +123,10 @@ def decode(total: Ring, f: int, *, out: Float | None = None) -> Float:
 def scale(part: Float, f: int, out: Float) -> None:
     """``out = 2^f part``, exact unless it leaves the range of float64."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if abs(f) <= _ONE_FACTOR:
+        if abs(f) <= ONE_FACTOR:
             np.multiply(part, math.ldexp(1.0, f), out=out)
         else:
             np.ldexp(part, f, out=out)
-
-
-def beyond_range(scaled: Float) -> int:
-    """How many of these numbers, scaled by 2^f, are out of the range of a share, or not finite."""
-    return scaled.size - int(np.count_nonzero(np.abs(scaled) <= float(RANGE)))
 
 
 def overflow(beyond: int, size: int, f: int, what: str) -> FixedPointOverflow:

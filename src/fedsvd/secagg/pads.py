@@ -17,6 +17,7 @@ from typing import NoReturn
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
+from fedsvd.kernels.words import add, subtract
 from fedsvd.randomness.keystream import Each, Keystream, words_of
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.batches import chunks
@@ -155,7 +156,7 @@ def _with_tag_pad(tag: Ring, bits: int, seed: Seed, kind: str, stream: str, batc
 
 def _combine(part: Ring, pads: Ring, plus: bool, halves: int) -> None:
     if halves == 1:
-        (np.add if plus else np.subtract)(part, pads, out=part)
+        (add if plus else subtract)(part, pads)
     else:
         (add_into if plus else subtract_into)(part.reshape(-1, halves), pads.reshape(-1, halves))
 

@@ -80,6 +80,7 @@ class Host:
     wide: bool | None = None  # whether BLAS counts in 64 bits; None where it does not say
     setting: str = ""  # the environment variable that says how many threads there are, with its value
     installed: int = 0  # cores of the machine, of which the affinity of this process may leave it some
+    compiled: bool = True  # whether the installation found a C compiler (ADR 0037)
 
 
 def this_machine(folder: Path) -> Host:
@@ -87,6 +88,7 @@ def this_machine(folder: Path) -> Host:
     from threadpoolctl import threadpool_info
 
     from fedsvd.engine.device import cores
+    from fedsvd.kernels.library import compiled
     from fedsvd.linalg.pools import threads
 
     assert threads()  # it loads every BLAS there is; one that is not loaded yet is not listed
@@ -100,6 +102,7 @@ def this_machine(folder: Path) -> Host:
         "USE64BITINT" in built if built else None,
         next((f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ), ""),
         os.cpu_count() or 0,
+        compiled() is not None,
     )
 
 
@@ -142,6 +145,8 @@ def _blas(machine: Host) -> Check:
         text += f"; {machine.setting}"
     if len(machine.blas) > 1:
         text += f"; SciPy's of {len(machine.blas)}, so that they do not take each other's cores"
+    if not machine.compiled:
+        text += "; loops over words by NumPy: with a C compiler, and fedsvd installed again, uploads are quicker"
     if threads > machine.cores:
         return failed("BLAS", text, f"threads in each other's way: export OPENBLAS_NUM_THREADS={machine.cores}")
     return passed("BLAS", text)

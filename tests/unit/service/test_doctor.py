@@ -440,6 +440,14 @@ def test_a_machine_that_is_not_fit(kit, name, machine, word):
     assert others == set()
 
 
+def test_loops_that_were_not_compiled_are_said_and_are_no_fault():
+    *_, blas = examine_machine(with_machine(compiled=False), 1 << 20)
+    assert blas.ok
+    assert "C compiler" in blas.text
+    *_, blas = examine_machine(with_machine(compiled=True), 1 << 20)
+    assert "C compiler" not in blas.text
+
+
 def test_cores_that_an_affinity_withholds_and_the_setting_of_threads_are_shown():
     machine = with_machine(installed=64, setting="OPENBLAS_NUM_THREADS=2")
     *_, blas = examine_machine(machine, 1 << 20)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError
+from fedsvd.kernels.lines import transpose
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.device_panels import DevicePanels
 from fedsvd.masks.in_passes import WORKING, Passes
@@ -23,7 +24,6 @@ _OF_DEVICE = 3  # P A may take this part of a device, a third: roles of one mach
 _PASSING = 16  # what passes at once, with all that is made of it, may take this part
 LINES = 2
 """Copies of A alive at once in memory: its lines, and the panel of rows that is on its way."""
-_TILE = 128  # rows that are transposed at once
 _SLAB = 1 << 20  # numbers that are read and transposed at once, while they are in a cache
 
 
@@ -109,7 +109,7 @@ class RowsUnderP:
             for start, stop in _cuts(plan.M, self._width, plan.memory, most):
                 rows = to_numpy(self._A.rows(start, stop))
                 if self._fits:
-                    _transpose(rows, lines[:, start:stop])
+                    transpose(rows, lines[:, start:stop])
                 else:
                     lines[:, start:stop] = rows.T  # a part of an array on disk is a copy: it is set, not written into
         else:
@@ -121,7 +121,7 @@ class RowsUnderP:
         A, M = self._A, self._work.plan.M
 
         def rows(place: slice) -> None:
-            _transpose(to_numpy(A.rows(place.start, place.stop)), lines[:, place])
+            transpose(to_numpy(A.rows(place.start, place.stop)), lines[:, place])
 
         def columns(place: slice) -> None:
             lines[place] = to_numpy(A.columns(place.start, place.stop)).T
@@ -130,15 +130,6 @@ class RowsUnderP:
             self._work.over_rows("", M, self._width, rows)
         else:
             self._work.over_rows("", self._width, M, columns)
-
-
-def _transpose(rows: Float, lines: Float) -> None:
-    """``lines = rows^T``, in tiles that stay in a cache: (n, columns) to (columns, n)."""
-    if not rows.flags.c_contiguous:
-        lines[...] = rows.T
-        return
-    for start in range(0, len(rows), _TILE):
-        lines[:, start : start + _TILE] = rows[start : start + _TILE].T
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,0 +1,262 @@
+/* Passes over words and lines that are many short calls in NumPy (ADR 0037).
+ *
+ * Every function is a loop over what it is given: no memory is allocated, no state is kept, nothing is random, and no
+ * index depends on a word that is a secret, but for `take` and `put`, whose order is a mask's permutation, as NumPy's
+ * is. `kernels/words.py` and `kernels/lines.py` say what each computes and hold the same in NumPy. A line is a row of
+ * an array whose rows are `step` numbers apart.
+ */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_EACH_CPU
+#endif
+
+#define VERSION 1
+
+int64_t passes_version(void) { return VERSION; }
+
+static inline double as_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint64_t as_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Words ------------------------------------------------------------------------------------------------------------ */
+
+#define SOME 512
+
+/* round(scale Y) as words, plus a whole number from -places / 2 to places / 2 - 1, where places is the unit in the last
+ * place of the scaled entry, `least` / 2^52 or more; none where that is one. Returns how many entries are beyond. */
+FOR_EACH_CPU
+int64_t encode_filled(const double *Y, int64_t rows, int64_t width, int64_t step, double scale, double most,
+                      double least, const int16_t *bits, uint64_t *words, int64_t words_step)
+{
+    int64_t beyond = 0;
+    double entries[SOME], random[SOME];
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t first = 0; first < width; first += SOME) {
+            int64_t count = width - first < SOME ? width - first : SOME;
+            const double *y = Y + i * step + first;
+            const int16_t *given = bits + i * width + first;
+            int64_t *to = (int64_t *)words + i * words_step + first;
+            for (int64_t j = 0; j < count; j++)
+                random[j] = given[j];
+            for (int64_t j = 0; j < count; j++) {
+                double entry = y[j] * scale;
+                double power = as_double(as_bits(entry) & 0x7FF0000000000000u);
+                beyond += !(fabs(entry) <= most);
+                power = power > least ? power : least;
+                power = power > 0x1p52 ? power : 0.0;
+                entries[j] = rint(entry);
+                random[j] = floor(random[j] * 0x1p-68 * power);
+            }
+            for (int64_t j = 0; j < count; j++)
+                to[j] = (int64_t)entries[j] + (int64_t)random[j];
+        }
+    return beyond;
+}
+
+/* Words as signed numbers times `scale`; `numbers` may be where the words are. Returns how many are beyond `most`. */
+FOR_EACH_CPU
+int64_t decode(const uint64_t *words, int64_t count, double scale, int64_t most, double *numbers)
+{
+    int64_t beyond = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t word = (int64_t)words[i];
+        beyond += (word > most) | (word < -most);
+        numbers[i] = (double)word * scale;
+    }
+    return beyond;
+}
+
+FOR_EACH_CPU
+void add_words(uint64_t *onto, const uint64_t *words, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        onto[i] += words[i];
+}
+
+FOR_EACH_CPU
+void subtract_words(uint64_t *from, const uint64_t *words, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        from[i] -= words[i];
+}
+
+/* (w >> 12) + 1/2, times 2^-52, over the words; a number below 2^52 stands in the last bits of 2^52 plus it. */
+FOR_EACH_CPU
+void uniforms(uint64_t *words, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double whole = as_double((words[i] >> 12) | 0x4330000000000000u) - 0x1p52;
+        words[i] = as_bits((whole + 0.5) * 0x1p-52);
+    }
+}
+
+/* Lines ------------------------------------------------------------------------------------------------------------ */
+
+FOR_EACH_CPU
+void sign(double *lines, int64_t count, int64_t length, int64_t step, const int8_t *signs)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < length; j++)
+            lines[i * step + j] *= signs[j];
+}
+
+void take(const double *from, int64_t count, int64_t length, int64_t step, const int64_t *order, double *to,
+          int64_t to_step)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < length; j++)
+            to[i * to_step + j] = from[i * step + order[j]];
+}
+
+void put(const double *from, int64_t count, int64_t length, int64_t step, const int64_t *order, double *to,
+         int64_t to_step)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < length; j++)
+            to[i * to_step + order[j]] = from[i * step + j];
+}
+
+#define TILE 16
+
+/* Rows, (count, width), as lines, (width, count), in tiles that stay in a cache. */
+FOR_EACH_CPU
+void transpose(const double *rows, int64_t count, int64_t width, int64_t step, double *lines, int64_t lines_step)
+{
+    for (int64_t j = 0; j < width; j += TILE)
+        for (int64_t i = 0; i < count; i += TILE) {
+            int64_t down = count - i < TILE ? count - i : TILE, across = width - j < TILE ? width - j : TILE;
+            for (int64_t b = 0; b < across; b++)
+                for (int64_t a = 0; a < down; a++)
+                    lines[(j + b) * lines_step + i + a] = rows[(i + a) * step + j + b];
+        }
+}
+
+/* Haar blocks ------------------------------------------------------------------------------------------------------ */
+
+/* Reflectors of blocks, over their normals: the first entry of each, which is one, is written too. Block b has rows
+ * starts[b] to starts[b + 1]; `tau`, `signs` and `cross` have a number for each row, `cross` the product of each
+ * reflector with the next one. */
+FOR_EACH_CPU
+void reflectors(double *normals, const int64_t *starts, int64_t blocks, double *tau, double *signs, double *cross)
+{
+    double *v = normals;
+    for (int64_t b = 0; b < blocks; b++)
+        for (int64_t k = starts[b]; k < starts[b + 1]; k++) {
+            int64_t entries = starts[b + 1] - k, row = k - starts[0];
+            double square = 0.0, head = v[0], sign = head < 0 ? -1.0 : 1.0;
+            for (int64_t j = 0; j < entries; j++)
+                square += v[j] * v[j];
+            double length = sqrt(square), pivot = head + sign * length, once = 1.0 / pivot;
+            v[0] = 1.0;
+            for (int64_t j = 1; j < entries; j++)
+                v[j] *= once;
+            tau[row] = pivot * sign / length;
+            signs[row] = -sign;
+            cross[row] = 0.0;
+            if (k > starts[b]) {
+                const double *before = v - entries;
+                double product = 0.0;
+                for (int64_t j = 0; j < entries; j++)
+                    product += before[j] * v[j];
+                cross[row - 1] = product;
+            }
+            v += entries;
+        }
+}
+
+#define LANES 8
+#define VECTORS 2 /* 16 lines are reflected at the same time: a number of each stands in one row of `near` */
+#define TOGETHER (LANES * VECTORS)
+#define WIDEST 512
+
+typedef double Lanes __attribute__((vector_size(8 * LANES)));
+typedef Lanes Row[VECTORS];
+
+/* Rows of `near` under the reflectors H_k, which is v, and H_k+1, which is w: first v, then w, or the other way round.
+ * Both products are made in one pass, and v^T w makes up for what the first of them does to the second. */
+static inline __attribute__((always_inline)) void reflect_two(Row *near, const double *v, double v_tau, const double *w,
+                                                               double w_tau, double both, int64_t rows, int v_first)
+{
+    Lanes a0 = near[0][0], a1 = near[0][1], b0 = {0}, b1 = {0};
+    for (int64_t j = 0; j < rows; j++) {
+        Lanes n0 = near[j + 1][0], n1 = near[j + 1][1];
+        a0 += v[j + 1] * n0, a1 += v[j + 1] * n1;
+        b0 += w[j] * n0, b1 += w[j] * n1;
+    }
+    if (v_first) {
+        a0 *= v_tau, a1 *= v_tau;
+        b0 = w_tau * (b0 - both * a0), b1 = w_tau * (b1 - both * a1);
+    } else {
+        b0 *= w_tau, b1 *= w_tau;
+        a0 = v_tau * (a0 - both * b0), a1 = v_tau * (a1 - both * b1);
+    }
+    near[0][0] -= a0, near[0][1] -= a1;
+    for (int64_t j = 0; j < rows; j++) {
+        near[j + 1][0] -= v[j + 1] * a0 + w[j] * b0;
+        near[j + 1][1] -= v[j + 1] * a1 + w[j] * b1;
+    }
+}
+
+/* Q X over X, or Q^T X, for one block Q = H_0 ... H_{n-1} D; the columns of X are these lines, (count, n). */
+static inline __attribute__((always_inline)) void reflect_block(const double *reflectors, const double *tau,
+                                                                 const double *signs, const double *cross, int64_t n,
+                                                                 double *lines, int64_t count, int64_t step,
+                                                                 int transposed)
+{
+    _Alignas(64) Row near[WIDEST];
+    double *numbers = (double *)near;
+    int64_t pairs = n / 2;
+    memset(near, 0, n * sizeof(Row));
+    for (int64_t i = 0; i < count; i += TOGETHER) {
+        int64_t some = count - i < TOGETHER ? count - i : TOGETHER;
+        for (int64_t l = 0; l < some; l++)
+            for (int64_t j = 0; j < n; j++)
+                numbers[j * TOGETHER + l] = lines[(i + l) * step + j] * (transposed ? 1.0 : signs[j]);
+        if (n % 2 && !transposed) /* the last reflector is of one number */
+            for (int l = 0; l < VECTORS; l++)
+                near[n - 1][l] -= tau[n - 1] * near[n - 1][l];
+        for (int64_t p = 0; p < pairs; p++) {
+            int64_t k = 2 * (transposed ? p : pairs - 1 - p);
+            const double *v = reflectors + k * n - k * (k - 1) / 2, *w = v + (n - k);
+            reflect_two(near + k, v, tau[k], w, tau[k + 1], cross[k], n - k - 1, transposed);
+        }
+        if (n % 2 && transposed)
+            for (int l = 0; l < VECTORS; l++)
+                near[n - 1][l] -= tau[n - 1] * near[n - 1][l];
+        for (int64_t l = 0; l < some; l++)
+            for (int64_t j = 0; j < n; j++)
+                lines[(i + l) * step + j] = numbers[j * TOGETHER + l] * (transposed ? signs[j] : 1.0);
+    }
+}
+
+/* The same for blocks along the lines, none wider than WIDEST; `reflectors` are as above. */
+FOR_EACH_CPU
+void reflect(const double *reflectors, const double *tau, const double *signs, const double *cross,
+             const int64_t *starts, int64_t blocks, double *lines, int64_t count, int64_t step, int64_t transposed)
+{
+    const double *v = reflectors;
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t n = starts[b + 1] - starts[b], row = starts[b] - starts[0];
+        if (transposed)
+            reflect_block(v, tau + row, signs + row, cross + row, n, lines + row, count, step, 1);
+        else
+            reflect_block(v, tau + row, signs + row, cross + row, n, lines + row, count, step, 0);
+        v += n * (n + 1) / 2;
+    }
+}
