@@ -75,6 +75,7 @@ def _panels(
             yield from zip(rest, device.ahead(read(place.start, place.stop) for place in rest), strict=True)
             return
         yield place, made
+        del made  # before the next is made
 
 
 Progress = Callable[[int, int], None]  # columns read, columns in all

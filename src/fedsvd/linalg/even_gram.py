@@ -44,3 +44,4 @@ def _pieces(panels: Iterable[Array], width: int) -> Iterator[Array]:
         yield X[:, :cut]
         if cut < X.shape[1]:
             yield X[:, cut:]
+        del X  # before the next is made

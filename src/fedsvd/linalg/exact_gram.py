@@ -90,7 +90,7 @@ class Slices:
         if not 0 <= start < stop <= m:
             raise ShapeError(f"rows {start} to {stop} of a matrix of {m} rows")
         xp = namespace(self.parts[0])
-        step = min(max(m // _BLOCKS, _LEAST_BLOCK), _MOST_BLOCK) if xp is np else max(1, _FAR_BLOCK // m)
+        step = min(max(m // _BLOCKS, _LEAST_BLOCK), _MOST_BLOCK if xp is np else max(1, _FAR_BLOCK // m))
         for first in range(start, stop, step):
             last = min(first + step, stop)
             yield slice(first, last), _words(xp, self._digits(xp, first, last))
