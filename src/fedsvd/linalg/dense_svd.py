@@ -121,13 +121,13 @@ EVEN = 8.0
 # The eigenvalues of a Gram matrix that may stand for its factor, in units of their mean: condition at most 8.
 EVEN_SHARES = (1 / 16, 4.0)
 # Below it the squares of eps-sized parts would underflow.
-_SMALLEST_MEAN = 1e-270
+SMALLEST_SQUARE = 1e-270
 
 
-def is_even(K: Array) -> bool:
+def has_even_values(K: Array) -> bool:
     """Whether all eigenvalues of K are in ``EVEN_SHARES`` of their mean: K - low I and high I - K are definite."""
     mean = float(namespace(K).mean(namespace(K).linalg.diagonal(K)))
-    if not _SMALLEST_MEAN < mean < math.inf:
+    if not SMALLEST_SQUARE < mean < math.inf:
         return False
     low, high = (share * mean for share in EVEN_SHARES)
     return backend.is_definite(K, 1.0, -low) and backend.is_definite(K, -1.0, high)
@@ -151,7 +151,7 @@ def top_of_gram(K: Float, r: int) -> tuple[Float, Float] | None:
     except scipy.linalg.LinAlgError:
         return None
     squares, V = squares[::-1], np.asfortranarray(V[:, ::-1])
-    if not 0.0 < squares[0] <= EVEN**2 * squares[-1] or squares[0] < _SMALLEST_MEAN:
+    if not 0.0 < squares[0] <= EVEN**2 * squares[-1] or squares[0] < SMALLEST_SQUARE:
         return None
     upper = np.triu(K)
     KV = backend.matmul(upper, V) + backend.matmul(np.triu(K, 1).T, V)
@@ -169,7 +169,7 @@ def even_left(A: Array) -> tuple[Float, Float] | None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         K = backend.add_gram(None, A)
-        if not is_even(K):
+        if not has_even_values(K):
             return None
     try:
         squares, U = scipy.linalg.eigh(K, lower=False, driver="evd", check_finite=False)

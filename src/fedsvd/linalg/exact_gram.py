@@ -47,7 +47,7 @@ _MOST_COLUMNS = PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
 _BLOCKS = 8  # at least so many blocks of rows, so that little is computed left of the diagonal
 _LEAST_BLOCK, _MOST_BLOCK = 128, 192  # rows: with more, what is computed at once would outgrow the slices
 _NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
-_FAR_BLOCK = 1 << 22  # entries that a device takes at once
+_FAR_BLOCK = 1 << 25  # entries that a device takes at once
 _TEST_ROWS = 1024
 _PAIRS = ((0, 1), (0, 2), (1, 2))
 _TILE = 96  # columns of a block that one thread multiplies
@@ -94,7 +94,7 @@ class Slices:
         if not 0 <= start < stop <= m:
             raise ShapeError(f"rows {start} to {stop} of a matrix of {m} rows")
         xp = namespace(self.parts[0])
-        step = min(max(m // _BLOCKS, _LEAST_BLOCK), _MOST_BLOCK) if xp is np else max(1, _FAR_BLOCK // m)
+        step = min(max(m // _BLOCKS, _LEAST_BLOCK), _MOST_BLOCK if xp is np else max(1, _FAR_BLOCK // m))
         for first in range(start, stop, step):
             last = min(first + step, stop)
             yield slice(first, last), _words(xp, self._digits(xp, first, last, each))

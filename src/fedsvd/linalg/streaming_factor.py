@@ -32,7 +32,7 @@ import numpy as np
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace
-from fedsvd.linalg.dense_svd import EVEN_SHARES, is_even
+from fedsvd.linalg.dense_svd import EVEN_SHARES, SMALLEST_SQUARE, has_even_values
 from fedsvd.linalg.solved_columns import SolvedColumns, gram_of_columns, prepared
 from fedsvd.types import Array, Each, Float
 
@@ -195,13 +195,19 @@ class StreamingFactor:
             return False
         xp = namespace(X)
         if self._R is None:
-            lengths = backend.column_norms(xp.matrix_transpose(X))
-            low, high = lengths, lengths
+            high = backend.column_norms(xp.matrix_transpose(X))
+            low = high
         elif self._square():
             low, high = xp.abs(xp.linalg.diagonal(self._R)), backend.column_norms(self._R)
         else:
             return False
-        return bool(xp.max(high) <= (EVEN_SHARES[1] / EVEN_SHARES[0]) ** 0.5 * xp.min(low))
+        most = (EVEN_SHARES[1] / EVEN_SHARES[0]) ** 0.5
+        # In host memory columns of different lengths are no matter (``is_even``): twice, for powers of two.
+        return (
+            bool(low.min() > 0 and (high <= 2.0 * most * low).all())
+            if xp is np
+            else bool(xp.max(high) <= most * xp.min(low))
+        )
 
     def _give_up_gram(self) -> None:
         if self._K is not None:
@@ -285,6 +291,26 @@ class StreamingFactor:
         self._R = xp.take(xp.take(grown, back, axis=0), back, axis=1)
         self.route = Route(self.route.cholesky + 1, self.route.householder, self.route.gram)
         return True
+
+
+def is_even(K: Array) -> bool:
+    """Whether all eigenvalues of K are in ``EVEN_SHARES`` of their mean (``dense_svd``).
+
+    In host memory this is asked of columns that powers of two bring to about one length. Rounding in a Gram matrix, and
+    in its Cholesky factor, is relative to the lengths of columns, as it is in a QR factorisation.
+    """
+    return has_even_values(_scaled(K) if isinstance(K, np.ndarray) else K)
+
+
+def _scaled(K: Float) -> Float:
+    """The Gram matrix of the same columns, each times a power of two: of a length from 1 to 2 where they differ."""
+    squares = np.diagonal(K)
+    low, high = float(squares.min()), float(squares.max())
+    if not SMALLEST_SQUARE < low <= high < float("inf") or high <= 4.0 * low:
+        return K
+    scale = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
+    scaled: Float = K * scale[:, None] * scale
+    return scaled
 
 
 def _lifted(xp: Array, R: Array, lengths: Array) -> Array:

@@ -39,6 +39,7 @@ _EPS = 2.0**-53  # the unit roundoff; backend.EPS is twice that
 _LEAST_SHIFT = _EPS / 8.0
 _LEAST_PIVOT = 2.0**-40  # relative to the square root of the largest diagonal entry
 _MOST_SHIFT = 2.0**-20  # of h: rounding makes up for less than m^2 eps, 2^-25 at m = 2^14; beyond, G is indefinite
+_WELL = 2.0**-24  # the least eigenvalue, relative to the largest diagonal entry, of a G that needs no pivoting
 _DELTA_SHIFT = 2.0**-104
 _MOST_SHIFTS = 2.0**-92  # of h d h', relative to ||H||_F: an error of sqrt(h h')
 _MOST_DIAGONAL = 0.25 * (1.0 - _MOST_SHIFT)  # so that no entry of R_0 is above 1/2
@@ -80,7 +81,9 @@ def factor(G: Array, each: Each | None = None) -> WideFactor:
         raise _lost()
     back = np.empty_like(order)
     back[order] = np.arange(m)
-    return WideFactor(namespace(R).take(R, like(back, R), axis=1), residual, (h, second))
+    if isinstance(R, np.ndarray) or not bool((order == np.arange(m)).all()):
+        R = namespace(R).take(R, like(back, R), axis=1)
+    return WideFactor(R, residual, (h, second))
 
 
 def side(G: Array) -> int:
@@ -102,7 +105,13 @@ def rounded(G: Array) -> Array:
 
 
 def _pivots(H: Array, shift: float) -> Order:
-    """The order of diagonal pivoting; LAPACK's, in host memory, since no other library has it."""
+    """The order of diagonal pivoting; LAPACK's, in host memory, since no other library has it.
+
+    On a device G stays as it is where it is proved to be well conditioned: so is then every leading corner of it.
+    """
+    xp = namespace(H)
+    if xp is not np and backend.is_definite(H, 1.0, -_WELL * float(xp.max(_diagonal(H)))):
+        return np.arange(H.shape[0])
     shifted = np.array(to_numpy(H), order="F")
     shifted[np.diag_indices_from(shifted)] += shift
     # A negative tolerance is LAPACK's own, m eps max(diag): what is left below it stays in the order it has.
@@ -116,13 +125,13 @@ def _pivots(H: Array, shift: float) -> Order:
 def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
     """R_0 on the grid, and the h it took: ``R_0^T R_0 = H + h d I`` roughly, in the given order."""
     xp, m = namespace(H), H.shape[0]
-    place = like(order, H)
+    place, plain = like(order, H), xp is not np and bool((order == np.arange(m)).all())
     h = _LEAST_SHIFT * math.sqrt(m)
     R_0 = None
     while R_0 is None:
         if not (d > 0.0 and h <= _MOST_SHIFT):
             raise _lost()
-        permuted = xp.take(xp.take(H, place, axis=0), place, axis=1)
+        permuted = H if plain else xp.take(xp.take(H, place, axis=0), place, axis=1)
         R_0 = backend.cholesky(_plus_diagonal(permuted, h * d))
         h = h if R_0 is not None else 2.0 * h
     least = _LEAST_PIVOT * math.sqrt(d)
@@ -219,7 +228,7 @@ def _plus_diagonal(A: Array, values: Array | float) -> Array:
     if xp is np:
         A[np.diag_indices_from(A)] += values
         return A
-    return A + xp.eye(A.shape[0], dtype=A.dtype, device=A.device) * values
+    return backend.plus_diagonal(A, values)
 
 
 def _lost() -> PrecisionLost:

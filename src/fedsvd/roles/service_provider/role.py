@@ -216,8 +216,9 @@ class ServiceProvider(Machine):
 
     def _request_batch(self) -> tuple[Effect, ...]:
         shape, k = self._batches[self._batch].shape, self.plan.k
-        words = self.plan.mode is Mode.B
-        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device, self._each)
+        self._sum: RunningSum = RunningSum(shape, k, self._device, self._each)
+        if self.plan.mode is Mode.B:
+            self._sum = WordSum(shape[0], k, device=self._device)
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
     def _on_padded_batch(self, sender: Party, message: PaddedBatch) -> Step:
