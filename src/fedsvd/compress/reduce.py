@@ -26,6 +26,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.device import Device, host_or
+from fedsvd.linalg.even_gram import even_factor
 from fedsvd.linalg.solved_columns import SolvedColumns, prepared
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.types import Array, Each, Float, byte_size, enough_bytes, expect_shape
@@ -75,6 +76,7 @@ def _panels(
             yield from zip(rest, device.ahead(read(place.start, place.stop) for place in rest), strict=True)
             return
         yield place, made
+        del made  # before the next is made
 
 
 Progress = Callable[[int, int], None]  # columns read, columns in all
@@ -162,6 +164,10 @@ def compress(
         checkpoint = spread = None
     if spread is not None:
         return _reduced(spread(source, shift, panel, progress).factor(), count, shift)
+    if device is not None and checkpoint is None:
+        R = even_factor(_there(source, panel, device, shift, root, progress), m + (shift is not None))
+        if R is not None:
+            return _reduced(R, count, shift)
     state = checkpoint.load(source, shift, device) if checkpoint is not None else None
     less = None if shift is None else host_or(device, shift[:, None])
     # The factor centres by itself, piece by piece; on a device, or with weights, a panel is centred here.
@@ -201,6 +207,25 @@ def _reduced(R: Array, count: int | float, shift: Float | None, kept: SolvedColu
     first = backend.to_numpy(R[0, :])
     offset_i = first[1:] / first[0]
     return Reduced(xp.matrix_transpose(R[1:, 1:]), count, shift + offset_i, shift, offset_i)
+
+
+def _there(
+    source: MatrixSource, panel: int, device: Device, shift: Float | None, root: Float | None, progress: Progress | None
+) -> Iterator[Array]:
+    """The panels on a device, as the factor wants them: less the shift, under a row of ones, times roots of weights."""
+    less = None if shift is None else device.put(shift[:, None])
+    for place, X in column_panels(source, panel, device):
+        if less is not None:
+            xp = backend.namespace(X)
+            augmented = xp.ones((X.shape[0] + 1, X.shape[1]), dtype=X.dtype, device=X.device)
+            augmented[1:, :] = X
+            augmented[1:, :] -= less
+            X = augmented
+            del augmented
+        yield X if root is None else X * device.put(root[None, place])
+        del X
+        if progress is not None:
+            progress(place.stop, source.shape[1])
 
 
 def part_of_source(reopen: Reopen, start: int, stop: int, panel: int, shift: Float | None) -> bytes:

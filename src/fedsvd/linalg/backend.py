@@ -17,7 +17,7 @@ from fedsvd.errors import ConfigError, MissingExtra, NumericalError
 from fedsvd.linalg import blas, foreign
 from fedsvd.linalg.pools import one_pool as one_pool
 from fedsvd.linalg.pools import one_thread as one_thread
-from fedsvd.linalg.pools import small_products
+from fedsvd.linalg.pools import small_products, small_work
 from fedsvd.linalg.pools import threads as threads
 from fedsvd.linalg.transforms import dct_by_fft
 from fedsvd.types import Array, Float
@@ -251,8 +251,15 @@ def gram_plus_identity(Z: Array) -> Array:
         G = add_gram(None, Z)
         G[np.diag_indices_from(G)] += 1.0
         return G
-    G = gram(Z)
-    return G + xp.eye(G.shape[0], dtype=G.dtype, device=G.device)
+    return plus_diagonal(gram(Z), 1.0, spent=True)
+
+
+def plus_diagonal(A: Array, values: Array | float, *, spent: bool = False) -> Array:
+    """A with values added to its diagonal; over A, which is contiguous then, where it is ``spent``."""
+    xp, n = namespace(A), A.shape[0]
+    flat = xp.reshape(A if spent else xp.asarray(A, copy=True), (-1,))
+    flat[:: n + 1] = flat[:: n + 1] + values
+    return xp.reshape(flat, (n, n))
 
 
 def add_gram(K: Array | None, X: Array, *, spent: bool = False) -> Array:
@@ -271,10 +278,11 @@ def is_definite(K: Array, sign: float, shift: float) -> bool:
     if xp is np:
         shifted = sign * K
         shifted[np.diag_indices_from(shifted)] += shift
-        factored, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
+        with small_products(len(K)):
+            factored, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
         # A NaN that OpenBLAS lets through reaches the last pivot.
         return bool(info == 0 and np.isfinite(factored[-1, -1]))
-    return cholesky(sign * K + shift * xp.eye(K.shape[0], dtype=K.dtype, device=K.device)) is not None
+    return cholesky(plus_diagonal(sign * K, shift, spent=True)) is not None
 
 
 def solve_triangular(
@@ -291,7 +299,8 @@ def multiply_triangular(S: Array, R: Array) -> Array:
     """``S R`` for two upper triangular matrices."""
     xp = namespace(S, R)
     if xp is np:
-        product: Float = scipy.linalg.blas.dtrmm(1.0, S, R)
+        with small_work(float(len(S)) ** 3):
+            product: Float = scipy.linalg.blas.dtrmm(1.0, S, R)
         return product
     return S @ R
 

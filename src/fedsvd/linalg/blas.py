@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from fedsvd.linalg.pools import small_work
 from fedsvd.types import Float
 
 _INT, _TEXT = ctypes.POINTER(ctypes.c_int), ctypes.c_char_p
@@ -93,9 +94,10 @@ def gemm(A: Float, B: Float, out: Float | None = None, *, add: bool = False) -> 
         return out
     (A, a), (B, b) = _lying(A), _lying(B)
     one, beta = ctypes.c_double(1.0), ctypes.c_double(1.0 if add else 0.0)
-    _routines()["gemm"](
-        a, b, _i(m), _i(n), _i(k), _d(one), _at(A), _step(A), _at(B), _step(B), _d(beta), _at(out), _step(out)
-    )
+    with small_work(2.0 * m * n * k):
+        _routines()["gemm"](
+            a, b, _i(m), _i(n), _i(k), _d(one), _at(A), _step(A), _at(B), _step(B), _d(beta), _at(out), _step(out)
+        )
     return out
 
 
@@ -115,7 +117,8 @@ def syrk(X: Float, K: Float | None = None) -> Float:
         K = np.zeros((m, m), order="F")
     X, form = _lying(X)
     one, beta = ctypes.c_double(1.0), ctypes.c_double(1.0 if add else 0.0)
-    _routines()["syrk"](b"U", form, _i(m), _i(k), _d(one), _at(X), _step(X), _d(beta), _at(K), _step(K))
+    with small_work(1.0 * m * m * k):
+        _routines()["syrk"](b"U", form, _i(m), _i(k), _d(one), _at(X), _step(X), _d(beta), _at(K), _step(K))
     return K
 
 
@@ -135,9 +138,10 @@ def trsm(R: Float, B: Float, *, lower: bool, transposed: bool, out: Float | None
     if not by_columns(X):
         np.copyto(out, trsm(R, np.asfortranarray(B), lower=lower, transposed=transposed))
         return out
-    _routines()["trsm"](
-        side, uplo, trans, b"N", _i(X.shape[0]), _i(X.shape[1]), _d(one), _at(R), _step(R), _at(X), _step(X)
-    )
+    with small_work(1.0 * len(R) * X.size):
+        _routines()["trsm"](
+            side, uplo, trans, b"N", _i(X.shape[0]), _i(X.shape[1]), _d(one), _at(R), _step(R), _at(X), _step(X)
+        )
     return out
 
 

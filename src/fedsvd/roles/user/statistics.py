@@ -57,7 +57,7 @@ def centred(work: Work) -> Script:
     plan = work.plan
     if plan.compress:
         weight: _JointWeight = yield from _joint_weight(work)
-        shift = yield Local("first mean", lambda: own_shift(work.source))
+        shift = yield Local("first mean", lambda: own_shift(work.source, work.device))
         reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
         _expect_squares(_size_of([reduced.L_i]))
         assert reduced.shift is not None
