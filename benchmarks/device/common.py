@@ -3,10 +3,12 @@
     python -m benchmarks.device.svd --device cuda --out benchmarks/results/h200-svd.json
 
 Times of parts that run inside a stage (making the data, say) are taken with the device's own events and read at the
-end, so that measuring does not make the host wait.
+end, so that measuring does not make the host wait. Stages are printed as they begin, and with ``--stacks SECONDS`` all
+threads' stacks every so often: of a run that does not end both say where it is.
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import platform
@@ -23,9 +25,11 @@ import numpy as np
 
 from fedsvd import __version__
 from fedsvd.data.source import Index, MatrixSource
+from fedsvd.engine.memory import main_memory
 from fedsvd.linalg.device import Device, open_device
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.studies.run import Outcome, run_study
 from fedsvd.studies.study import Study
 
@@ -37,9 +41,20 @@ def options(*sizes: tuple[str, int], words: tuple[str, ...] = ()) -> argparse.Na
     for name in words:
         parser.add_argument(f"--{name}", default="")
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--stacks", type=int, default=0)
     for name, default in sizes:
         parser.add_argument(f"--{name}", type=int, default=default)
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.stacks:
+        faulthandler.dump_traceback_later(asked.stacks, repeat=True)
+    # Panels are given back and taken again in other sizes: pages, not blocks, are then what the device runs out of.
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    return asked
+
+
+def budget(gib: int) -> int:
+    """The memory budget of a role, in bytes: as asked for, or a third of the machine's main memory where it is 0."""
+    return gib << 30 if gib else (main_memory() or DEFAULT_MEMORY) // 3
 
 
 def opened(name: str) -> Device:
@@ -139,10 +154,22 @@ def timed(device: Device, work: Any, rounds: int = 3) -> float:
 def timed_study(device: Device, study: Study, parties: list[PartyData]) -> tuple[Outcome, float]:
     """What came of a study on this device, and the seconds it took."""
     device.synchronise()
-    started = time.perf_counter()
-    outcome = run_study(study, parties, policy=Policy.permissive(), device=device)
+    started, stages = time.perf_counter(), set()
+
+    def begun(party: str, stage: str, done: int, total: int) -> None:
+        if (party, stage) not in stages:
+            stages.add((party, stage))
+            print(f"{time.perf_counter() - started:8.2f} s  {party}: {stage}", file=sys.stderr, flush=True)
+
+    outcome = run_study(study, parties, policy=Policy.permissive(), device=device, progress=begun)
     device.synchronise()
     return outcome, time.perf_counter() - started
+
+
+def seconds_of(outcome: Outcome) -> dict[str, float]:
+    """Seconds by role and stage; stages of two roles may have run at the same time."""
+    stages = outcome.certificate.record()["seconds_by_stage"]
+    return {name: spent for name, spent in stages.items() if spent > 0.01}
 
 
 def machine(device: Device) -> dict[str, Any]:

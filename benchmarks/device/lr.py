@@ -1,13 +1,18 @@
-"""Linear regression on 50M rows x 1K columns, columns split between two users, on one device (the paper: 13.5 h).
+"""Linear regression on 5M rows x 1K columns, columns split between two users, on one device; the growth up to there.
 
-    python -m benchmarks.device.lr --device cuda --out benchmarks/results/h200-lr-50m.json
+    python -m benchmarks.device.lr --device cuda --out benchmarks/results/h200-lr-5m.json
 
-Rows go up in panels, under a P that mixes all of them; the CSP folds each into a triangular factor of 1001 columns and
-forgets it. That is 400 GB of padded words from each user, so the ring is most of the work: fixed point on the device,
-pads by all cores. Rows are made on the device, four times for each user: means, energies, labels' blinds, upload.
-Beside the study, and apart from its time, the normal equations of the same rows are solved, to compare with.
+The paper has 50M rows in 13.5 h. Masks over whole sides mix all rows, so that a user's columns under P, 20 GB at 5M
+rows, lie on the device until they have gone up: about 11M rows fit one of 141 GB, and more would go through scratch.
+A fifth, a half and all of the rows are run, and the last two carried over to 50M.
+
+Rows go up in panels; the CSP folds each into a triangular factor of 1001 columns and forgets it. That is 40 GB of
+padded words from each user, so the ring is most of the work: fixed point on the device, pads by all cores. Rows are
+made on the device, four times for each user: means, energies, labels' blinds, upload. Apart from the study, and from
+its time, the normal equations of the same rows are solved, to compare with.
 """
 
+import sys
 import time
 from typing import Any
 
@@ -16,17 +21,20 @@ import numpy as np
 from benchmarks.device.common import (
     Clock,
     TimedSource,
+    budget,
     gemm_rate,
     machine,
-    memory,
     opened,
     options,
+    seconds_of,
     timed_study,
     write,
 )
+from benchmarks.device.common import memory as peaks
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
+from fedsvd.linalg.windows import MIXING_BLOCK
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
@@ -55,7 +63,7 @@ def labels_and_answer(device: Device, sources: list[SyntheticSource], rows: int)
     return y, np.linalg.solve(centred[:-1, :-1], centred[:-1, -1])
 
 
-def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
+def run(device: Device, rows: int, columns: int, memory: int = 4 << 30) -> dict[str, Any]:
     """One run between two users with half of the columns each."""
     clock = Clock(device)
     gemm = gemm_rate(device, 8192 if device.name.startswith("cuda") else 512)
@@ -66,7 +74,7 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
     apart = time.perf_counter() - started
     tables = [TimedSource(source, clock) for source in sources]
     parties = [PartyData(tables[0], y), PartyData(tables[1])]
-    study = Study("lr", "vertical", targets=1, label_user=1, memory=4 << 30)
+    study = Study("lr", "vertical", targets=1, label_user=1, memory=memory)
     outcome, seconds = timed_study(device, study, parties)
     certificate = outcome.certificate
     found = np.concatenate([party.coefficients[0] for party in outcome.parties])
@@ -74,9 +82,8 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
     return {
         "shape": [rows, columns],
         "seconds": seconds,
-        "seconds_by_stage": {
-            name: spent for name, spent in certificate.record()["seconds_by_stage"].items() if spent > 0.01
-        },
+        "memory_budget": memory,
+        "seconds_by_stage": seconds_of(outcome),
         "seconds_generating": clock.seconds().get("generate", 0.0),
         "seconds_for_labels_and_normal_equations": apart,
         "panels": len(outcome.plan.panels),
@@ -87,16 +94,39 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
         "bytes_between_roles": certificate.bytes_total,
         "words_padded_per_second": words / seconds,
         "gemm_flops": gemm,
-        "extrapolated_50m_rows_seconds": seconds * 50_000_000 / rows,
+    }
+
+
+def grown(device: Device, rows: int, columns: int, memory: int) -> dict[str, Any]:
+    """The largest of three runs, with the growth over all of them: a fifth of the rows, a half, all."""
+    growth = []
+    for part in (rows // 5, rows // 2, rows):
+        record = run(device, part, columns, memory)
+        growth.append(
+            {"rows": part, "seconds": record["seconds"], "microseconds_a_row": 1e6 * record["seconds"] / part}
+        )
+        print(growth[-1], file=sys.stderr, flush=True)
+    before, last = growth[-2:]
+    slope = (last["seconds"] - before["seconds"]) / (last["rows"] - before["rows"])
+    # On the device lie both users' columns under P, and P's blocks; a seventh is for what passes.
+    bytes_a_row = 2 * 8 * (columns // 2 + 1) + 2 * 8 * MIXING_BLOCK
+    most = min(device.memory // (3 * 8 * (columns // 2 + 1)), int(device.memory * 6 / 7) // bytes_a_row)
+    return {
+        **record,
+        "growth": growth,
+        "microseconds_for_one_more_row": 1e6 * slope,
+        "rows_that_fit_the_device": most,
+        "extrapolated_50m_rows_seconds": last["seconds"] + slope * (50_000_000 - last["rows"]),
     }
 
 
 def main() -> None:
     """Run, print and write."""
-    asked = options(("rows", 763 * 65_536), ("columns", 1000))  # 50,003,968 rows
-    device = opened(asked.device)
-    run(device, min(4 * 65_536, asked.rows), asked.columns)  # the first run loads what later ones find loaded
-    write(asked.out, {"name": "lr", **machine(device), **run(device, asked.rows, asked.columns), **memory(device)})
+    asked = options(("rows", 5_000_000), ("columns", 1000), ("gib", 0))
+    device, memory = opened(asked.device), budget(asked.gib)
+    run(device, min(4 * 65_536, asked.rows), asked.columns, memory)  # the first loads what later ones find loaded
+    record = grown(device, asked.rows, asked.columns, memory)
+    write(asked.out, {"name": "lr", **machine(device), **record, **peaks(device)})
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ def main() -> None:
         "roofline": lambda: roofline.roofline(device, asked.m, min(asked.columns, 524_288)),
         "solvers": lambda: solvers(device),
         "svd": lambda: svd.run(device, asked.m, asked.columns),
-        "lsa": lambda: lsa.run(device, asked.items, 2 * asked.items, 32, asked.items),
+        "lsa": lambda: lsa.run(device, asked.items, 2 * asked.items, 32, 1 << 30),
         "lr": lambda: lr.run(device, asked.columns // 2, asked.m),
         "pca": lambda: pca.run(device, asked.features, 10 * asked.features),
     }

@@ -6,10 +6,13 @@ The one place to extend: a class that is new in one of ``PACKAGES`` stands here 
 
 from collections.abc import Callable
 
+import numpy as np
+
 from fedsvd.linalg.windows import Form
 from fedsvd.masks.blind import draw_blind
 from fedsvd.masks.in_passes import Passes
 from fedsvd.masks.left import LeftMask
+from fedsvd.masks.normals import DeviceNormals
 from fedsvd.masks.orthogonal import efficient_orthogonal, orthogonal
 from fedsvd.masks.permute import Mixing
 from fedsvd.masks.right import DealtRightMask, RightMask
@@ -61,6 +64,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "SumSeeds": SumSeeds.of_users,
     "PadKeys": lambda seed: PadKeys(1, {2: seed}),
     "ThreadedNormals": lambda seed: ThreadedNormals(seed, None),
+    "DeviceNormals": lambda seed: DeviceNormals(seed, None, np.empty(0)),
     "Pads": lambda seed: Pads(((True, seed),)),
     "LeftMask": _left,
     "RightMask": _right,

@@ -108,6 +108,38 @@ def test_the_top_of_a_long_matrix_is_found_wherever_it_is_kept(foreign, memory, 
     assert_close(np.abs(np.sum(found * Vt[:4], axis=1)), 1.0, digits_lost(7))
 
 
+@pytest.mark.parametrize("m", [12, 60])
+def test_the_top_of_a_large_gram_matrix_is_found_where_it_lies(foreign, m, monkeypatch):
+    """As at tens of thousands of features, where no dense SVD fits: by Krylov, on a device."""
+    monkeypatch.setattr("fedsvd.roles.service_provider.factorise.SMALL", 8)
+    device = Device("test", foreign.array([0.0]))
+    tables = [RNG.normal(size=(n, m)) * 1.1 ** -np.arange(m) + 3 for n in (400, 300)]
+    parties = [PartyData(open_source(table)) for table in tables]
+    study = Study("pca", "horizontal", components=3, scheme="sum", mode=Mode.B)
+    outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device)
+    X = np.concatenate(tables)
+    _, _, Vt = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    assert_close(np.abs(np.sum(outcome.parties[1].U * Vt[:3].T, axis=0)), 1.0, digits_lost(7))
+
+
+@pytest.mark.usefixtures("mixing_masks")
+@pytest.mark.parametrize("memory", [1 << 30, 1 << 20], ids=["P A on the device", "P A in host memory"])
+def test_a_long_matrix_goes_up_and_its_vectors_come_back_in_panels(foreign, memory, tmp_path):
+    """Under masks over whole sides, with fewer rows in a panel than blocks of P are drawn at once."""
+    device = Device("test", foreign.array([0.0]), memory)
+    study = Study("lsa", "horizontal", components=4, scheme="mask", memory=4_000_000)
+    tables = [RNG.normal(size=(n, 640)) * 1.02 ** -np.arange(n)[:, None] for n in (500, 400)]
+    parties = [PartyData(open_source(table)) for table in tables]
+    outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device, scratch=tmp_path)
+    assert outcome.plan.tall
+    assert len(outcome.plan.row_panels) > 1
+    assert (outcome.plan.left, outcome.plan.right) == (Form.MIXING, Form.MIXING)
+    X = np.concatenate(tables).T
+    U, sigma, _ = np.linalg.svd(X, full_matrices=False)
+    np.testing.assert_allclose(outcome.parties[0].sigma, sigma[:4], rtol=0, atol=RESULT_BAR * sigma[0])
+    assert_close(np.abs(np.sum(outcome.parties[1].U * U[:, :4], axis=0)), 1.0, digits_lost(7))
+
+
 def test_the_paper_s_own_scheme_does_not_heed_the_device(foreign):
     device = Device("test", foreign.array([0.0]))
     parties = [PartyData(open_source(table)) for table in ROWS]

@@ -10,20 +10,30 @@ Unit variance is a scaling of the rows of A_i by norms that are another sum.
 
 import numpy as np
 
-from fedsvd.compress.reduce import Reduced
+from fedsvd.compress.reduce import Reduced, columns_of, device_width
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS
+from fedsvd.linalg.device import Device
 from fedsvd.types import Array, Float
 
 SHIFT_COLUMNS = 4096  # columns that make a user's own shift
 
 
-def own_shift(source: MatrixSource) -> Float:
-    """s_i: the mean of this user's first columns, taken off all of them; never sent."""
-    first = source.columns(0, min(SHIFT_COLUMNS, source.shape[1]))
-    mean: Float = first.mean(axis=1)
-    return mean
+def own_shift(source: MatrixSource, device: Device | None = None) -> Float:
+    """s_i: the mean of this user's first columns, taken off all of them; never sent.
+
+    On a device of two for each row, where it holds them: with fewer, what is left of the mean is longer than a row's
+    own spread, and hides that the data is well conditioned (``linalg.even_gram``).
+    """
+    m, n_i = source.shape
+    if device is None:
+        first = source.columns(0, min(SHIFT_COLUMNS, n_i))
+        mean: Float = first.mean(axis=1)
+        return mean
+    count = min(max(SHIFT_COLUMNS, min(2 * m, device_width(m, device.memory))), n_i)
+    there = columns_of(source, 0, count, device)
+    return backend.to_numpy(backend.namespace(there).mean(there, axis=1))
 
 
 def deviations(reduced: Reduced) -> Float:

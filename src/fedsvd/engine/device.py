@@ -16,6 +16,7 @@ from fedsvd.engine.cluster import Cluster
 from fedsvd.engine.cluster_store import ClusterStore
 from fedsvd.errors import ConfigError, NoDevice
 from fedsvd.linalg.device import CPU, Device, open_device
+from fedsvd.linalg.device_panels import DevicePanels
 from fedsvd.linalg.exact_gram import exact_products_hold
 from fedsvd.linalg.pools import follow, one_thread
 from fedsvd.randomness.keystream import Each
@@ -63,9 +64,8 @@ class Engine:
 
         def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
             if self.device is not None and 8 * shape[0] * shape[1] <= _OF_DEVICE * self.device.memory:
-                on = self.device.like
-                cells = self.device.xp.zeros(shape, dtype=on.dtype, device=on.device)
-                return DeviceStore(shape, access, cells, self.device.put)
+                # By rows: what users send has lain there too, and is given back row by row as X' grows.
+                return DeviceStore(shape, access, DevicePanels(shape, 0, self.device.like), self.device.put)
             if cluster is None or scratch is None or Layout(shape, access).nbytes <= budget:
                 return choose_store(shape, access, budget, scratch)
             return ClusterStore(shape, access, scratch, cluster)

@@ -38,6 +38,17 @@ class BatchedBlocks(FromTheLeft):
         """``Q^T X``."""
         return self._from_left(X, transposed=True)
 
+    def part(self, first: int, last: int) -> "BatchedBlocks":
+        """Blocks first to last alone, as views."""
+        groups, start = [], 0
+        for Q in self.groups:
+            count = Q.shape[0]
+            own = slice(max(first - start, 0), max(min(last - start, count), 0))
+            if own.start < own.stop:
+                groups.append(Q[own, ...])
+            start += count
+        return BatchedBlocks(tuple(groups))
+
     def explicit(self) -> Array:
         """The matrix itself, (n, n)."""
         first = self.groups[0]

@@ -20,7 +20,7 @@ _HARMLESS = 4.0  # an inverse of this norm, in units of an orthogonal one's, lea
 _HOPELESS = 1e6  # from here on not even a second product would repair it
 _SHORT = 2048  # a Gram matrix of fewer rows has too few tiles to fill a chip; from there on half of it is mirrored
 _BATCHES = 16
-_STRIPES = 8
+_STRIPES, _STRIPE = 8, 2048  # stripes of a Gram matrix, twice as many where they would have more rows than this
 
 
 def matmul(xp: Any, A: Array, B: Array) -> Array:
@@ -60,14 +60,39 @@ def gram(xp: Any, Z: Array) -> Array:
 
 def _gram_by_stripes(xp: Any, Z: Array) -> Array:
     """The blocks on and above the diagonal, mirrored: little more than half of the work."""
-    m = Z.shape[0]
-    G = xp.empty((m, m), dtype=Z.dtype, device=Z.device)
-    ends = [m * stripe // _STRIPES for stripe in range(_STRIPES + 1)]
-    for start, stop in pairwise(ends):
-        product = Z[start:stop, :] @ xp.matrix_transpose(Z[start:, :])
-        G[start:stop, start:] = product
-        G[stop:, start:stop] = xp.matrix_transpose(product[:, stop - start :])
-    return G
+    return mirrored(xp, add_gram(xp, None, Z))
+
+
+def add_gram(xp: Any, K: Array | None, X: Array) -> Array:
+    """``K + X X^T`` over K, or made anew; of a large one only the blocks on and above the diagonal are right."""
+    m = X.shape[0]
+    if m < _SHORT:
+        return gram(xp, X) if K is None else K + gram(xp, X)
+    K = xp.zeros((m, m), dtype=X.dtype, device=X.device) if K is None else K
+    for start, stop in _stripes(m):
+        _add_product(K[start:stop, start:], X[start:stop, :], xp.matrix_transpose(X[start:, :]))
+    return K
+
+
+def mirrored(xp: Any, K: Array) -> Array:
+    """The symmetric matrix of these blocks on and above the diagonal, over K."""
+    for start, stop in _stripes(K.shape[0]) if K.shape[0] >= _SHORT else ():
+        K[stop:, start:stop] = xp.matrix_transpose(K[start:stop, stop:])
+    return K
+
+
+def _stripes(m: int) -> list[tuple[int, int]]:
+    count = min(max(_STRIPES, m // _STRIPE), 2 * _STRIPES)
+    ends = [m * stripe // count for stripe in range(count + 1)]
+    return list(pairwise(ends))
+
+
+def _add_product(C: Array, A: Array, B: Array) -> None:
+    """``C += A B`` in place; in one kernel where the library has one."""
+    if hasattr(C, "addmm_"):
+        C.addmm_(A, B)
+    else:
+        C += A @ B
 
 
 def solve_triangular(xp: Any, R: Array, B: Array, lower: bool, transposed: bool) -> Array:
@@ -133,11 +158,11 @@ def _solve_in_place(A: Array, B: Array, lower: bool, diagonal: _Diagonal, first:
     order = ((top, first), (bottom, first + halves)) if lower else ((bottom, first + halves), (top, first))
     (one, k_one), (other, k_other) = order
     _solve_in_place(A[one, one], B[one, :], lower, diagonal, k_one)
-    _subtract_product(B[other, :], A[other, one], B[one, :])
+    subtract_product(B[other, :], A[other, one], B[one, :])
     _solve_in_place(A[other, other], B[other, :], lower, diagonal, k_other)
 
 
-def _subtract_product(C: Array, A: Array, B: Array) -> None:
+def subtract_product(C: Array, A: Array, B: Array) -> None:
     """``C -= A B`` in place; in one kernel where the library has one."""
     if hasattr(C, "addmm_"):
         C.addmm_(A, B, alpha=-1.0)

@@ -18,10 +18,10 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import like, namespace
-from fedsvd.linalg.reflect import reflect
-from fedsvd.types import Array, Float, expect_shape
+from fedsvd.linalg.reflect import reflect, reflect_over
+from fedsvd.types import Array, expect_shape
 
-Normals = Callable[[int], Float]  # a count to that many standard normals
+Normals = Callable[[int], Array]  # a count to that many standard normals, in memory or on a device
 REFLECTORS = 1024  # reflectors kept together; half of the square below the last block is never stored
 
 
@@ -79,6 +79,8 @@ class Reflectors(FromTheLeft):
     def _from_left(self, X: Array, transposed: bool) -> Array:
         order = [(k * REFLECTORS, block) for k, block in enumerate(self.blocks)]
         xp = namespace(X)
+        if xp is not np:
+            return self._there(X, transposed)
         for start, (V, tau) in order if transposed else reversed(order):
             if start == 0:
                 X = reflect(V, tau, X, side="L", transposed=transposed)
@@ -87,9 +89,19 @@ class Reflectors(FromTheLeft):
                 X = xp.concat((X[:start, :], below), axis=0)
         return X
 
+    def _there(self, X: Array, transposed: bool) -> Array:
+        """The same on a device, over one copy of X: it may be as large as a third of the memory there."""
+        order = [(k * REFLECTORS, V) for k, (V, _) in enumerate(self.blocks)]
+        X = namespace(X).asarray(X, copy=True)
+        for start, V in order if transposed else reversed(order):
+            reflect_over(V, X[start:, :], transposed=transposed)
+        return X
+
 
 def draw(n: int, normals: Normals, on: Array | None = None, *, columns: int | None = None) -> Reflectors:
     """A Haar-random orthogonal matrix from n (n + 1) / 2 normals; in the library and on the device of ``on``.
+
+    Normals that come in memory are moved there as reflectors.
 
     With ``columns`` given, only that many first columns have the law of a Haar matrix's, and cost normals.
     """
@@ -98,17 +110,21 @@ def draw(n: int, normals: Normals, on: Array | None = None, *, columns: int | No
         raise ConfigError(f"an orthogonal matrix needs n >= 1 and 1 to n columns, got n={n} and {k} columns")
     drawn = [_draw_block(n - start, min(REFLECTORS, k - start), normals) for start in range(0, k, REFLECTORS)]
     blocks = tuple((V, tau) for V, tau, _ in drawn)
-    signs = np.concatenate([*(block_signs for _, _, block_signs in drawn), np.ones(n - k)])
-    if on is not None:
-        blocks = tuple((like(V, on), like(tau, on)) for V, tau in blocks)
-        signs = like(signs, on)
-    return Reflectors(n, blocks, signs)
+    signs = [block_signs for _, _, block_signs in drawn]
+    xp = namespace(signs[0])
+    joined = xp.concat((*signs, xp.ones((n - k,), dtype=signs[0].dtype, device=signs[0].device)))
+    if on is not None and xp is np:
+        return Reflectors(n, tuple((like(V, on), like(tau, on)) for V, tau in blocks), like(joined, on))
+    return Reflectors(n, blocks, joined)
 
 
-def _draw_block(rows: int, k: int, normals: Normals) -> tuple[Float, Float, Float]:
-    """k reflectors of lengths rows, rows - 1, ..., with the sign fix of each."""
+def _draw_block(rows: int, k: int, normals: Normals) -> tuple[Array, Array, Array]:
+    """k reflectors of lengths rows, rows - 1, ..., with the sign fix of each; where the normals lie."""
+    drawn = normals(k * rows - k * (k - 1) // 2)
+    if not isinstance(drawn, np.ndarray):
+        return _block_there(rows, k, drawn)
     Vt = np.zeros((k, rows))  # row j becomes column j of V: the transpose is LAPACK's Fortran order
-    Vt[np.arange(rows) >= np.arange(k)[:, None]] = normals(k * rows - k * (k - 1) // 2)
+    Vt[np.arange(rows) >= np.arange(k)[:, None]] = drawn
     length = np.sqrt(np.einsum("ij,ij->i", Vt, Vt))
     head = Vt[np.arange(k), np.arange(k)]
     # v = x + sign(x_0) |x| e_0 never cancels; H x = -sign(x_0) |x| e_0, so D carries the minus.
@@ -116,3 +132,18 @@ def _draw_block(rows: int, k: int, normals: Normals) -> tuple[Float, Float, Floa
     pivot = head + sign * length
     Vt /= pivot[:, None]
     return Vt.T, pivot * sign / length, -sign
+
+
+def _block_there(rows: int, k: int, drawn: Array) -> tuple[Array, Array, Array]:
+    """The same on a device: normals are picked by their places, row j of V^T from its j-th entry on."""
+    xp, on = namespace(drawn), drawn.device
+    row, column = xp.arange(k, device=on)[:, None], xp.arange(rows, device=on)[None, :]
+    # Row j begins after j rows of rows, rows - 1, ... normals; places left of the diagonal are set to zero below.
+    place = row * rows - (row * (row + 1)) // 2 + column
+    place = xp.where(place < 0, xp.zeros_like(place), place)
+    picked = xp.reshape(xp.take(drawn, xp.reshape(place, (-1,)), axis=0), (k, rows))
+    Vt = xp.where(column >= row, picked, xp.zeros_like(picked))
+    length, head = xp.linalg.vector_norm(Vt, axis=1), xp.linalg.diagonal(Vt)
+    sign = xp.where(head < 0, -xp.ones_like(head), xp.ones_like(head))
+    pivot = head + sign * length
+    return xp.matrix_transpose(Vt / pivot[:, None]), pivot * sign / length, -sign

@@ -20,6 +20,14 @@ _SIGN = -(1 << 63)
 _MASK32 = (1 << 32) - 1
 
 
+def add(a: Array, b: Array) -> Array:
+    """``a + b`` modulo 2^128."""
+    xp = namespace(a, b)
+    (a_low, a_high), (b_low, b_high) = halves(a), halves(b)
+    low = a_low + b_low
+    return joined(xp, low, a_high + b_high + cast(_below(low, a_low), xp.int64))
+
+
 def subtract(a: Array, b: Array) -> Array:
     """``a - b`` modulo 2^128."""
     xp = namespace(a, b)

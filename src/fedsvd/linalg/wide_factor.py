@@ -29,7 +29,7 @@ from fedsvd.errors import FixedPointOverflow, PrecisionLost, ShapeError
 from fedsvd.linalg import backend, ring128
 from fedsvd.linalg.backend import like, namespace, to_numpy
 from fedsvd.linalg.exact_gram import GRID_BITS, UNIT_BITS, sliced
-from fedsvd.types import Array
+from fedsvd.types import Array, Each
 
 Order = NDArray[np.int64]
 
@@ -39,6 +39,7 @@ _EPS = 2.0**-53  # the unit roundoff; backend.EPS is twice that
 _LEAST_SHIFT = _EPS / 8.0
 _LEAST_PIVOT = 2.0**-40  # relative to the square root of the largest diagonal entry
 _MOST_SHIFT = 2.0**-20  # of h: rounding makes up for less than m^2 eps, 2^-25 at m = 2^14; beyond, G is indefinite
+_WELL = 2.0**-24  # the least eigenvalue, relative to the largest diagonal entry, of a G that needs no pivoting
 _DELTA_SHIFT = 2.0**-104
 _MOST_SHIFTS = 2.0**-92  # of h d h', relative to ||H||_F: an error of sqrt(h h')
 _MOST_DIAGONAL = 0.25 * (1.0 - _MOST_SHIFT)  # so that no entry of R_0 is above 1/2
@@ -57,7 +58,7 @@ class WideFactor:
         return f"WideFactor(m={self.R.shape[0]})"
 
 
-def factor(G: Array) -> WideFactor:
+def factor(G: Array, each: Each | None = None) -> WideFactor:
     """The factor of the symmetric m x m matrix G given by the words of its upper triangle, (m (m + 1) / 2, 2)."""
     m = side(G)
     ring128.expect_within(G)
@@ -70,17 +71,19 @@ def factor(G: Array) -> WideFactor:
     order = _pivots(H, 2.0 * _EPS * math.sqrt(m) * d)
     R_0, h = _first(H, order, d)
     del H
-    B = _preconditioned(G, order, R_0, d)
+    B = _preconditioned(G, order, R_0, d, each)
     K, second = _second(B, h * d, size)
     del B
     R = _on_grid(backend.multiply_triangular(K, R_0))
     del K, R_0
-    residual = _residual(G, order, R) / size
+    residual = _residual(G, order, R, each) / size
     if not residual <= 64.0 * math.sqrt(m) * _EPS:
         raise _lost()
     back = np.empty_like(order)
     back[order] = np.arange(m)
-    return WideFactor(namespace(R).take(R, like(back, R), axis=1), residual, (h, second))
+    if isinstance(R, np.ndarray) or not bool((order == np.arange(m)).all()):
+        R = namespace(R).take(R, like(back, R), axis=1)
+    return WideFactor(R, residual, (h, second))
 
 
 def side(G: Array) -> int:
@@ -102,7 +105,13 @@ def rounded(G: Array) -> Array:
 
 
 def _pivots(H: Array, shift: float) -> Order:
-    """The order of diagonal pivoting; LAPACK's, in host memory, since no other library has it."""
+    """The order of diagonal pivoting; LAPACK's, in host memory, since no other library has it.
+
+    On a device G stays as it is where it is proved to be well conditioned: so is then every leading corner of it.
+    """
+    xp = namespace(H)
+    if xp is not np and backend.is_definite(H, 1.0, -_WELL * float(xp.max(_diagonal(H)))):
+        return np.arange(H.shape[0])
     shifted = np.array(to_numpy(H), order="F")
     shifted[np.diag_indices_from(shifted)] += shift
     # A negative tolerance is LAPACK's own, m eps max(diag): what is left below it stays in the order it has.
@@ -116,13 +125,13 @@ def _pivots(H: Array, shift: float) -> Order:
 def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
     """R_0 on the grid, and the h it took: ``R_0^T R_0 = H + h d I`` roughly, in the given order."""
     xp, m = namespace(H), H.shape[0]
-    place = like(order, H)
+    place, plain = like(order, H), xp is not np and bool((order == np.arange(m)).all())
     h = _LEAST_SHIFT * math.sqrt(m)
     R_0 = None
     while R_0 is None:
         if not (d > 0.0 and h <= _MOST_SHIFT):
             raise _lost()
-        permuted = xp.take(xp.take(H, place, axis=0), place, axis=1)
+        permuted = H if plain else xp.take(xp.take(H, place, axis=0), place, axis=1)
         R_0 = backend.cholesky(_plus_diagonal(permuted, h * d))
         h = h if R_0 is not None else 2.0 * h
     least = _LEAST_PIVOT * math.sqrt(d)
@@ -130,11 +139,11 @@ def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
     return _on_grid(_plus_diagonal(R_0, xp.where(pivot < least, least - pivot, xp.zeros_like(pivot)))), h
 
 
-def _preconditioned(G: Array, order: Order, R_0: Array, d: float) -> Array:
+def _preconditioned(G: Array, order: Order, R_0: Array, d: float, each: Each | None) -> Array:
     """``B = I + R_0^-T Delta R_0^-1``, symmetric."""
     xp, m = namespace(R_0), R_0.shape[0]
     Delta = xp.empty((m, m), dtype=xp.float64, device=R_0.device)
-    for place, block in _differences(G, order, R_0):
+    for place, block in _differences(G, order, R_0, each):
         _put(Delta, place, block)
     Delta = _plus_diagonal(Delta, _DELTA_SHIFT * d)
     Delta = backend.solve_triangular(R_0, Delta, transposed=True)
@@ -153,23 +162,23 @@ def _second(B: Array, hd: float, size: float) -> tuple[Array, float]:
     raise _lost()
 
 
-def _residual(G: Array, order: Order, R: Array) -> float:
+def _residual(G: Array, order: Order, R: Array, each: Each | None) -> float:
     """``||G - R^T R||_F`` for R on the grid."""
     total = 0.0
-    for _, block in _differences(G, order, R):
+    for _, block in _differences(G, order, R, each):
         rows = block.shape[0]
         total = math.hypot(total, backend.norm(block[:, :rows]), math.sqrt(2.0) * backend.norm(block[:, rows:]))
     return total
 
 
-def _differences(G: Array, order: Order, R: Array) -> Iterator[tuple[slice, Array]]:
+def _differences(G: Array, order: Order, R: Array, each: Each | None) -> Iterator[tuple[slice, Array]]:
     """``G - R^T R`` exactly, rounded once, for an upper triangular R on the grid and G in the given order.
 
     Some rows at a time, from the column of the first one on.
     """
     xp, m = namespace(R), R.shape[0]
     placed = like(order, G)
-    for place, words in sliced(xp.matrix_transpose(R), triangular=True).blocks(0, m):
+    for place, words in sliced(xp.matrix_transpose(R), triangular=True).blocks(0, m, each):
         rows, columns = placed[place], placed[place.start :]
         block = xp.empty(words.shape[:2], dtype=R.dtype, device=R.device)
         for part in _pieces(xp, *block.shape):
@@ -219,7 +228,7 @@ def _plus_diagonal(A: Array, values: Array | float) -> Array:
     if xp is np:
         A[np.diag_indices_from(A)] += values
         return A
-    return A + xp.eye(A.shape[0], dtype=A.dtype, device=A.device) * values
+    return backend.plus_diagonal(A, values)
 
 
 def _lost() -> PrecisionLost:

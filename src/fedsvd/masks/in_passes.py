@@ -1,9 +1,9 @@
 """``P X`` and ``P^T X`` of a matrix that memory does not hold (specification, section 4).
 
-The matrix lies in ``lines``, (columns, n): a column of X is a line there, in memory or on a disk. What stands before a
-round of blocks takes whole columns, some at a time; blocks take rows of all columns at once, some at a time. Every pass
-writes where it read, so there is one file, not two. The last round of the way forward, which is the first of the way
-back, is left to the caller: it handles rows as they are sent, or as they come.
+The matrix lies in ``lines``, (columns, n): a column of X is a line there, in memory, on a disk or on a device. What
+stands before a round of blocks takes whole columns, some at a time; blocks take rows of all columns at once, some at a
+time. Every pass writes where it read, so there is one file, not two. The last round of the way forward, which is the
+first of the way back, is left to the caller: it handles rows as they are sent, or as they come.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ import numpy as np
 from fedsvd.linalg.backend import like, namespace, to_numpy
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.masks.permute import ROUNDS, Mixing, groups_of_blocks
-from fedsvd.types import Array, Float
+from fedsvd.types import Array
 
 WORKING = 4
 """Copies of a column that are alive at once: as read, transformed, its places, as written."""
@@ -34,7 +34,7 @@ class Passes:
     def __repr__(self) -> str:
         return f"Passes({self.P!r})"
 
-    def forward(self, lines: Float) -> None:
+    def forward(self, lines: Array) -> None:
         """All of P but the blocks of its last round, on columns that lie in ``lines``."""
         if not isinstance(self.P, Mixing):
             self._over_columns(lines, self.P.left)
@@ -44,7 +44,7 @@ class Passes:
             if t < ROUNDS - 1:
                 self._over_rows(lines, t, transposed=False)
 
-    def backward(self, lines: Float) -> None:
+    def backward(self, lines: Array) -> None:
         """All of ``P^T`` after the blocks of what was the last round."""
         if not isinstance(self.P, Mixing):
             self._over_columns(lines, self.P.left_t)
@@ -74,7 +74,7 @@ class Passes:
         self.P.blocks[-1].ready()
         return [found for _, found in groups_of_blocks(starts[first : last + 1], most)]
 
-    def finished(self, rows: slice, lines: Float, *, alone: bool = False) -> Array:
+    def finished(self, rows: slice, lines: Array, *, alone: bool = False) -> Array:
         """``B X`` for these rows of X, whose columns are these lines; written over where they lie in memory.
 
         ``alone`` in the calling thread, for rows that ``groups`` has cut.
@@ -89,21 +89,22 @@ class Passes:
         assert isinstance(self.P, Mixing)
         return int(np.searchsorted(self.P.blocks[-1].starts, rows.start))
 
-    def _mix(self, lines: Float, t: int, transposed: bool) -> None:
+    def _mix(self, lines: Array, t: int, transposed: bool) -> None:
         assert isinstance(self.P, Mixing)
         if self.on is None:
             self.P.mix(t, lines, transposed=transposed)
         else:
             self._over_columns(lines, partial(self.P.before_t if transposed else self.P.before, t))
 
-    def _over_columns(self, lines: Float, step: Callable[[Array], Array]) -> None:
+    def _over_columns(self, lines: Array, step: Callable[[Array], Array]) -> None:
         count, n = lines.shape
         width = max(1, min(count, self.memory // (WORKING * 8 * n)))
         cuts = [count * j // -(-count // width) for j in range(-(-count // width) + 1)]
         for start, stop in pairwise(cuts):
-            lines[start:stop] = self._back(step(self._there(lines[start:stop])))
+            part = lines[start:stop]
+            lines[start:stop] = self._back(step(self._there(part)), part)
 
-    def _over_rows(self, lines: Float, t: int, transposed: bool) -> None:
+    def _over_rows(self, lines: Array, t: int, transposed: bool) -> None:
         assert isinstance(self.P, Mixing)
         blocks = self.P.blocks[t]
         if self.on is None and not self.mapped:
@@ -111,12 +112,17 @@ class Passes:
             return
         apply = blocks.left_t if transposed else blocks.left
         for first, rows in groups_of_blocks(blocks.starts, self.memory // (WORKING * 8 * lines.shape[0])):
-            lines[:, rows] = self._back(apply(self._there(lines[:, rows]), first))
+            part = lines[:, rows]
+            lines[:, rows] = self._back(apply(self._there(part), first), part)
 
-    def _there(self, part: Float) -> Array:
+    def _there(self, part: Array) -> Array:
         """Lines as columns, where they are computed with."""
+        if not isinstance(part, np.ndarray):
+            return namespace(part).matrix_transpose(part)
         columns = np.ascontiguousarray(part).T
         return columns if self.on is None else like(columns, self.on)
 
-    def _back(self, columns: Array) -> Float:
-        return to_numpy(namespace(columns).matrix_transpose(columns))
+    def _back(self, columns: Array, part: Array) -> Array:
+        """Columns as lines, where these lines were."""
+        lines = namespace(columns).matrix_transpose(columns)
+        return to_numpy(lines) if isinstance(part, np.ndarray) else lines

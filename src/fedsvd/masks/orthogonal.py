@@ -10,6 +10,7 @@ Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogon
 from fedsvd.linalg.block_diagonal import BlockDiagonal, Orthogonal
 from fedsvd.linalg.householder import Reflectors, draw
 from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form, block_sizes, block_width
+from fedsvd.masks.normals import DeviceNormals
 from fedsvd.masks.permute import ROUNDS, Mixing
 from fedsvd.randomness.keystream import Each, Keystream, ThreadedNormals
 from fedsvd.randomness.seed import Seed
@@ -19,7 +20,7 @@ STORED = 1 << 29
 """Bytes that the drawn blocks of one mixing mask may take, where no other number is given."""
 
 
-def orthogonal(n: int, stream: Keystream | ThreadedNormals, on: Array | None = None) -> Reflectors:
+def orthogonal(n: int, stream: Keystream | ThreadedNormals | DeviceNormals, on: Array | None = None) -> Reflectors:
     """Algorithm 1: a Haar-random orthogonal matrix, shape (n, n), as reflectors instead of Gram-Schmidt."""
     return draw(n, stream.normal, on)
 

@@ -32,8 +32,8 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, Float, expect_shape
 
 ROUNDS = 2
-_PASSING = 1 << 16  # numbers of lines that pass together, where a line is shorter: they stay in a cache
-_TOGETHER = 512  # blocks that a device draws and multiplies at once
+TOGETHER = 1024  # blocks that a device draws and multiplies at once
+_PASSING = 1 << 18  # numbers of lines that pass together, where a line is shorter: they stay in a cache
 _GROUP = 8  # blocks that one thread draws and turns at once
 
 
@@ -125,12 +125,13 @@ class HaarBlocks:
             lines = np.array(X.T, dtype=np.float64, order="C")
             self.turn(lines, first, transposed=transposed)
             return lines.T
-        xp = namespace(X)
-        out, offset = xp.empty_like(X, dtype=xp.float64), self._starts[first]
-        for start in range(first, last := self._last(first, X.shape[0]), _TOGETHER):
-            stop = min(start + _TOGETHER, last)
+        out, offset = namespace(X).empty_like(X, dtype=namespace(X).float64), self._starts[first]
+        last, start = self._last(first, X.shape[0]), first
+        while start < last:
+            stop = min(start - start % TOGETHER + TOGETHER, last)
             B, rows = self._group(start, stop), slice(self._starts[start] - offset, self._starts[stop] - offset)
             out[rows, :] = B.left_t(X[rows, :]) if transposed else B.left(X[rows, :])
+            start = stop
         return out
 
     def _last(self, first: int, rows: int) -> int:
@@ -142,18 +143,17 @@ class HaarBlocks:
         return last
 
     def _group(self, start: int, stop: int) -> BatchedBlocks:
-        """Blocks that a device draws and multiplies at once."""
-        assert self.on is not None
-        if start in self.drawn:
-            found: BatchedBlocks = self.drawn[start]
-            return found
-        widths = self.widths[start:stop]
-        words = pinned_words(normals_needed(widths), self.on)
-        fill_words(self.seed, words, self.each or map, self._words[start])
-        drawn = draw_blocks(widths, normals_of(words, self.on))
-        if self.keep:
-            self.drawn[start] = drawn
-        return drawn
+        """Blocks that a device multiplies at once; where they are stored, a part of all that were drawn together."""
+        first = start - start % TOGETHER if self.keep else start
+        end = min(first + TOGETHER, len(self.widths)) if self.keep else stop
+        found: BatchedBlocks | None = self.drawn.get(first) if self.keep else None
+        if found is None:
+            words = pinned_words(normals_needed(self.widths[first:end]), self.on)
+            fill_words(self.seed, words, self.each or map, self._words[first])
+            found = draw_blocks(self.widths[first:end], normals_of(words, self.on))
+            if self.keep:
+                self.drawn[first] = found
+        return found.part(start - first, stop - first)
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, RepeatedShare, ShapeError
 from fedsvd.linalg.device import Device
+from fedsvd.linalg.ring128 import add as add_there
 from fedsvd.secagg.sums import TAG_WORDS, SumKind
 from fedsvd.secagg.words128 import HALVES, add_into
 from fedsvd.types import Array, Each, Ring
@@ -38,12 +39,16 @@ class RunningSum:
         _expect_words(f"the share of user {user}", share, self._shape)
         if self._device is not None:
             moved = self._device.put(share.view(np.int64))  # signed words wrap around alike
-            self._sum = moved if self._sum is None else self._sum + moved
+            self._sum = moved if self._sum is None else self._together(moved)
         elif self._received:
             self._accumulate(share)
         else:
             self._in_parts(lambda part: np.copyto(self._sum[part], share[part]))
         self._received.add(int(user))
+
+    def _together(self, moved: Array) -> Array:
+        """The sum so far and one more share, on the device."""
+        return self._sum + moved
 
     def _accumulate(self, share: Ring) -> None:
         # uint64 wraps around: the ring Z_2^64 is the point.
@@ -95,8 +100,11 @@ class RunningSum:
 class WordSum(RunningSum):
     """The sum of one batch's shares in Z_2^128, or a wider ring: words of shape (length, halves), nothing else."""
 
-    def __init__(self, length: int, k: int, halves: int = HALVES) -> None:
-        super().__init__((length, halves), k)
+    def __init__(self, length: int, k: int, halves: int = HALVES, device: Device | None = None) -> None:
+        super().__init__((length, halves), k, device)
+
+    def _together(self, moved: Array) -> Array:
+        return add_there(self._sum, moved)
 
     def _accumulate(self, share: Ring) -> None:
         add_into(self._sum, share)

@@ -29,7 +29,8 @@ from fedsvd.types import Ring
 _PAIR = "pair"
 _USERS_ONLY = "users-only"
 _TAG = " tag"  # of a pair, or users-only: the pads of a tag are another stream than the payload's
-_SEGMENT = 1 << 20  # words of a payload that one thread pads at a time
+_SEGMENT, _LEAST_SEGMENT = 1 << 20, 1 << 16  # words of a payload that one thread pads at a time, at most and at least
+_SEGMENTS = 32  # of a payload, where that makes no shorter ones: two for each of sixteen threads
 
 
 class PadsOnce:
@@ -66,7 +67,8 @@ def pad(
     batch = _checked(payload, stream, batch, halves)
     if each is not None and payload.flags.c_contiguous:
         pads, flat = claimed(keys, stream, batch, once, halves=halves), payload.reshape(-1)
-        for _ in each(lambda start: pads.onto(flat[start : start + _SEGMENT], start), range(0, flat.size, _SEGMENT)):
+        step = min(_SEGMENT, max(_LEAST_SEGMENT, flat.size // _SEGMENTS // _LEAST_SEGMENT * _LEAST_SEGMENT))
+        for _ in each(lambda start: pads.onto(flat[start : start + step], start), range(0, flat.size, step)):
             pass
         return payload
     once.claim(_PAIR, stream, batch)

@@ -11,9 +11,9 @@ or ``close``; a closed store answers nothing. Threads may read, and write to sep
 ``MemoryStore`` is for matrices within the memory budget. ``MappedStore`` is on disk: the matrix lies in a private file
 in the order it will be read, and a map of the file brings in what is touched. Touched pages count as our memory until
 the system wants them back, so the store hands them back itself, every ``resident`` bytes: the numbers stay in the file.
-``DeviceStore`` is for a matrix that fits on a device, independent of the budget of the host. It holds the one array it
-was given and hands out views of it. The library behind the array has no read-only views, so that a reader must not
-write; the CSP, the only reader, does not.
+``DeviceStore`` is for a matrix that fits on a device, independent of the budget of the host. It holds the cells it was
+given, one array or panels of rows, and hands out views of them where it can. The library behind them has no read-only
+views, so that a reader must not write; the CSP, the only reader, does not.
 
 ``choose_store`` has one rule: what fits its memory budget stays in memory, the rest goes to the scratch folder. The
 budget is the caller's: this file neither asks the machine how much memory it has nor adds up several stores.
@@ -172,7 +172,10 @@ class MappedStore(BlockStore):
 
 
 class DeviceStore(BlockStore):
-    """An m x n matrix in ``cells``, an array of zeros of that shape; ``put`` brings a NumPy array to it."""
+    """An m x n matrix in ``cells`` of that shape, zeros at first; ``put`` brings a NumPy array to them.
+
+    Cells are an array, or are indexed like one and have ``panels()`` of rows.
+    """
 
     def __init__(
         self, shape: tuple[int, int], access: Access, cells: Array, put: Callable[[NDArray[Any]], Array]
@@ -184,6 +187,12 @@ class DeviceStore(BlockStore):
     def read(self, rows: slice, cols: slice) -> Array:
         """The block at ``rows`` x ``cols``: a view on the device."""
         return self._read(*self._inside(rows, cols))
+
+    def pieces(self) -> Iterator[tuple[slice, Array]]:
+        """Panels of whole rows as they lie there, in order: nothing is copied."""
+        self._inside(everything := slice(None), everything)
+        panels = getattr(self._cells, "panels", None)
+        return iter([(slice(0, self.shape[0]), self._cells)]) if panels is None else panels()
 
     def there(self, block: Array) -> Array:
         """A block on the device of the store, wherever it comes from."""

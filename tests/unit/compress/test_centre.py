@@ -116,6 +116,15 @@ def test_the_own_shift_is_the_mean_of_the_first_columns():
         )
 
 
+def test_on_a_device_the_own_shift_is_of_two_columns_for_each_row(foreign):
+    X = np.random.default_rng(4).normal(size=(3000, 6500))
+    device = Device("test", foreign.array([0.0]))
+    shift = own_shift(open_source(X), device)
+    np.testing.assert_allclose(shift, X[:, :6000].mean(axis=1), rtol=0, atol=tolerances.digits_lost(2))
+    few = own_shift(open_source(X[:3, :5]), device)
+    np.testing.assert_allclose(few, X[:3, :5].mean(axis=1), rtol=0, atol=tolerances.digits_lost(2))
+
+
 def test_local_deviations_are_those_of_the_users_own_columns():
     X = parts_of((400,), 1e8, 0.0)[0]
     reduced = compress(open_source(X), shift=own_shift(open_source(X)), panel=50)

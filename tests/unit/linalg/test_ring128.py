@@ -62,6 +62,14 @@ def test_differences_are_those_of_integers_modulo_the_ring(library, a, b):
     assert integers_in(library, ring128.subtract(x, y)) == [signed(p - q) for p, q in pairs]
 
 
+@settings(max_examples=60, deadline=None)
+@given(a=lists, b=lists)
+def test_sums_are_those_of_integers_modulo_the_ring(library, a, b):
+    pairs = list(zip(a, b, strict=False))
+    x, y = (in_library(library, [pair[side] for pair in pairs]) for side in (0, 1))
+    assert integers_in(library, ring128.add(x, y)) == [signed(p + q) for p, q in pairs]
+
+
 def test_words_round_to_the_nearest_float64_half_to_even(library):
     values = near_ties()
     rounded = library.numpy(ring128.to_float(in_library(library, values)))

@@ -12,8 +12,9 @@ from tests.explicit import seed
 
 from fedsvd.errors import ShapeError
 from fedsvd.linalg.windows import block_sizes
+from fedsvd.masks import permute
 from fedsvd.masks.orthogonal import efficient_orthogonal
-from fedsvd.masks.permute import Mixing, groups_of_blocks
+from fedsvd.masks.permute import HaarBlocks, Mixing, groups_of_blocks
 from fedsvd.randomness.keystream import Keystream
 
 
@@ -132,3 +133,22 @@ def test_inputs_are_not_changed_and_other_sizes_are_refused():
     for product, shape in ((P.left, (5, 2)), (P.left_t, (7, 2)), (P.right, (2, 5)), (P.right_t, (2, 7))):
         with pytest.raises(ShapeError):
             product(np.ones(shape))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_fewer_blocks_from_the_same_place_are_the_same_blocks(foreign, keep, monkeypatch):
+    """Rows go up all at once and come back in panels: groups drawn for the one serve the other."""
+    monkeypatch.setattr(permute, "TOGETHER", 3)
+    widths, place = (8, 8, 8, 7, 7, 7, 7), foreign.array([0.0])
+    there = HaarBlocks(widths, seed(3), place, keep=keep)
+    here = HaarBlocks(widths, seed(3))
+    X = np.random.default_rng(3).normal(size=(sum(widths), 5))
+    expected = here.left(X)
+    bound = tolerances.product(8, 8)
+    np.testing.assert_allclose(foreign.numpy(there.left(foreign.array(X))), expected, rtol=0, atol=bound)
+    for first, last in ((0, 2), (0, 5), (2, 4), (4, 7), (6, 7)):
+        rows = slice(there.starts[first], there.starts[last])
+        found = foreign.numpy(there.left(foreign.array(X[rows]), first))
+        np.testing.assert_allclose(found, expected[rows], rtol=0, atol=bound)
+        back = foreign.numpy(there.left_t(foreign.array(expected[rows]), first))
+        np.testing.assert_allclose(back, X[rows], rtol=0, atol=2 * bound)

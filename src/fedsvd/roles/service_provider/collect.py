@@ -38,17 +38,30 @@ class Collector(Protocol):
 class Exact:
     """Words of the upper triangle of the joint Gram matrix, rows from the top (sum family, mode B)."""
 
-    def __init__(self) -> None:
+    def __init__(self, M: int) -> None:
+        self._count = M * (M + 1) // 2
         self._panels: list[Ring] = []
+        self._words: Array = None  # all of them, where they come on a device
+        self._end = 0
 
     def take(self, panel: int, X_masked: Array) -> None:
         """The next rows of the triangle."""
-        self._panels.append(X_masked)
+        if isinstance(X_masked, np.ndarray):
+            self._panels.append(X_masked)
+            return
+        if self._words is None:
+            xp, on = namespace(X_masked), X_masked.device
+            self._words = xp.empty((self._count, 2), dtype=X_masked.dtype, device=on)
+        self._words[self._end : self._end + X_masked.shape[0], :] = X_masked
+        self._end += X_masked.shape[0]
 
-    def words(self) -> Ring:
+    def words(self) -> Array:
         """All of them, (M (M + 1) / 2, 2); the panels are dropped."""
         panels, self._panels = self._panels, []
-        return panels[0] if len(panels) == 1 else np.concatenate(panels)
+        if panels:
+            return panels[0] if len(panels) == 1 else np.concatenate(panels)
+        words, self._words = self._words, None
+        return words
 
 
 class Whole:
@@ -185,7 +198,7 @@ def collector_for(plan: SessionPlan, storage: Storage, each: Each | None = None)
     """What this plan's panels go to."""
     kept = retention(plan)
     if kept is Retention.EXACT:
-        return Exact()
+        return Exact(plan.M)
     if kept is Retention.FOLDED:
         return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows, each)
     access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS

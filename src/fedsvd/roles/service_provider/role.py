@@ -216,8 +216,9 @@ class ServiceProvider(Machine):
 
     def _request_batch(self) -> tuple[Effect, ...]:
         shape, k = self._batches[self._batch].shape, self.plan.k
-        words = self.plan.mode is Mode.B
-        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device, self._each)
+        self._sum: RunningSum = RunningSum(shape, k, self._device, self._each)
+        if self.plan.mode is Mode.B:
+            self._sum = WordSum(shape[0], k, device=self._device)
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
     def _on_padded_batch(self, sender: Party, message: PaddedBatch) -> Step:
@@ -247,7 +248,7 @@ class ServiceProvider(Machine):
 
     def _factorise(self) -> Factorised | Solved:
         self.progress("factorise", 0, 1)
-        found = factorise(self.plan, self._upload.collector, self._device)
+        found = factorise(self.plan, self._upload.collector, self._device, self._each)
         self.progress("factorise", 1, 1)
         return found
 

@@ -1,24 +1,27 @@
 """Rows of ``P A`` on their way up (specification, section 4).
 
-P stands over the whole side, so that no row of P A is there before all of A has been read. Where A fits the memory
-budget that is one product. Where it does not, it passes in lines of a private file, a column a line: what stands before
-P's blocks by columns, the blocks by rows, the last of them as rows are sent.
+P stands over the whole side, so that no row of P A is there before all of A has been read. It passes in lines, a column
+a line: what stands before P's blocks by columns, the blocks by rows, the last of them as rows are sent. Lines lie in
+memory where A fits the memory budget, else in a private file; on a device where a third of it holds them.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.kernels.lines import transpose
 from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.linalg.device_panels import DevicePanels
 from fedsvd.masks.in_passes import WORKING, Passes
 from fedsvd.protocol.tasks import Split
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
-_COPIES = 3  # of A alive at once on a device: as read, as a DCT makes it, as permuted
+_OF_DEVICE = 3  # P A may take this part of a device, a third: roles of one machine share it, and X' grows there
+_PASSING = 16  # what passes at once, with all that is made of it, may take this part
 LINES = 2
 """Copies of A alive at once in memory: its lines, and the panel of rows that is on its way."""
 _SLAB = 1 << 20  # numbers that are read and transposed at once, while they are in a cache
@@ -30,20 +33,18 @@ class RowsUnderP:
     def __init__(self, work: Work, A: Operand, width: int) -> None:
         self._work, self._A, self._width = work, A, width
         self._fits = LINES * 8 * work.plan.M * width <= work.plan.memory
-        self._passes = passes_of(work, mapped=not self._fits)
-        self._whole: Array | None = None  # P A, on the device
-        self._lines: Float | None = None  # the same but for the blocks of its last round, columns as lines
+        self._there = work.device is not None and _OF_DEVICE * 8 * work.plan.M * width <= work.device.memory
+        self._passes = passes_of(work, mapped=not self._fits, there=self._there)
+        self._lines: Any = None  # P A but for the blocks of its last round, columns as lines
         self._over = False
 
     def panel(self, w: int) -> Array:
         """The rows of panel w."""
         self._begin()
         rows = self._work.plan.row_panels[w]
-        if self._whole is not None:
-            masked = self._whole[rows, :]
-        else:
-            assert self._lines is not None
-            masked = self._passes.finished(rows, self._lines[:, rows])
+        masked = self._passes.finished(rows, self._lines[:, rows])
+        if isinstance(self._lines, DevicePanels):
+            self._lines.drop(rows)
         self.passed(w)
         return masked
 
@@ -69,23 +70,35 @@ class RowsUnderP:
     def passed(self, w: int) -> None:
         """Panel w has gone: with the last one all is dropped."""
         if w == len(self._work.plan.row_panels) - 1:
-            self._whole, self._lines, self._over = None, None, True
+            self._lines, self._over = None, True
             del self._A
 
     def _begin(self) -> None:
         if self._over:
             raise LocalProtocolError("a panel was asked for after the last one")
-        if self._whole is None and self._lines is None:
+        if self._lines is None:
             self._under_left()
 
     def _under_left(self) -> None:
         work, M = self._work, self._work.plan.M
-        if work.device is not None and _COPIES * 8 * M * self._width <= work.plan.memory:
-            self._whole = work.masks.P.left(self._A.rows(0, M))
-            return
-        self._lines = np.empty((self._width, M)) if self._fits else work.allocate((self._width, M))
-        self._fill(self._lines)
+        if self._there:
+            assert work.device is not None
+            self._lines = DevicePanels((self._width, M), 1, work.device.like, work.plan.row_panels)
+            self._fill_there(self._lines, work.device.memory // _PASSING)
+        else:
+            self._lines = np.empty((self._width, M)) if self._fits else work.allocate((self._width, M))
+            self._fill(self._lines)
         self._passes.forward(self._lines)
+
+    def _fill_there(self, lines: DevicePanels, memory: int) -> None:
+        """A into lines on the device, along the side by which tables are stored."""
+        M, A = self._work.plan.M, self._A
+        if self._work.plan.split is Split.VERTICAL:
+            for start, stop in _cuts(M, self._width, memory, None):
+                lines[:, start:stop] = namespace(rows := A.rows(start, stop)).matrix_transpose(rows)
+        else:
+            for start, stop in _cuts(self._width, M, memory, None):
+                lines[start:stop] = namespace(columns := A.columns(start, stop)).matrix_transpose(columns)
 
     def _fill(self, lines: Float) -> None:
         """A into lines, along the side by which tables are stored: records."""
@@ -135,10 +148,11 @@ class Stacked:
         return self.rows(0, self.work.plan.M)[:, start:stop]
 
 
-def passes_of(work: Work, *, mapped: bool = True) -> Passes:
-    """P in passes over lines, within half of the budget."""
+def passes_of(work: Work, *, mapped: bool = True, there: bool = False) -> Passes:
+    """P in passes over lines, within half of the budget; over lines that lie ``there``, on a device, within its own."""
     on = None if work.device is None else work.device.like
-    return Passes(work.masks.P.window(0), work.plan.memory // 2, on, mapped)
+    memory = work.device.memory // _PASSING if there and work.device is not None else work.plan.memory // 2
+    return Passes(work.masks.P.window(0), memory, on, mapped)
 
 
 def _cuts(length: int, across: int, memory: int, most: int | None) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ its own factor. In mode B the CSP opens it under P and c, factorises it and answ
 which none contains more of the spectrum than is released (``checks.py``).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,7 +23,7 @@ from fedsvd.protocol.sums import planned_sums
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.requests import Common, Local, Script, Sum, Upload
-from fedsvd.roles.user.share import Unit, batches_of, common_unit, share
+from fedsvd.roles.user.share import Batches, Unit, batches_of, common_unit, share
 from fedsvd.roles.user.statistics import Prepared, in_data_units
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.secagg.sums import PlannedSum
@@ -60,14 +59,14 @@ def joint_factor(work: Work, prepared: Prepared) -> Script:
     """Mode A, steps 5 and 6: the joint Gram matrix, opened by the users, and its factor R; with the unit of both."""
     unit, batches = yield from _shared(work, prepared)
     words: Ring = yield Sum("gram", batches)
-    found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words)))
+    found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words, work.masks.each)))
     return found, unit
 
 
 def upload_gram(work: Work, prepared: Prepared) -> Script:
     """Mode B, steps 5 and 6: the CSP's answer to the sum of the users' Gram matrices, and the unit to read it in."""
     unit, batches = yield from _shared(work, prepared)
-    answer = yield Upload(batches, len(row_panels(work.plan.M)))
+    answer = yield Upload(batches, len(row_panels(work.plan.M)), None if work.device is None else batches.padded)
     return answer, unit
 
 
@@ -76,7 +75,7 @@ def _shared(work: Work, prepared: Prepared) -> Script:
     L_i = prepared.A_i
     assert isinstance(L_i, Dense)
 
-    def made() -> tuple[Unit, Callable[[int], Ring]]:
+    def made() -> tuple[Unit, Batches]:
         unit = common_unit(work, prepared.F1)
         slices = share(work, L_i.A_i, prepared.F1, unit)
         if work.plan.mode is Mode.A:

@@ -7,20 +7,25 @@ T_i and D_i follow from this user's own seed, P and c from the mask seed. F is a
 that entries of the sum stay below a quarter.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fedsvd.linalg.backend import like, namespace, to_numpy
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.exact_gram import Slices, row_panels, sliced
 from fedsvd.linalg.householder import Reflectors
 from fedsvd.linalg.widen import dither_deviation, draw_rows, unit, widen
+from fedsvd.masks.normals import normals_on
 from fedsvd.masks.orthogonal import orthogonal, secret_scale
 from fedsvd.protocol.tasks import Mode
-from fedsvd.randomness.keystream import ThreadedNormals
 from fedsvd.roles.user.work import Work
+from fedsvd.secagg import on_device
+from fedsvd.secagg.pads import Pads
+from fedsvd.secagg.pads_on_device import padded_there
 from fedsvd.types import Array, Ring
+
+_TOGETHER = 1 << 25  # words that a device makes at once: 512 MiB
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,30 +57,77 @@ def common_unit(work: Work, F1: float) -> Unit:
         return Unit(1.0, unit(F1), None)
     c = secret_scale(seed.derive("c", "gram"))
     on = None if work.device is None else work.device.like
-    return Unit(c, unit(F1, c), orthogonal(plan.m, ThreadedNormals(seed.derive("P", "gram"), work.masks.each), on))
+    return Unit(c, unit(F1, c), orthogonal(plan.m, normals_on(seed.derive("P", "gram"), work.masks.each, on), on))
 
 
 def share(work: Work, L_i: Array, F1: float, common: Unit, name: str = "gram") -> Slices:
     """``A_i + D_i`` on its grid, for the sum of this name; L_i in units of 2^E."""
     plan, own = work.plan, work.own
     on = None if work.device is None else work.device.like
-    normals = ThreadedNormals(own.derive("T", name), work.masks.each).normal
-    T_t = draw_rows(L_i.shape[1], plan.widths[work.i], normals, on)
+    T_t = draw_rows(
+        L_i.shape[1], plan.widths[work.i], normals_on(own.derive("T", name), work.masks.each, on).normal, on
+    )
     A = widen(common.left(L_i * (common.c / common.F)), T_t)
-    D_i = ThreadedNormals(own.derive("D", name), work.masks.each).normal(tuple(A.shape))
+    del T_t  # half as large as A
+    D_i = normals_on(own.derive("D", name), work.masks.each, on).normal(tuple(A.shape))
     D_i *= dither_deviation(F1, plan.N, common.c)
-    np.rint(D_i, out=D_i)
-    return sliced(A, D_i if isinstance(A, np.ndarray) else like(D_i, A))
+    if isinstance(D_i, np.ndarray):
+        np.rint(D_i, out=D_i)
+        return sliced(A, D_i)
+    return sliced(A, namespace(D_i).round(D_i))
 
 
-def batches_of(work: Work, share_i: Slices) -> Callable[[int], Ring]:
-    """The words of each batch: rows of the upper triangle of G_i; the share is dropped with the last."""
-    panels, held = row_panels(work.plan.M), [share_i]
+@dataclass(frozen=True, repr=False)
+class Batches:
+    """The words of each batch: rows of the upper triangle of G_i; the share is dropped with the last.
 
-    def batch(number: int) -> Ring:
-        words = to_numpy(held[0].rows(*panels[number])).view(np.uint64)
-        if number == len(panels) - 1:
-            held.clear()
+    On a device several batches are made at once, and ``padded`` puts the pads on there: one has too few rows for a
+    product to fill a chip.
+    """
+
+    work: Work
+    panels: list[tuple[int, int]]
+    held: list[Slices]
+    group: dict[str, Any]  # what was made ahead: the words, and the batches they are of
+
+    def __call__(self, number: int) -> Ring:
+        words = self._words(number)
+        return words if self.work.device is None else on_device.words_of(words, self.work.device)
+
+    def padded(self, number: int, pads: Pads) -> Ring:
+        """The same with pads, from a device."""
+        assert self.work.device is not None
+        return padded_there(self._words(number), pads, self.work.device, self.work.masks.each)
+
+    def _words(self, number: int) -> Array:
+        if self.work.device is None:
+            words = to_numpy(self.held[0].rows(*self.panels[number], self.work.masks.each)).view(np.uint64)
+        else:
+            words = self._from_group(number)
+        if number == len(self.panels) - 1:
+            self.held.clear()
+            self.group.clear()
         return words
 
-    return batch
+    def _from_group(self, number: int) -> Array:
+        ends: list[int] = self.group.get("ends", [0])
+        if number >= self.group.get("last", 0):
+            self.group.clear()
+            sizes, last = [0], number
+            while last < len(self.panels) and (last == number or sizes[-1] + self._count(last) <= _TOGETHER):
+                sizes.append(sizes[-1] + self._count(last))
+                last += 1
+            rows = self.panels[number][0], self.panels[last - 1][1]
+            ends = sizes
+            self.group.update(first=number, last=last, ends=ends, words=self.held[0].rows(*rows))
+        place = number - self.group["first"]
+        return self.group["words"][ends[place] : ends[place + 1], :]
+
+    def _count(self, number: int) -> int:
+        (start, stop), m = self.panels[number], self.held[0].shape[0]
+        return (stop - start) * (2 * m - start - stop + 1) // 2
+
+
+def batches_of(work: Work, share_i: Slices) -> Batches:
+    """The batches of this share."""
+    return Batches(work, row_panels(work.plan.M), [share_i], {})

@@ -64,8 +64,8 @@ class SumsOfUser:
         return pad(payload, self._keys, stream, batch, self._once, self._each, halves=halves)
 
     def pads(self, stream: str, batch: int) -> Pads:
-        """The pads of all pairs for a batch of rows of 64-bit words, for who puts them on; they are spent."""
-        return claimed(self._keys, stream, batch, self._once)
+        """The pads of all pairs for a batch, of words as in ``padded``, for who puts them on; they are spent."""
+        return claimed(self._keys, stream, batch, self._once, halves=2 if stream == "gram" else 1)
 
     def _seeds(self, planned: PlannedSum) -> SumSeeds:
         if planned.receiver is None:
