@@ -36,7 +36,7 @@ GROUPS = {
     "micro": Group(core.rows, "the numerical core: keystream, reflectors, streaming factor, masks"),
     "macro": Group(studies.rows, "whole studies against one place, on 2 cores and on all, even and ill-conditioned"),
     "transport": Group(transport.rows, "messages over TLS against a bare socket, and the memory of a long upload"),
-    "local": Group(rungs.rows, "SVD 100,000 x 1,000 with a process to each role against one process"),
+    "local": Group(rungs.rows, "SVD 100,000 x 1,000 with a process to each role against one, on 2 cores and on all"),
     "cluster": Group(cluster.rows, "compression by Dask workers against one process"),
     "glm": Group(glm.rows, "logistic regression 1,000,000 x 100 against scikit-learn"),
     "inference": Group(inference.rows, "regression with standard errors, 1,000,000 x 200, against QR"),

@@ -4,7 +4,12 @@ Only public names live here. What is not reachable through ``__all__`` is privat
 first asked for: estimators bring scikit-learn along, and ``import fedsvd`` stays light.
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# 2^22 ticks, a millisecond or two, until a thread of OpenBLAS that has nothing to do sleeps; left alone it spins for
+# 30 milliseconds, on a core that another thread could use. Read when SciPy's linear algebra is loaded.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "22")
 
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source

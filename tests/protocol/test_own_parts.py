@@ -87,7 +87,7 @@ def test_a_part_that_does_not_fit_the_data_is_refused(check, monkeypatch):
 _own_vectors = right_vectors.own_vectors
 
 
-def _of_another_basis(work, U, sigma, product=None):
+def _of_another_basis(work, U, sigma, product=None, solved=None):
     tilted = U.copy()
     tilted[:, 0] += 1e-6 * U[:, 1]
     return _own_vectors(work, tilted, sigma)

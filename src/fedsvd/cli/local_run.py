@@ -16,7 +16,6 @@ from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.rules import Policy
 from fedsvd.results.folder import expect_free
-from fedsvd.results.write import party_folders, read_result
 from fedsvd.service.local import local_federation
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import Job
@@ -50,8 +49,7 @@ def carry_out_locally(
         with local_federation(job, policy=policy, scratch=scratch, resumable=resumable) as federation:
             with watched(output) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen)
-            run.write(target, planned.why, overwrite, reports.drawing())
-    results = [read_result(folder) for folder in (target, *party_folders(target))]
+            results = run.write(target, planned.why, overwrite, reports.drawing())
     point_out_units(output, results)
     show_outcome(output, results, run.seconds, target, apart=True)
 

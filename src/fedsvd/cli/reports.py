@@ -12,6 +12,7 @@ from fedsvd.errors import StorageError
 from fedsvd.results.folder import REPORT
 
 if TYPE_CHECKING:
+    from fedsvd.results.result import PartyResult
     from fedsvd.results.write import Draw
 
 WITHOUT = "none, because jinja2 is missing: pip install 'fedsvd[report]'"
@@ -21,9 +22,14 @@ def drawing() -> "Draw | None":
     """Draws a report, where the extra that it needs is installed."""
     if find_spec("jinja2") is None:
         return None
+    return _draw
+
+
+def _draw(result: "PartyResult") -> str:
+    # Imported here: a role that starts has nothing to draw yet.
     from fedsvd.results.report.page import render
 
-    return render
+    return render(result)
 
 
 def drawn(folder: Path) -> str | None:

@@ -26,6 +26,7 @@ from fedsvd.identity.names import KitRole
 Patience = Annotated[float, typer.Option(min=1, help="Seconds without any progress before a peer is given up.")]
 WithParent = Annotated[bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")]
 _PATIENCE = 120.0
+_FROM_PARENT = "-"  # the address of the CSP is the first line of standard input
 
 csp = typer.Typer(no_args_is_help=True, help="The computing server, the one role that listens.")
 authority = typer.Typer(no_args_is_help=True, help="The Trusted Authority, which deals masks and sees no data.")
@@ -97,6 +98,11 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
     from fedsvd.service.serve import Started, serve
     from fedsvd.service.site import Site
 
+    if how.get("csp") == _FROM_PARENT:
+        import fedsvd.service.member_node  # noqa: F401  (meanwhile the CSP starts)
+
+        # Before signals are heeded: until then SIGTERM simply ends the process, which has done nothing yet.
+        how["csp"] = _first_line()
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
@@ -126,6 +132,16 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
     sys.stdout.flush()
     # The transport's threads may sit in a call for a minute; everything that matters is on disk.
     os._exit(0)
+
+
+def _first_line() -> str:
+    """The first line of standard input, and nothing of what follows; the process ends where there is none."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (read := os.read(0, 1)):
+            raise SystemExit(1)
+        line += read
+    return line.decode().strip()
 
 
 def _orphaned(stop: threading.Event) -> None:

@@ -9,6 +9,7 @@ from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.outcome import show_outcome
 from fedsvd.cli.output import Output
 from fedsvd.cli.signals import if_interrupted
+from fedsvd.protocol.certificate import WRITING
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import expect_free
 from fedsvd.results.result import PartyResult
@@ -50,7 +51,11 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
                 output.line(f"{name}: {report}")
         results = results_of(prepared, outcome)
         point_out_units(output, results)
-        write_job(target, results, overwrite, reports.drawing())
+        with output.progress(prepared.names) as shown:
+            if shown is not None:
+                for me in outcome.plan.users:
+                    shown(me.name, WRITING, 0, 1)
+            write_job(target, results, overwrite, reports.drawing())
     show_outcome(output, results, seconds, target)
 
 

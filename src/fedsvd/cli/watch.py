@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from fedsvd.cli.output import Output, duration
+from fedsvd.protocol.certificate import READING
 from fedsvd.service.records import JobState, Progress, WatchedJob
 from fedsvd.types import byte_size
 
@@ -120,6 +121,8 @@ def watched(output: Output) -> Iterator[Callable[[WatchedJob], None]]:
 def _recruited(record: WatchedJob, role: str) -> str:
     if role in record.enlisted:
         return "enlisted"
+    if record.progress_of(role).stage == READING:  # it enlists when it has read its data
+        return READING
     again = role.startswith("authority/") and record.attempt > 1
     return "awaited once more: a new session needs fresh seeds" if again else "awaited"
 

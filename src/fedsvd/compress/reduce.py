@@ -27,8 +27,9 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.device import Device, host_or
 from fedsvd.linalg.even_gram import even_factor
+from fedsvd.linalg.solved_columns import SolvedColumns, prepared
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.types import Array, Float, byte_size, enough_bytes, expect_shape
+from fedsvd.types import Array, Each, Float, byte_size, enough_bytes, expect_shape
 
 
 def columns_of(source: MatrixSource, start: int, stop: int, device: Device | None) -> Array:
@@ -93,6 +94,7 @@ class Reduced:
 
     With a mean, L_i is the factor of the data less *its own* mean; ``centre.at_offset`` moves it to the joint one.
     ``offset_i`` is the same mean counted from the shift: it keeps the digits that ``mean_i`` has no space for.
+    ``solved``, where it was asked for and all columns have taken the route for it, holds ``Q`` of ``X_i = L_i Q``.
     """
 
     L_i: Array
@@ -100,6 +102,7 @@ class Reduced:
     mean_i: Float | None = None
     shift: Float | None = None
     offset_i: Float | None = None
+    solved: SolvedColumns | None = None
 
     def __repr__(self) -> str:
         return f"Reduced(shape={tuple(self.L_i.shape)}, count={self.count}, centred={self.mean_i is not None})"
@@ -119,6 +122,11 @@ def panel_width(m: int, budget: int | None = None) -> int:
     return min(wanted, fits)
 
 
+def viewed_width(m: int) -> int:
+    """Columns per panel of data in memory, of which a panel is a view: long products for all threads."""
+    return max(8 * m, 1 << 15)
+
+
 def device_width(m: int, memory: int) -> int:
     """Columns per panel on a device of this much memory: long products, and space for what is made of them."""
     many, enough = memory // (16 * 8 * m), min(2 * m, memory // (6 * 8 * m))
@@ -135,12 +143,15 @@ def compress(
     device: Device | None = None,
     spread: Spread | None = None,
     weights: Float | None = None,
+    each: Each | None = None,
+    solved: bool = False,
 ) -> Reduced:
     """L_i of a source of shape (m, n_i), from one pass over its columns, made here or by what ``spread`` asks.
 
     With ``shift`` (this user's own, ``centre.own_shift``) the pass also takes the mean out: the factor is that of
     ``[1, (X_i - shift)^T]``. The shift is what saves digits when the mean is large against the spread. With ``weights``
     every column, and its 1, is multiplied by the root of its weight; such a pass has no checkpoint and runs here.
+    ``solved`` asks for the columns that are solved on the way, as large as the data; ``each`` brings threads.
     """
     m, n_i = source.shape
     panel = panel or panel_width(m)
@@ -158,40 +169,40 @@ def compress(
         if R is not None:
             return _reduced(R, count, shift)
     state = checkpoint.load(source, shift, device) if checkpoint is not None else None
-    state = state or Progressed(StreamingFactor(m + (shift is not None)))
-    factor, done = state.factor, state.done
     less = None if shift is None else host_or(device, shift[:, None])
+    # The factor centres by itself, piece by piece; on a device, or with weights, a panel is centred here.
+    plain = state is None and device is None and root is None
+    inside = less if plain else None
+    kept = SolvedColumns(m, n_i) if solved and plain and shift is None else None
+    state = state or Progressed(StreamingFactor(m + (shift is not None), each, shift=inside, solved=kept))
+    factor, done = state.factor, state.done
     for place, X in column_panels(source, panel, device, done):
         done = place.stop
-        X_p = _prepared(X, less)
+        X_p = X if inside is not None else _augmented(X, less)
         factor.update_columns(X_p if root is None else X_p * host_or(device, root[None, place]))
         if checkpoint is not None and (checkpoint.due(done) or done == n_i):
             width = done - place.start
             checkpoint.save(Progressed(factor, done, width, panel_digest(to_numpy(X))), source, shift)
         if progress is not None:
             progress(done, n_i)
-    return _reduced(factor.factor(), count, shift)
+    return _reduced(factor.factor(), count, shift, kept)
 
 
-def _prepared(X: Array, shift: Array | None) -> Array:
-    """The panel as the factor wants it: less the shift (m, 1), under a row of ones."""
-    if shift is None:
-        return X
-    xp, shape = backend.namespace(X), (X.shape[0] + 1, X.shape[1])
-    if xp is np:  # in memory as X is: samples are read and written one after the other
-        augmented = np.empty(shape, order="F" if X.flags.f_contiguous else "C")
-        np.subtract(X, shift, out=augmented[1:])
-    else:
-        augmented = xp.empty(shape, dtype=X.dtype, device=X.device)
-        augmented[1:, :] = X - shift
+def _augmented(X: Array, shift: Array | None) -> Array:
+    """The panel less the shift (m, 1), under a row of ones, where there is a shift."""
+    xp = backend.namespace(X)
+    if shift is None or xp is np:
+        return prepared(X, shift)
+    augmented = xp.empty((X.shape[0] + 1, X.shape[1]), dtype=X.dtype, device=X.device)
+    augmented[1:, :] = X - shift
     augmented[0, :] = 1.0
     return augmented
 
 
-def _reduced(R: Array, count: int | float, shift: Float | None) -> Reduced:
+def _reduced(R: Array, count: int | float, shift: Float | None, kept: SolvedColumns | None = None) -> Reduced:
     xp = backend.namespace(R)
     if shift is None:
-        return Reduced(xp.matrix_transpose(R), count)
+        return Reduced(xp.matrix_transpose(R), count, solved=None if kept is None else kept.of(R))
     # The first row of R is sqrt(count) (1, mean_i - shift) up to sign; below it stands the centred factor.
     first = backend.to_numpy(R[0, :])
     offset_i = first[1:] / first[0]
@@ -220,17 +231,17 @@ def _there(
 def part_of_source(reopen: Reopen, start: int, stop: int, panel: int, shift: Float | None) -> bytes:
     """The factor of columns ``start .. stop-1``, read here in panels."""
     source = reopen()
-    factor = StreamingFactor(source.shape[0] + (shift is not None))
+    factor = _factor_less(source.shape[0], shift)
     for first in range(start, stop, panel):
-        factor.update_columns(_less(source.columns(first, min(first + panel, stop)), shift))
+        factor.update_columns(source.columns(first, min(first + panel, stop)))
     return factor.to_bytes()
 
 
 def part_of_array(X: Float, shift: Float | None) -> bytes:
     """The factor of columns that are here already."""
     X = to_float(X, lambda i, j: "a block of a Dask array")
-    factor = StreamingFactor(X.shape[0] + (shift is not None))
-    factor.update_columns(_less(X, shift))
+    factor = _factor_less(X.shape[0], shift)
+    factor.update_columns(X)
     return factor.to_bytes()
 
 
@@ -242,6 +253,6 @@ def merged(parts: Sequence[bytes]) -> bytes:
     return first.to_bytes()
 
 
-def _less(X: Float, shift: Float | None) -> Float:
-    """The columns less the shift, under a row of ones, where there is one: centring rides along (``centre.py``)."""
-    return X if shift is None else np.concatenate((np.ones((1, X.shape[1])), X - shift[:, None]))
+def _factor_less(m: int, shift: Float | None) -> StreamingFactor:
+    """Of columns less the shift, under a row of ones, where there is one: centring rides along (``centre.py``)."""
+    return StreamingFactor(m + (shift is not None), shift=None if shift is None else shift[:, None])

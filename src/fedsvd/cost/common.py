@@ -99,7 +99,9 @@ class User(Account):
         if plan.task is Task.PCA:
             work = pass_ + Work(memory=16.0 * plan.m * n_i)
             part = part if self.expected.in_memory else float(r * self.panel)
-            self.step("own part", work, part + plan.m * self.panel, keeps=part)
+            # In pieces that a cache holds; rows of split columns in panels.
+            centred = plan.m * self.panel if plan.reads_rows else min(plan.m * self.panel, 1 << 18)
+            self.step("own part", work, 2 * part + centred, keeps=part)
         elif (self.expected.in_memory or plan.task is Task.CCA) and plan.check is Check.NONE:
             U = 0.0 if plan.tall else float(plan.m * r)  # else it lies on disk, and rows of it are read
             self.step("own part", pass_, U + part, keeps=part)

@@ -92,11 +92,10 @@ class Cost:
 
     @property
     def seconds_in_processes(self) -> float:
-        """With a process to each role on one machine, which share its threads: users at the same time, then the CSP."""
+        """With a process to each role on one machine: users at the same time, who share its threads, then the CSP."""
         users = [role.shared_seconds for name, role in self.roles.items() if name.startswith(Role.USER)]
-        others = [role.shared_seconds for name, role in self.roles.items() if not name.startswith(Role.USER)]
         at_once = min(len(users), self.cores)
-        return max(max(users), sum(users) / at_once) + sum(others)
+        return max(max(users), sum(users) / at_once) + self._others
 
     @property
     def seconds_side_by_side(self) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.householder import REFLECTORS
-from fedsvd.linalg.streaming_factor import IN_CACHE
+from fedsvd.linalg.solved_columns import IN_CACHE
 from fedsvd.linalg.verify import PANEL
 from fedsvd.linalg.windows import Form, block_sizes, block_width
 from fedsvd.masks.permute import ROUNDS
@@ -29,8 +29,8 @@ def compress(rows: int, count: int, centred: bool, memory: int, ill: float) -> K
     """The factor of ``count`` columns of ``rows`` numbers each, from one pass in panels."""
     panel = min(panel_width(rows, memory), count)
     kernel = factor(rows + centred, count, panel, ill)
-    augmented = (rows + 1) * panel if centred else 0
-    return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), kernel.numbers + augmented)
+    # Centred piece by piece, on the way into a cache.
+    return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), kernel.numbers)
 
 
 _LESS = 100  # columns at which the BLAS reaches half of its rate

@@ -4,6 +4,7 @@ from fedsvd.cost.exact import wide_factor
 from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd, top_svd
 from fedsvd.cost.rates import Account, Step, Work
 from fedsvd.cost.traffic import Expected, released_columns, sums_of
+from fedsvd.linalg.dense_svd import FEW
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import gram_batches
@@ -37,14 +38,14 @@ def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
     if plan.opens_nothing or plan.mode is Mode.A:
         return provider.steps
     if plan.mode is Mode.B:
-        _open(provider, plan)
+        _open(provider, plan, expected)
         return provider.steps
     _add_up(provider, plan, expected)
     _factorise(provider, plan, expected)
     return provider.steps
 
 
-def _open(provider: Account, plan: SessionPlan) -> None:
+def _open(provider: Account, plan: SessionPlan, expected: Expected) -> None:
     """Mode B: words added up batch by batch; then the exact factor, and its SVD or the coefficients from it."""
     words = float(plan.M * (plan.M + 1))  # two numbers to each word of the triangle
     batch = 2.0 * max(gram_batches(plan.M))
@@ -55,6 +56,10 @@ def _open(provider: Account, plan: SessionPlan) -> None:
     provider.held -= words
     side = plan.m if plan.task is Task.LR else plan.M
     found = dense_svd(side, side)
+    if plan.task is not Task.LR and side >= FEW * plan.planned_rank:
+        # What does not come from a Gram matrix after all needs the memory of an SVD.
+        top = top_svd(side, side, plan.planned_rank, expected.ill, found)
+        found = Kernel(top.work + Work(gemm=float(side) ** 3, solve=float(side) ** 3 / 3), found.numbers)
     extra = Work(qr=4 / 3 * plan.M**3) if plan.task is Task.LR else Work(gemm=2.0 * plan.M * plan.planned_rank**2)
     provider.step("factorise", found.work + extra, found.numbers)
 

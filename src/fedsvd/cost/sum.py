@@ -5,9 +5,10 @@ from fedsvd.cost.common import User
 from fedsvd.cost.exact import acceptance, share, wide_factor, words
 from fedsvd.cost.kernels import apply, compress, dense_svd, stored
 from fedsvd.cost.rates import Work
+from fedsvd.cost.traffic import released_columns
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.sums import planned_sums, sums_before
-from fedsvd.protocol.tasks import LABELLED, PERMUTED_TABLES, Item, Mode, Task
+from fedsvd.protocol.tasks import LABELLED, PERMUTED_TABLES, Check, Item, Mode, Task
 from fedsvd.protocol.upload import upload_bytes
 
 
@@ -41,6 +42,15 @@ class SumUser(User):
         """Numbers of the local factor."""
         return float(self.plan.M * self.plan.factor_widths[self.i])
 
+    @property
+    def solved(self) -> float:
+        """Numbers of the solved columns that Vt_i is made of, where data is ill-conditioned and they are kept."""
+        plan = self.plan
+        makes = plan.task in (Task.SVD, Task.LSA) and plan.own_vectors and plan.components is None
+        if not (makes and self.expected.ill and self.expected.in_memory and plan.check is Check.NONE):
+            return 0.0
+        return float(plan.m * self.n_i)
+
     def prepare(self) -> None:
         """Passes over the table, two to a sum at most, and the sums."""
         panel = float(self.plan.m * self.panel)
@@ -57,7 +67,8 @@ class SumUser(User):
             first = min(SHIFT_COLUMNS, self.n_i)
             self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
         made = compress(rows, self.n_i, plan.centre, plan.memory, self.expected.ill)
-        self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 1.5 * joined * self.panel)
+        making = made.numbers + 1.5 * joined * self.panel
+        self.step("compress", made.work + Work(memory=8 * joined * self.n_i), self.solved + making, keeps=self.solved)
         passes = 5 + 3 * plan.unit_variance + 6 * plan.joins_labels
         # The factor is alive together with its scaled copies: with a power of two in two steps, and once more by rows.
         self.step("statistics", Work(memory=8 * passes * size), 3 * size, keeps=size)
@@ -102,6 +113,21 @@ class SumUser(User):
             tested = acceptance(M, plan.planned_rank)
             self.step("acceptance", tested.work + Work(aes=8 * size), 2 * size + tested.numbers, keeps=size)
         self.held -= float(M * M)
+
+    def own_part(self) -> None:
+        """Vt_i, or scores; of ill-conditioned data from the solved columns, in their place."""
+        r = released_columns(self.plan, self.expected)
+        if not self.solved:
+            super().own_part()
+            return
+        self.held -= self.solved
+        size, square, part = float(self.plan.m * r), float(r * r), float(r * self.n_i)
+        small = Work(gemm=3.0 * size * r, solve=4 / 3 * square * r)  # of a square matrix, which is put right
+        self.step("own part", small * self.expected.ill, self.solved + 10 * square)
+        for planned in self.endings:
+            self.sum(planned)
+        work = Work(gemm=2.0 * size * self.n_i, memory=16.0 * part)
+        self.step("own part", work, max(part, self.solved) + 3 * size + min(part, 2 * square), keeps=part)
 
     def permute(self) -> None:
         """Parallel analysis: the table in memory, permuted again and again, and the sum of the Gram matrices."""

@@ -24,6 +24,7 @@ class ArraySource(MatrixSource):
     """A two-dimensional array of real numbers; a masked entry counts as missing."""
 
     def __init__(self, array: NDArray[Any], names: Iterable[object] | None = None) -> None:
+        self._mapped = isinstance(array, np.memmap)  # a file, which others may write to
         array = array if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
         expect_matrix(array.shape)
         column = first_text_column(array) if array.dtype == object else 0
@@ -38,6 +39,7 @@ class ArraySource(MatrixSource):
     def inspect(self) -> None:
         if self._array.dtype.kind == "f" or isinstance(self._array, np.ma.MaskedArray):
             super().inspect()
+            self._inspected = self._inspected and not self._mapped
 
     @property
     def _by_columns(self) -> bool:

@@ -64,8 +64,11 @@ def first_text_column(rows: Iterable[Sequence[Any]]) -> int:
     return 0
 
 
-def to_float(panel: NDArray[Any], place: Callable[[int, int], str]) -> Float:
-    """The panel as a read-only float64 array, all finite: a view of the same memory when it is one already."""
+def to_float(panel: NDArray[Any], place: Callable[[int, int], str], *, known_finite: bool = False) -> Float:
+    """The panel as a read-only float64 array, all finite: a view of the same memory when it is one already.
+
+    What is known to be finite is not looked through again.
+    """
     exact = panel.dtype.kind in "biu"
     if isinstance(panel, np.ma.MaskedArray):
         # A masked entry is a missing one; asarray would hand out whatever lies under the mask.
@@ -73,7 +76,7 @@ def to_float(panel: NDArray[Any], place: Callable[[int, int], str]) -> Float:
     with np.errstate(over="ignore"):
         numbers: Float = np.asarray(panel, dtype=np.float64).view()
     numbers.flags.writeable = False
-    if not exact:
+    if not exact and not known_finite:
         _expect_finite(numbers, place)
     return numbers
 

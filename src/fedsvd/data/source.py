@@ -61,6 +61,7 @@ class MatrixSource(ABC):
         self._dtype = dtype
         self._names = None if names is None else expect_names(names, self._shape[1])
         self._reopen: Reopen | None = None
+        self._inspected = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,6 +101,11 @@ class MatrixSource(ABC):
     def in_memory(self) -> bool:
         """Whether small panels cost no more than large ones, and several threads may read at the same time."""
         return False
+
+    @property
+    def known_finite(self) -> bool:
+        """Whether ``inspect`` found every entry finite, and they have been in memory since: panels need no check."""
+        return self._inspected
 
     @property
     def T(self) -> "MatrixSource":
@@ -148,7 +154,8 @@ class MatrixSource(ABC):
         # An empty panel is not asked of a format: a data frame without columns, for one, forgets its rows.
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         cells = self._cells(rows, columns) if 0 not in shape else np.empty(shape)
-        return to_float(cells, lambda i, j: self._place(rows.start + i, columns.start + j))
+        known = self.known_finite
+        return to_float(cells, lambda i, j: self._place(rows.start + i, columns.start + j), known_finite=known)
 
     def elsewhere(self) -> Reopen | None:
         """How another process, which sees the same files, opens this matrix; None where it lives in memory only."""
@@ -159,10 +166,15 @@ class MatrixSource(ABC):
         return None
 
     def inspect(self) -> None:
-        """Read everything once, keep nothing: what no panel can be made of is refused now, not during a study."""
-        axis = int(self._by_columns)
+        """Read everything once, keep nothing: what no panel can be made of is refused now, not during a study.
+
+        A session inspects its data when it begins, whatever was known of it: the owner of an array may have changed it
+        since the last one. What lies in memory is not checked again, panel by panel, after that.
+        """
+        axis, self._inspected = int(self._by_columns), False
         for _ in self.panels(axis, max(1, _INSPECTED_BYTES // (8 * self.shape[1 - axis]))):
             pass
+        self._inspected = self.in_memory
 
     def faults(self) -> list[DataError]:
         """Everything that ``inspect`` would refuse: each column that is not numbers, then what is not finite."""

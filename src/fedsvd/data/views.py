@@ -35,6 +35,10 @@ class Transposed(MatrixSource):
         return self._base.in_memory
 
     @property
+    def known_finite(self) -> bool:
+        return self._base.known_finite
+
+    @property
     def T(self) -> MatrixSource:
         """The source this is a view of."""
         return self._base

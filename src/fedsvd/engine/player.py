@@ -12,7 +12,7 @@ it carries a code and a stage, never a text. A user that stopped because the CSP
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -47,7 +47,7 @@ class Player:
     """Plays one state machine over one transport.
 
     ``deliver`` is given the values of computations, as messages that must come back through ``receive``; without it
-    the machine receives each at once.
+    the machine receives each at once. ``before`` are stages that were over before the session, and their seconds.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Player:
         watch: Watch | None = None,
         alive: Callable[[], None] | None = None,
         deliver: Callable[[Computed], None] | None = None,
+        before: Mapping[str, float] | None = None,
     ) -> None:
         self.machine = machine
         self.played = Played()
@@ -66,7 +67,10 @@ class Player:
         self._alive = alive or (lambda: None)
         self._deliver = deliver
         self._stage = ""
-        self._started = perf_counter()
+        self._started = perf_counter() - sum((before or {}).values())
+        for stage, seconds in (before or {}).items():
+            self.played.began[stage] = sum(self.played.seconds.values())
+            self.played.seconds[stage] = seconds
         self._not_sent: FedSVDError | None = None
 
     @property

@@ -21,7 +21,7 @@ import ctypes
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -70,6 +70,7 @@ class Simulation:
         record: bool = False,
         parallel: int = 1,
         deferred: bool = False,
+        before: Mapping[Party, Mapping[str, float]] | None = None,
     ) -> None:
         self._hub = hub
         self._parallel = 1 if record else parallel
@@ -80,7 +81,8 @@ class Simulation:
         for machine in machines:
             me = machine.me
             outbox = self._outboxes[me] = _Outbox(Metered(hub.end(me), me, self._meter))
-            self._players[me] = Player(machine, outbox, deliver=partial(hub.push, me, me) if deferred else None)
+            deliver = partial(hub.push, me, me) if deferred else None
+            self._players[me] = Player(machine, outbox, deliver=deliver, before=(before or {}).get(me))
 
     @property
     def so_far(self) -> Run:

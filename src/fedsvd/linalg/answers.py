@@ -20,6 +20,7 @@ from fedsvd.types import Array, expect_shape
 _EPS = 2.0**-53
 _ORTHOGONALITY = 1e-13  # of U^T U - I, entry by entry, times sqrt(m)
 _MOST_ENTRY = 2.0  # of vectors that are orthonormal: squares of larger numbers could overflow
+_FEW_ROWS = 64
 _MOST_ENERGY = 0.25  # of sum sigma^2 in units of F^2: what the choice of the unit leaves (exact_gram.unit)
 
 
@@ -93,17 +94,24 @@ def accepts(R: Array, U: Array, sigma: Array, cut: float) -> float:
 
 def rank_shown(U: Array) -> int:
     """The number of columns of U that are not zero."""
+    return _count(_shown(U))
+
+
+def _shown(U: Array) -> Array:
+    """Which columns of U are not zero: nearly all are known from a few rows."""
     xp = namespace(U)
-    return _count(xp.any(U != 0.0, axis=0))
+    shown = xp.any(U[: min(_FEW_ROWS, U.shape[0]), :] != 0.0, axis=0)
+    return shown if bool(xp.all(shown)) else xp.any(U != 0.0, axis=0)
 
 
 def _fault(U: Array, sigma: Array | None) -> str:
     """What no honest answer shows, in words; empty where there is nothing of the kind."""
     xp = namespace(U) if sigma is None else namespace(U, sigma)
-    if not bool(xp.all(xp.abs(U) <= _MOST_ENTRY)):  # NaN fails too
+    if 0 not in U.shape and not (float(xp.max(U)) <= _MOST_ENTRY and float(xp.min(U)) >= -_MOST_ENTRY):  # nor NaN
         return "its singular vectors are not orthonormal"
-    rho = rank_shown(U)
-    if not bool(xp.all(xp.any(U[:, :rho] != 0.0, axis=0))):
+    shown = _shown(U)
+    rho = _count(shown)
+    if not bool(xp.all(shown[:rho])):
         return "a zero column stands before one that is not zero"
     if sigma is None:
         return ""

@@ -17,7 +17,7 @@ from fedsvd.errors import ConfigError, MissingExtra, NumericalError
 from fedsvd.linalg import blas, foreign
 from fedsvd.linalg.pools import one_pool as one_pool
 from fedsvd.linalg.pools import one_thread as one_thread
-from fedsvd.linalg.pools import small_products
+from fedsvd.linalg.pools import small_products, small_work
 from fedsvd.linalg.pools import threads as threads
 from fedsvd.linalg.transforms import dct_by_fft
 from fedsvd.types import Array, Float
@@ -30,6 +30,7 @@ _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
 _MIRRORED = 512  # rows of a triangle that are copied to the other one at a time
 _SMALL = 1 << 20  # multiplications of a product that is over before a call of another library is prepared
+_VECTORS = 2  # columns up to which a product is made vector by vector
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
 
 
@@ -84,7 +85,7 @@ def norm(A: Array) -> float:
     xp = namespace(A)
     if xp is not np or A.ndim != 2 or A.size <= _PIECE:
         return _norm_at_once(xp, A)
-    rows = A.T if A.flags.f_contiguous and not A.flags.c_contiguous else A
+    rows = A.T if abs(A.strides[0]) < abs(A.strides[1]) else A
     step = max(1, _PIECE // rows.shape[1])
     return math.hypot(*(_norm_at_once(xp, rows[start : start + step]) for start in range(0, rows.shape[0], step)))
 
@@ -92,7 +93,9 @@ def norm(A: Array) -> float:
 def _norm_at_once(xp: Any, A: Array) -> float:
     if 0 not in A.shape:
         with np.errstate(over="ignore", under="ignore"):
-            plain = float(xp.linalg.vector_norm(A))
+            # NumPy's norm of part of a larger array is that of a copy; by rows it is read where it lies.
+            apart = xp is np and A.ndim == 2 and not A.flags.forc
+            plain = math.sqrt(np.sum(np.vecdot(A, A))) if apart else float(xp.linalg.vector_norm(A))
         if _SQUARABLE < plain < 1.0 / _SQUARABLE:  # no square that counts left the range of float64: one pass, not four
             return plain
     largest = float(xp.max(xp.abs(A))) if 0 not in A.shape else 0.0
@@ -122,12 +125,22 @@ def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False) -
     """``A B``; into ``out``, which may be rows or columns of a larger array, or with ``add`` onto it."""
     xp = namespace(A, B)
     if xp is np and blas.fits(A, B) and A.shape[0] * A.shape[1] * B.shape[1] > _SMALL:
+        if B.shape[1] <= _VECTORS and out is None:
+            return _by_vectors(A, B)
         return blas.gemm(A, B, out, add=add)
     product = A @ B if xp is np else foreign.matmul(xp, A, B)
     if out is None:
         return product
     out[...] = out + product if add else product
     return out
+
+
+def _by_vectors(A: Float, B: Float) -> Float:
+    """``A B`` for B of a few columns, one by one: A is read where it lies, and not packed for a product."""
+    product = np.empty((A.shape[0], B.shape[1]))
+    for column in range(B.shape[1]):
+        blas.gemv(A, np.ascontiguousarray(B[:, column]), product[:, column])
+    return product
 
 
 def qr(A: Array) -> tuple[Array, Array]:
@@ -264,7 +277,8 @@ def is_definite(K: Array, sign: float, shift: float) -> bool:
     if xp is np:
         shifted = sign * K
         shifted[np.diag_indices_from(shifted)] += shift
-        factored, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
+        with small_products(len(K)):
+            factored, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
         # A NaN that OpenBLAS lets through reaches the last pivot.
         return bool(info == 0 and np.isfinite(factored[-1, -1]))
     return cholesky(plus_diagonal(sign * K, shift, spent=True)) is not None
@@ -284,7 +298,8 @@ def multiply_triangular(S: Array, R: Array) -> Array:
     """``S R`` for two upper triangular matrices."""
     xp = namespace(S, R)
     if xp is np:
-        product: Float = scipy.linalg.blas.dtrmm(1.0, S, R)
+        with small_work(float(len(S)) ** 3):
+            product: Float = scipy.linalg.blas.dtrmm(1.0, S, R)
         return product
     return S @ R
 

@@ -119,6 +119,10 @@ EVEN = 8.0
 """Up to this S_1 / S_r the top r of a Gram matrix lose three bits and no more (ADR 0018)."""
 
 
+FEW = 8
+"""A square matrix of fewer than so many columns to each triplet that is asked for is factorised whole."""
+
+
 def top_of_gram(K: Float, r: int) -> tuple[Float, Float] | None:
     """The top r of B's singular values, and the vectors of its short side, (n, r), from the Gram matrix ``B^T B``.
 
@@ -140,6 +144,16 @@ def top_of_gram(K: Float, r: int) -> tuple[Float, Float] | None:
     if not norm(KV - V * squares) <= backend.EPS * 64 * (r + math.sqrt(n)) * float(squares[0]):
         return None
     return np.sqrt(squares), V
+
+
+def leads(K: Float, sigma: Float, V: Float) -> bool:
+    """Whether no eigenvalue of K, its upper triangle, is above these squares but those of V: a Cholesky factor says so.
+
+    ``S_r^2 I - (K - V S^2 V^T)`` is positive definite, but for rounding, if and only if nothing larger was left out.
+    """
+    least, rounding = float(sigma[-1]) ** 2, 64.0 * len(K) * backend.EPS * float(sigma[0]) ** 2
+    scaled = V * sigma
+    return backend.is_definite(K - backend.matmul(scaled, scaled.T), -1.0, least + rounding)
 
 
 def known_part(found: SVD, m: int, n: int) -> SVD:

@@ -35,7 +35,7 @@ from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
 from fedsvd.linalg.backend import gram, like, matmul, namespace, to_numpy
 from fedsvd.linalg.foreign import aligned_width
 from fedsvd.linalg.ring128 import cast, joined
-from fedsvd.types import Array, expect_shape
+from fedsvd.types import Array, Each, expect_shape
 
 SLICE_BITS = 21
 GRID_BITS = 63  # entries are multiples of 2^-63
@@ -51,6 +51,9 @@ _LEAST_BLOCK, _MOST_BLOCK = 128, 192  # rows: with more, what is computed at onc
 _NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
 _FAR_BLOCK = 1 << 25  # entries that a device takes at once
 _TEST_ROWS = 1024
+_PAIRS = ((0, 1), (0, 2), (1, 2))
+_TILE = 96  # columns of a block that one thread multiplies
+_MANY = 1 << 23  # multiplications of a block's product that is worth several threads
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,12 +71,12 @@ class Slices:
         m, q = self.parts[0].shape
         return m, q
 
-    def rows(self, start: int, stop: int) -> Array:
+    def rows(self, start: int, stop: int, each: Each | None = None) -> Array:
         """The upper triangle of ``A A^T`` in rows start to stop, row after row from its diagonal on: words (n, 2)."""
         xp, m = namespace(self.parts[0]), self.shape[0]
         column = like(np.arange(m), self.parts[0])
         pieces = (
-            words[column[None, place.start :] >= column[place, None]] for place, words in self.blocks(start, stop)
+            words[column[None, place.start :] >= column[place, None]] for place, words in self.blocks(start, stop, each)
         )
         count = (stop - start) * (2 * m - start - stop + 1) // 2
         packed = xp.empty((count, 2), dtype=xp.uint64 if xp is np else xp.int64, device=self.parts[0].device)
@@ -83,10 +86,11 @@ class Slices:
             end += piece.shape[0]
         return packed
 
-    def blocks(self, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
+    def blocks(self, start: int, stop: int, each: Each | None = None) -> Iterator[tuple[slice, Array]]:
         """Rows start to stop, some at a time: their place, and their words from the column of the first one on.
 
-        The words, (rows, m - first row, 2), include those left of the diagonal, which repeat others.
+        The words, (rows, m - first row, 2), include those left of the diagonal, which repeat others. ``each`` brings
+        threads to NumPy's products.
         """
         m = self.shape[0]
         if not 0 <= start < stop <= m:
@@ -95,9 +99,9 @@ class Slices:
         step = min(max(m // _BLOCKS, _LEAST_BLOCK), _MOST_BLOCK if xp is np else max(1, _FAR_BLOCK // m))
         for first in range(start, stop, step):
             last = min(first + step, stop)
-            yield slice(first, last), _words(xp, self._digits(xp, first, last))
+            yield slice(first, last), _words(xp, self._digits(xp, first, last, each))
 
-    def _digits(self, xp: Any, start: int, stop: int) -> list[Array]:
+    def _digits(self, xp: Any, start: int, stop: int, each: Each | None) -> list[Array]:
         """``T_0, ..., T_4`` in rows start to stop, from column ``start`` on, as int64."""
         q = min(self.shape[1], stop) if self.triangular else self.shape[1]
         panels = -(-q // PANEL)
@@ -105,7 +109,7 @@ class Slices:
         ends = [*range(0, q, step), q]
         digits: list[Array] = []
         for left, right in pairwise(ends):
-            products = _products(xp, [part[start:, left:right] for part in self.parts], stop - start)
+            products = _products(xp, [part[start:, left:right] for part in self.parts], stop - start, each)
             for d in range(5):
                 T = cast(products.pop(0), xp.int64)  # one by one: each gives its memory back before the next
                 if left == 0:
@@ -182,11 +186,13 @@ def _scrambled(offset: int, rows: int, columns: int) -> NDArray[np.int64]:
     return (1 << 20) + ((k ^ (k >> 29)) * 2862933555777941757 >> 40 & (1 << 20) - 1).reshape(rows, columns)
 
 
-def _products(xp: Any, S: list[Array], rows: int) -> list[Array]:
+def _products(xp: Any, S: list[Array], rows: int, each: Each | None) -> list[Array]:
     """``T_0, ..., T_4`` of the first rows of S with all of its rows; exact."""
-    pairs = ((0, 1), (0, 2), (1, 2))
-    T_0, middle, T_4 = (_block(xp, part, rows) for part in S)
-    T_1, T_2, T_3 = (_block(xp, S[a] + S[b], rows) for a, b in pairs)
+    if each is None or xp is not np or rows * S[0].size < _MANY:
+        T_0, middle, T_4 = (_block(xp, part, rows) for part in S)
+        T_1, T_2, T_3 = (_block(xp, S[a] + S[b], rows) for a, b in _PAIRS)
+    else:
+        T_0, middle, T_4, T_1, T_2, T_3 = _blocks_by_threads(S, rows, each)
     T_1 -= T_0
     T_1 -= middle
     T_2 -= T_0
@@ -206,6 +212,24 @@ def _block(xp: Any, S: Array, rows: int) -> Array:
     out[:, :rows] = gram(X)
     if rows < S.shape[0]:
         matmul(X, S[rows:, :].T, out[:, rows:])
+    return out
+
+
+def _blocks_by_threads(S: list[Array], rows: int, each: Each) -> list[Array]:
+    """The same of all six, some columns to each thread: products this low are not worth all threads of a BLAS."""
+    count = S[0].shape[0]
+    starts = range(0, count, _TILE)
+    out = [np.empty((rows, count)) for _ in range(6)]
+
+    def tile(start: int) -> None:
+        place = slice(start, min(start + _TILE, count))
+        for number, part in enumerate(S):
+            matmul(part[:rows, :], part[place, :].T, out[number][:, place])
+        for number, (a, b) in enumerate(_PAIRS, start=3):
+            matmul(S[a][:rows, :] + S[b][:rows, :], (S[a][place, :] + S[b][place, :]).T, out[number][:, place])
+
+    for _ in each(tile, starts):
+        pass
     return out
 
 

@@ -24,6 +24,7 @@ from threadpoolctl import ThreadpoolController
 
 WORTH_SHARING = 256
 """The narrowest side of a product, or the side of a factorisation, from which two threads are quicker than one."""
+_SMALL = 1 << 24  # floating-point operations of a call that one thread is done with before others are awake
 
 
 @cache
@@ -65,9 +66,16 @@ def _counts_by_thread() -> bool:
     return any(getattr(library, "threading_layer", "openmp") == "openmp" for library in loaded_libraries())
 
 
-def one_thread() -> AbstractContextManager[None]:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """One BLAS thread for what happens inside, in every thread of the process."""
-    return _limited(dict.fromkeys(loaded_libraries(), 1))
+    with _limited(dict.fromkeys(loaded_libraries(), 1)):
+        this = object()
+        _alone.append(this)
+        try:
+            yield
+        finally:
+            _alone.remove(this)
 
 
 def one_pool(count: int | None = None) -> AbstractContextManager[None]:
@@ -84,6 +92,15 @@ def small_products(*sides: int) -> AbstractContextManager[None]:
     return one_thread() if min(sides) < WORTH_SHARING else nullcontext()
 
 
+def small_work(operations: float) -> AbstractContextManager[None]:
+    """One BLAS thread for a call of so few operations that sharing them is not worth it; else as it is.
+
+    Threads that helped with a call spin for a while before they sleep, on cores that other threads could use.
+    """
+    return one_thread() if operations < _SMALL and not _alone else nullcontext()
+
+
+_alone: list[object] = []  # the limits to one thread that hold now
 _lock = threading.Lock()
 _limits: list[dict[Any, int]] = []  # those that hold now
 _natural: dict[Any, int] = {}  # threads of a library before the first limit

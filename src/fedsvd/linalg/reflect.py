@@ -7,6 +7,7 @@ import scipy
 
 from fedsvd.linalg.backend import check_info, namespace, solve_triangular
 from fedsvd.linalg.foreign import subtract_product
+from fedsvd.linalg.pools import small_work
 from fedsvd.types import Array, Float
 
 _WY = 256  # reflectors per compact-WY product off NumPy
@@ -68,6 +69,7 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
 def ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
     other = X.shape[1] if side == "L" else X.shape[0]
     lwork = max(1, other) * 64 + 65 * 64
-    reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
+    with small_work(4.0 * V.shape[1] * X.size):
+        reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
     check_info("ormqr", info)
     return np.asarray(reflected)

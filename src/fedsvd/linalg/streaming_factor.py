@@ -19,6 +19,8 @@ is proved to lie between a sixteenth and four times their mean, the condition nu
 loses a factor 8 of eps and no more, and a chunk costs one symmetric product: half the work. The proof is two Cholesky
 factorisations after every chunk, before the chunk is forgotten; when it fails, the chunk takes the update above and
 the Gram matrix is given up (ADR 0018).
+
+Z and S of every chunk may be kept (``solved_columns``): they are the rows of the orthonormal factor of B^T in parts.
 """
 
 import hashlib
@@ -30,19 +32,20 @@ import numpy as np
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace
-from fedsvd.types import Array, Each
+from fedsvd.linalg.solved_columns import SolvedColumns, gram_of_columns, prepared
+from fedsvd.types import Array, Each, Float
 
 # The update's error grows like the square of S's diagonal: 6^2 eps is still below the bar of 45 eps.
 LARGEST_DIAGONAL = 6.0
-# Chunks at most this many times the rows seen so far keep S's diagonal near 3 on homogeneous data.
+# Of homogeneous data, chunks of this many times (s - width)^2 / s rows, s those seen so far, have S's diagonal near 3:
+# 1 / (s - width) is the variance of what s rows say of the last direction, and s / (s - width) that of its own errors.
 _GROWTH = 8
 # The eigenvalues of a Gram matrix that may stand for its factor, in units of their mean: condition at most 8.
 _EVEN = (1 / 16, 4.0)
 # Below it the squares of eps-sized parts would underflow.
 _SMALLEST_MEAN = 1e-270
-IN_CACHE = 1 << 19
-"""Numbers of a chunk that are solved and multiplied at once."""
-_NARROW = 512  # width below which pieces in threads are quicker than products with all BLAS threads
+# The Gram matrix of Z of a chunk that was factored by reflections is I, but for what rounding does to it.
+_NEAR_ONE = 0.25
 _MAGIC = b"FSVD-SF1"
 
 
@@ -56,14 +59,24 @@ class Route:
 
 
 class StreamingFactor:
-    """The factor R of all rows absorbed so far; ``factor()`` is upper triangular, min(rows, width) x width."""
+    """The factor R of all rows absorbed so far; ``factor()`` is upper triangular, min(rows, width) x width.
 
-    def __init__(self, width: int, each: Each | None = None) -> None:
+    ``each`` brings threads for NumPy arrays. With ``shift``, (width - 1, 1), a row b of B counts as ``[1, b - shift]``.
+    In ``solved`` the solved columns are kept, where all are solved.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        each: Each | None = None,
+        *,
+        shift: Float | None = None,
+        solved: SolvedColumns | None = None,
+    ) -> None:
         if width < 1:
             raise ConfigError(f"a factor needs width >= 1, got {width}")
         self.width = width
-        # A narrow factor is updated by products too small for all BLAS threads: threads of ``each`` have a piece each.
-        self._each = each if width < _NARROW else None
+        self._each, self._shift, self._solved = each, shift, solved
         self.rows = 0
         self.route = Route()
         self._R: Array | None = None
@@ -77,8 +90,9 @@ class StreamingFactor:
 
     def update_columns(self, X: Array) -> None:
         """Absorb a panel of columns, (width, c): the transpose of a chunk of rows."""
-        if len(X.shape) != 2 or X.shape[0] != self.width:
-            raise ShapeError(f"panel has shape {tuple(X.shape)}, expected ({self.width}, any)")
+        height = self.width - (self._shift is not None)
+        if len(X.shape) != 2 or X.shape[0] != height:
+            raise ShapeError(f"panel has shape {tuple(X.shape)}, expected ({height}, any)")
         self.rows += X.shape[1]
         if X.shape[1] >= 2 * self.width:
             self._absorb(X)
@@ -95,6 +109,7 @@ class StreamingFactor:
         R = other.factor()
         self._flush()
         self._give_up_gram()
+        self._lose_solved()
         if R.shape[0]:
             self._stack(namespace(R).matrix_transpose(R))
         self.rows += other.rows
@@ -138,22 +153,30 @@ class StreamingFactor:
     def _absorb(self, X: Array) -> None:
         start = 0
         while start < X.shape[1]:
-            started = self._square() or self._K is not None
-            limit = max(2 * self.width, _GROWTH * self._seen) if started else 2 * self.width
+            more = self._seen - self.width
+            limit = max(2 * self.width, _GROWTH * more * more // self._seen if more > 0 else 0)
             stop = min(X.shape[1], start + min(limit, self._longest(X)))
-            piece = X[:, start:stop]
-            if not self._add_gram(piece):
-                self._give_up_gram()
-                if not self._update(piece):
-                    self._stack(piece)
+            self._absorb_chunk(X[:, start:stop], self._shift)
             self._seen += stop - start
             start = stop
+
+    def _absorb_chunk(self, X: Array, shift: Float | None) -> None:
+        if self._K is None and not self._square():  # small, and looked at several times
+            X, shift = prepared(X, shift), None
+        if self._add_gram(X, shift):
+            self._lose_solved()
+            return
+        if self._K is not None:
+            self._lose_solved()
+            self._give_up_gram()
+        if not self._update(X, shift):
+            self._stack(prepared(X, shift))
 
     def _longest(self, X: Array) -> int:
         """Columns absorbed at once: what a cache holds of them, or all where a device is to be kept busy."""
         return max(8 * self.width, 1 << 15) if isinstance(X, np.ndarray) else int(X.shape[1])
 
-    def _add_gram(self, X: Array) -> bool:
+    def _add_gram(self, X: Array, shift: Float | None) -> bool:
         """The Gram route; False, and nothing changed, where the sum is not proved to be well conditioned."""
         if self._K is None and not self.may_be_even(X):
             return False
@@ -161,7 +184,8 @@ class StreamingFactor:
         with np.errstate(over="ignore", invalid="ignore"):  # squares that overflow are not even
             if K is None and self._R is not None:
                 K = backend.add_gram(None, namespace(X).matrix_transpose(self._R))
-            K = backend.add_gram(K, X)
+            more = gram_of_columns(X, self._each, shift=shift) if isinstance(X, np.ndarray) else backend.gram(X)
+            K = more if K is None else K + more
             if not is_even(K):
                 return False
         self._K, self._R = K, None
@@ -174,13 +198,19 @@ class StreamingFactor:
             return False
         xp = namespace(X)
         if self._R is None:
-            lengths = backend.column_norms(xp.matrix_transpose(X))
-            low, high = lengths, lengths
+            high = backend.column_norms(xp.matrix_transpose(X))
+            low = high
         elif self._square():
             low, high = xp.abs(xp.linalg.diagonal(self._R)), backend.column_norms(self._R)
         else:
             return False
-        return bool(xp.max(high) <= (_EVEN[1] / _EVEN[0]) ** 0.5 * xp.min(low))
+        most = (_EVEN[1] / _EVEN[0]) ** 0.5
+        # In host memory columns of different lengths are no matter (``is_even``): twice, for powers of two.
+        return (
+            bool(low.min() > 0 and (high <= 2.0 * most * low).all())
+            if xp is np
+            else bool(xp.max(high) <= most * xp.min(low))
+        )
 
     def _give_up_gram(self) -> None:
         if self._K is not None:
@@ -193,22 +223,50 @@ class StreamingFactor:
         """The Householder route: the factor of R on top of the chunk."""
         xp = namespace(X)
         rows = xp.matrix_transpose(X)
-        stacked = rows if self._R is None else xp.concat((self._R, rows), axis=0)
-        self._R = backend.qr_r(stacked)
+        first = self._R is None
+        R = backend.qr_r(rows if first else xp.concat((self._R, rows), axis=0))
+        self._R = self._solved_too(R, X) if first else R
+        if not first:
+            self._lose_solved()
         self.route = Route(self.route.cholesky, self.route.householder + 1, self.route.gram)
 
-    def _update(self, X: Array) -> bool:
+    def _solved_too(self, R: Array, X: Array) -> Array:
+        """R of the first chunk X, to a few eps in its own scale where the chunk is solved for ``solved``."""
+        Z = None if self._solved is None else self._solved.place(X.shape[1])
+        if Z is None or len(R) < self.width or _lifted(np, R, backend.column_norms(R)) is not R:
+            self._lose_solved()
+            return R
+        G = gram_of_columns(X, self._each, R=R, Z=Z)
+        S = backend.cholesky(G) if bool(np.max(np.abs(np.diagonal(G) - 1.0)) <= _NEAR_ONE) else None
+        if self._solved is None or S is None:
+            self._lose_solved()
+            return R
+        self._solved.append(X.shape[1], S)
+        return backend.multiply_triangular(S, R)
+
+    def _lose_solved(self) -> None:
+        if self._solved is not None:
+            self._solved.drop()
+            self._solved = None
+
+    def _update(self, X: Array, shift: Float | None) -> bool:
         """The Cholesky route; False, and nothing changed, when the chunk is too unlike R."""
         if not self._square() or X.shape[1] < self.width // 4:
             return False
         R, xp = self._R, namespace(X)
         lengths = backend.column_norms(R)
         if not bool(xp.all(lengths > 0)):
-            return self._update_seen_columns(X, lengths > 0)
+            self._lose_solved()
+            return self._update_seen_columns(prepared(X, shift), lengths > 0)
         preconditioner = _lifted(xp, R, lengths)
-        S = _relative_factor(xp, preconditioner, X, self._each)
+        if preconditioner is not R:
+            self._lose_solved()
+        Z = None if self._solved is None else self._solved.place(X.shape[1])
+        S = _relative_factor(xp, preconditioner, X, shift, Z, self._each)
         if S is None:
             return False
+        if self._solved is not None:
+            self._solved.append(X.shape[1], S)
         self._R = backend.multiply_triangular(S, preconditioner)
         self.route = Route(self.route.cholesky + 1, self.route.householder, self.route.gram)
         return True
@@ -228,7 +286,7 @@ class StreamingFactor:
             inner._R = backend.qr_r(inner._R)  # rows next to a zero column may still hold others' data
         else:
             inner._R = xp.take(inner._R, kept, axis=0)
-        if not inner._update(xp.take(X, kept, axis=0)):
+        if not inner._update(xp.take(X, kept, axis=0), None):
             return False
         back = xp.argsort(xp.concat((kept, unseen)))
         grown = xp.zeros_like(self._R)
@@ -239,12 +297,28 @@ class StreamingFactor:
 
 
 def is_even(K: Array) -> bool:
-    """Whether all eigenvalues of K lie in ``_EVEN`` times their mean: K - low I and high I - K are definite."""
+    """Whether all eigenvalues of K lie in ``_EVEN`` times their mean: K - low I and high I - K are definite.
+
+    In host memory this is asked of columns that powers of two bring to about one length. Rounding in a Gram matrix, and
+    in its Cholesky factor, is relative to the lengths of columns, as it is in a QR factorisation.
+    """
+    if isinstance(K, np.ndarray):
+        K = _scaled(K)
     mean = float(namespace(K).mean(namespace(K).linalg.diagonal(K)))
     if not _SMALLEST_MEAN < mean < float("inf"):
         return False
     low, high = (share * mean for share in _EVEN)
     return backend.is_definite(K, 1.0, -low) and backend.is_definite(K, -1.0, high)
+
+
+def _scaled(K: Float) -> Float:
+    """The Gram matrix of the same columns, each times a power of two: of a length from 1 to 2 where they differ."""
+    squares = np.diagonal(K)
+    low, high = float(squares.min()), float(squares.max())
+    if not _SMALLEST_MEAN < low <= high < float("inf") or high <= 4.0 * low:
+        return K
+    scale = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
+    return K * scale[:, None] * scale
 
 
 def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
@@ -261,41 +335,16 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
     return R + lift[:, None] * xp.eye(R.shape[0], dtype=R.dtype, device=R.device)
 
 
-def _relative_factor(xp: Array, R: Array, X: Array, each: Each | None) -> Array | None:
-    """S of the update, or None when its diagonal leaves the safe range."""
+def _relative_factor(
+    xp: Array, R: Array, X: Array, shift: Float | None, Z: Float | None, each: Each | None
+) -> Array | None:
+    """S of the update, or None when its diagonal leaves the safe range; Z takes the solved columns."""
     if isinstance(X, np.ndarray):
-        G = _gram_of_solved(R, X) if each is None else _gram_in_threads(R, X, each)
+        G = gram_of_columns(X, each, shift=shift, R=R, Z=Z)
+        G[np.diag_indices_from(G)] += 1.0
     else:
         G = backend.gram_plus_identity(backend.solve_triangular(R, X, transposed=True))
     # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
     if not bool(xp.max(xp.linalg.diagonal(G)) <= LARGEST_DIAGONAL**2):
         return None
     return backend.cholesky(G)
-
-
-def _gram_of_solved(R: Array, X: Array) -> Array:
-    """``I + Z Z^T`` for ``Z = R^-T X``, its upper triangle alone; Z in pieces that a cache holds."""
-    width, columns = X.shape
-    step = max(2 * width, IN_CACHE // width)
-    G, piece = np.asfortranarray(np.eye(width)), np.empty((width, min(step, columns)), order="F")
-    for start in range(0, columns, step):
-        Z = piece[:, : min(step, columns - start)]
-        np.copyto(Z, X[:, start : start + step])
-        G = backend.add_gram(G, backend.solve_triangular(R, Z, transposed=True, out=Z), spent=True)
-    return G
-
-
-def _gram_in_threads(R: Array, X: Array, each: Each) -> Array:
-    """The same with a part of the columns for each thread; parts are added in order, however many threads there are."""
-    width, columns = X.shape
-    step = max(2 * width, IN_CACHE // (2 * width))
-    starts = range(0, columns, step)
-    found: list[Array] = [None] * len(starts)
-
-    def part(number: int) -> None:
-        Z = np.array(X[:, starts[number] : starts[number] + step], order="F")
-        found[number] = backend.add_gram(None, backend.solve_triangular(R, Z, transposed=True, out=Z))
-
-    for _ in each(part, range(len(starts))):
-        pass
-    return sum(found, np.asfortranarray(np.eye(width)))

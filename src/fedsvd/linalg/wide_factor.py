@@ -29,7 +29,7 @@ from fedsvd.errors import FixedPointOverflow, PrecisionLost, ShapeError
 from fedsvd.linalg import backend, ring128
 from fedsvd.linalg.backend import like, namespace, to_numpy
 from fedsvd.linalg.exact_gram import GRID_BITS, UNIT_BITS, sliced
-from fedsvd.types import Array
+from fedsvd.types import Array, Each
 
 Order = NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class WideFactor:
         return f"WideFactor(m={self.R.shape[0]})"
 
 
-def factor(G: Array) -> WideFactor:
+def factor(G: Array, each: Each | None = None) -> WideFactor:
     """The factor of the symmetric m x m matrix G given by the words of its upper triangle, (m (m + 1) / 2, 2)."""
     m = side(G)
     ring128.expect_within(G)
@@ -71,12 +71,12 @@ def factor(G: Array) -> WideFactor:
     order = _pivots(H, 2.0 * _EPS * math.sqrt(m) * d)
     R_0, h = _first(H, order, d)
     del H
-    B = _preconditioned(G, order, R_0, d)
+    B = _preconditioned(G, order, R_0, d, each)
     K, second = _second(B, h * d, size)
     del B
     R = _on_grid(backend.multiply_triangular(K, R_0))
     del K, R_0
-    residual = _residual(G, order, R) / size
+    residual = _residual(G, order, R, each) / size
     if not residual <= 64.0 * math.sqrt(m) * _EPS:
         raise _lost()
     back = np.empty_like(order)
@@ -139,11 +139,11 @@ def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
     return _on_grid(_plus_diagonal(R_0, xp.where(pivot < least, least - pivot, xp.zeros_like(pivot)))), h
 
 
-def _preconditioned(G: Array, order: Order, R_0: Array, d: float) -> Array:
+def _preconditioned(G: Array, order: Order, R_0: Array, d: float, each: Each | None) -> Array:
     """``B = I + R_0^-T Delta R_0^-1``, symmetric."""
     xp, m = namespace(R_0), R_0.shape[0]
     Delta = xp.empty((m, m), dtype=xp.float64, device=R_0.device)
-    for place, block in _differences(G, order, R_0):
+    for place, block in _differences(G, order, R_0, each):
         _put(Delta, place, block)
     Delta = _plus_diagonal(Delta, _DELTA_SHIFT * d)
     Delta = backend.solve_triangular(R_0, Delta, transposed=True)
@@ -162,23 +162,23 @@ def _second(B: Array, hd: float, size: float) -> tuple[Array, float]:
     raise _lost()
 
 
-def _residual(G: Array, order: Order, R: Array) -> float:
+def _residual(G: Array, order: Order, R: Array, each: Each | None) -> float:
     """``||G - R^T R||_F`` for R on the grid."""
     total = 0.0
-    for _, block in _differences(G, order, R):
+    for _, block in _differences(G, order, R, each):
         rows = block.shape[0]
         total = math.hypot(total, backend.norm(block[:, :rows]), math.sqrt(2.0) * backend.norm(block[:, rows:]))
     return total
 
 
-def _differences(G: Array, order: Order, R: Array) -> Iterator[tuple[slice, Array]]:
+def _differences(G: Array, order: Order, R: Array, each: Each | None) -> Iterator[tuple[slice, Array]]:
     """``G - R^T R`` exactly, rounded once, for an upper triangular R on the grid and G in the given order.
 
     Some rows at a time, from the column of the first one on.
     """
     xp, m = namespace(R), R.shape[0]
     placed = like(order, G)
-    for place, words in sliced(xp.matrix_transpose(R), triangular=True).blocks(0, m):
+    for place, words in sliced(xp.matrix_transpose(R), triangular=True).blocks(0, m, each):
         rows, columns = placed[place], placed[place.start :]
         block = xp.empty(words.shape[:2], dtype=R.dtype, device=R.device)
         for part in _pieces(xp, *block.shape):

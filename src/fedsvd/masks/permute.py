@@ -33,7 +33,7 @@ from fedsvd.types import Array, Float, expect_shape
 
 ROUNDS = 2
 TOGETHER = 1024  # blocks that a device draws and multiplies at once
-_PASSING = 1 << 16  # numbers of lines that pass together, where a line is shorter: they stay in a cache
+_PASSING = 1 << 18  # numbers of lines that pass together, where a line is shorter: they stay in a cache
 _GROUP = 8  # blocks that one thread draws and turns at once
 
 

@@ -12,7 +12,7 @@ The same pass over the data also gives its *source digest*, by which a table tha
 import hashlib
 import hmac
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -37,6 +37,7 @@ from fedsvd.types import Float
 
 _log = logging.getLogger(__name__)
 _PANEL_BYTES = 1 << 24
+HELD = 1 << 26  # bytes of hashes that are held for a second look at the same data
 _YEAR = timedelta(days=365)
 _OLD = "0.1.0"
 ORGANISATION = "organisation/"
@@ -79,6 +80,27 @@ class Brought:
     hashes: Hashes | None = None
 
 
+class Reading:
+    """What a pass over a party's table gave, and gives again as long as ``unchanged`` holds; at most 64 MiB of it."""
+
+    def __init__(self, unchanged: Callable[[], bool]) -> None:
+        self._unchanged = unchanged
+        self._given: dict[object, tuple[str, list[Hashes]]] = {}
+
+    def once(self, key: object, read: Callable[[], tuple[str, list[Hashes]]]) -> tuple[str, list[Hashes]]:
+        """The source digest and the hashes, read only if they are not there or the table may have changed."""
+        if key in self._given and self._unchanged():
+            return self._given[key]
+        found = self._given[key] = read()
+        if sum(one.records.nbytes + one.sketch.nbytes for one in found[1]) > HELD:
+            self.clear()
+        return found
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._given = {}
+
+
 class EarlierStudies:
     """The memory of one party, in a private folder."""
 
@@ -87,30 +109,51 @@ class EarlierStudies:
         self._studies = Journal(self._folder / "studies.jsonl")
         self._set_old_aside()
 
-    def compare(self, asked: Asked, data: Table, policy: Policy, now: datetime | None = None) -> Brought:
-        """Read all of the data, once, and say what a study with it would give away together with the earlier ones."""
-        digest = hmac.new(self._key().derive("source").reveal(), digestmod=hashlib.sha256)
-        if data.table.made_up:
-            digest.update(data.table.content_digest())
-            return Brought(asked, digest.hexdigest())
-        digest.update(repr((data.table.shape, None if data.ids is None else data.ids.tolist())).encode())
-        panels = partial(_panels, data)
-        if policy.least_changed == 0:
-            for panel in panels():
-                digest.update(np.ascontiguousarray(panel).data)
-            return Brought(asked, digest.hexdigest())
-        hasher = Hasher(_names(data), self._key())
-        steps = self._steps(hasher, panels)
-        versions = dict(self._versions())
-        subsets = [hasher.columns, *(old.columns for old in versions.values())]
-        ours, *restricted = hasher.hashes(_hashed(panels(), digest), steps, subsets)
+    def compare(
+        self,
+        asked: Asked,
+        data: Table,
+        policy: Policy,
+        now: datetime | None = None,
+        reading: Reading | None = None,
+    ) -> Brought:
+        """Read all of the data, once, and say what a study with it would give away together with the earlier ones.
+
+        With a ``reading`` of the same data, which has not changed since, it is not read again.
+        """
+        reading = reading or Reading(lambda: False)
+        versions = dict(self._versions()) if policy.least_changed and not data.table.made_up else None
+        key = id(data), None if versions is None else tuple(versions)
+        source, found = reading.once(key, lambda: self._pass(data, versions))
+        if versions is None:
+            return Brought(asked, source)
+        ours, *restricted = found
         compared = {
             number: _compared(old, new, ours, asked)
             for (number, old), new in zip(versions.items(), restricted, strict=True)
         }
         complete = {number for number, old in versions.items() if set(old.columns) == set(ours.columns)}
         when = now or datetime.now(UTC)
-        return self._judged(asked, digest.hexdigest(), ours, compared, complete, policy, when)
+        return self._judged(asked, source, ours, compared, complete, policy, when)
+
+    def _pass(self, data: Table, versions: Mapping[int, Hashes] | None) -> tuple[str, list[Hashes]]:
+        """The source digest; and where records are compared, their hashes, and as the columns of each version show
+        them."""
+        digest = hmac.new(self._key().derive("source").reveal(), digestmod=hashlib.sha256)
+        if data.table.made_up:
+            digest.update(data.table.content_digest())
+            return digest.hexdigest(), []
+        digest.update(repr((data.table.shape, None if data.ids is None else data.ids.tolist())).encode())
+        panels = partial(_panels, data)
+        if versions is None:
+            for panel in panels():
+                digest.update(np.ascontiguousarray(panel).data)
+            return digest.hexdigest(), []
+        hasher = Hasher(_names(data), self._key())
+        steps = self._steps(hasher, panels)
+        subsets = [hasher.columns, *(old.columns for old in versions.values())]
+        found = hasher.hashes(_hashed(panels(), digest), steps, subsets)
+        return digest.hexdigest(), found
 
     def alone(self) -> AbstractContextManager[None]:
         """While this lasts, no other study is compared and begun."""

@@ -13,6 +13,7 @@ from fedsvd.protocol.parties import Party, Role, party_called
 from fedsvd.types import Digest
 
 Link = tuple[Party, Party]  # from, to
+READING, WRITING = "reading", "writing"  # stages around a session: data is read before it, results written after it
 Stage = tuple[Party, str]  # a party, and one of its stages or a kind of message that it sends
 
 

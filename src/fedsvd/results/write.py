@@ -16,6 +16,7 @@ every file is compared with its hash, before a result is used again. The simulat
 """
 
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from fedsvd.results.folder import (
     REPORT,
     fresh_folder,
     load_array,
+    manifest_record,
     read_manifest,
     save_array,
     save_manifest,
@@ -77,17 +79,18 @@ def collect(
     why: str,
     overwrite: bool = False,
     draw: Draw | None = None,
-) -> None:
+) -> tuple[PartyResult, ...]:
     """Write ``target`` from the folders that the parties wrote, each its own: where one person owns all of them.
 
     The parties' folders are taken as they are; what all share is copied from the first, without its row ids.
-    ``accounts`` are what the roles sent at the end; how long a party's stages took is in its own folder alone.
+    ``accounts`` are what the roles sent at the end; how long a party's stages took is in its own folder alone. Returned
+    is what was written: what all share, then each party's own.
     """
-    source = next(iter(folders.values()))
-    first = read_result(source)
+    source, own = next(iter(folders.values())), [read_result(path) for path in folders.values()]
+    first = own[0]
     certificate = first.certificate.with_accounts(accounts)
-    for path in folders.values():
-        certificate = certificate.with_accounts(read_result(path).certificate)
+    for each in own:
+        certificate = certificate.with_accounts(each.certificate)
     shared = replace(shared_part(first), certificate=certificate, why=why)
     only_as_npy = [name for name in read_manifest(source)["only_as_npy"] if name in SHARED[first.split]]
     if first.split is Split.VERTICAL and "left_vectors" in shared.arrays and "left_vectors" not in only_as_npy:
@@ -95,18 +98,28 @@ def collect(
     with fresh_folder(target, overwrite) as folder:
         (folder / PARTIES).mkdir(mode=0o700)
         for name, path in folders.items():
-            shutil.copytree(path, folder / PARTIES / name)  # with the modes
+            shutil.copytree(path, folder / PARTIES / name, copy_function=_linked)  # with the modes
         for path in sorted(source.iterdir()):
             # A table of the rows has their ids in it, and was made again above.
             if path.suffix in (".csv", ".parquet") and path.stem in SHARED[first.split] and path.stem != "left_vectors":
-                shutil.copy2(path, folder / path.name)
+                _linked(path, folder / path.name)
         for path in source.glob(BEFORE.format("*")):
-            shutil.copy2(path, folder / path.name)
-        shutil.copy2(source / CERTIFICATE, folder / CERTIFICATE)
+            _linked(path, folder / path.name)
+        _linked(source / CERTIFICATE, folder / CERTIFICATE)
         _write(folder, shared, draw, only_as_npy)
         for role in (party for party in shared.plan.parties if party in _ROLE_FOLDERS):
             account = shared.for_role(role)
             _write(_place(folder, account), account, draw)
+    return shared, *own
+
+
+def _linked(source: Path | str, target: Path | str) -> Path | str:
+    """The same file under a second name, or a copy on another disk: files of results are replaced, never changed."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
 
 
 def write_predictions(target: Path, of: PartyResult, found: Mapping[str, PartyResult], overwrite: bool = False) -> None:
@@ -162,7 +175,7 @@ def party_folders(folder: Path) -> tuple[Path, ...]:
     """The parties' folders below a job's, in the order of the users; none where there are only shared results."""
     inside = folder / PARTIES
     found = [path for path in inside.iterdir() if (path / MANIFEST).is_file()] if inside.is_dir() else []
-    return tuple(sorted(found, key=lambda path: read_manifest(path).get("index") or 0))
+    return tuple(sorted(found, key=lambda path: manifest_record(path).get("index") or 0))
 
 
 def _place(folder: Path, result: PartyResult) -> Path:

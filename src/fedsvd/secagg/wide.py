@@ -26,7 +26,6 @@ _MASK = np.uint64(2**32 - 1)
 LOWEST = 1074  # the smallest float64 is 2^-1074
 WORDS = (1024 + LOWEST) // _DIGIT + 2
 _BYTES = WORDS * _DIGIT // 8
-_CARRIED = (WORDS + 2) * _DIGIT // 8
 
 
 def encode(values: Float) -> Ring:
@@ -85,18 +84,25 @@ def decode_integers(total: Ring) -> list[int]:
     """The exact integers behind summed digits, in units of 2^-1074."""
     if total.ndim != 2 or total.shape[1] != WORDS:
         raise ShapeError(f"wide numbers have {WORDS} words each, got shape {total.shape}")
-    carried = _carried(total.astype(np.int64)).tobytes()
-    places = range(0, len(carried), _CARRIED)
-    return [int.from_bytes(carried[place : place + _CARRIED], "little", signed=True) for place in places]
+    used = np.flatnonzero(total.any(axis=0))
+    if not used.size:
+        return [0] * len(total)
+    # Numbers of like size have most of their digits in common, and all others are zero.
+    first, stop = int(used[0]), int(used[-1]) + 1
+    carried = _carried(total[:, first:stop].astype(np.int64)).tobytes()
+    size, shift = (stop - first + 2) * _DIGIT // 8, first * _DIGIT
+    places = range(0, len(carried), size)
+    return [int.from_bytes(carried[place : place + size], "little", signed=True) << shift for place in places]
 
 
 def _carried(digits: NDArray[np.int64]) -> NDArray[np.int32]:
     """The same numbers as the bytes of one signed integer each: digits of 32 bits with their carries passed on."""
     # Halves first: a digit that is near the end of its range would overflow with a carry on top of it.
-    columns = np.zeros((WORDS + 2, len(digits)), np.int64)
-    np.bitwise_and(digits.T, 0xFFFFFFFF, out=columns[:WORDS])
-    columns[1 : WORDS + 1] += digits.T >> _DIGIT
-    for place in range(WORDS + 1):
+    count = digits.shape[1]
+    columns = np.zeros((count + 2, len(digits)), np.int64)
+    np.bitwise_and(digits.T, 0xFFFFFFFF, out=columns[:count])
+    columns[1 : count + 1] += digits.T >> _DIGIT
+    for place in range(count + 1):
         columns[place + 1] += columns[place] >> _DIGIT
         columns[place] &= 0xFFFFFFFF
     return np.ascontiguousarray(columns.T.astype("<u4")).view("<i4")

@@ -1,7 +1,8 @@
 """What may be asked of a CSP, by whom, and what it answers: typed records, the same at both ends of the ``Ask`` call.
 
 submit   researcher          a job file             -> JobRecord
-jobs     any caller          under way or all       -> JobPage: the caller's jobs in short, a page of them
+jobs     any caller          under way or all       -> JobPage: the caller's jobs in short, a page of them; with
+                             seen, seconds             ``seconds``, once a job has changed since ``seen``
 job      member, submitter   id                     -> WatchedJob, with the progress of all roles
 wait     member, submitter   id, seconds            -> WatchedJob, once it changes
 enlist   member              id, attempt, facts     -> JobRecord
@@ -75,6 +76,8 @@ class Nothing(RootModel[None]):
 
 # --- questions and verbs ----------------------------------------------------------------------------------------------
 
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
 
 class Submit(Record):
     file: JsonObject
@@ -84,6 +87,7 @@ class ListJobs(Record):
     under_way: StrictBool = False
     after: Word = ""
     seen: Word = ""
+    seconds: Seconds = 0.0
 
 
 class About(Record):
@@ -91,7 +95,7 @@ class About(Record):
 
 
 class Wait(About):
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    seconds: Seconds = 10.0
     seen: Word = ""
 
 

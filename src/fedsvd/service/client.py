@@ -81,16 +81,21 @@ class CspClient:
 
         ``under_way``: those that wait for members or run, and those that ended badly after the caller was done.
         """
+        self.changed(under_way)
+        return self._listed[under_way][1]
+
+    def changed(self, under_way: bool, seconds: float = 0.0) -> bool:
+        """Whether a job has changed since these were listed last; waits so long for that."""
         seen, listed = self._listed.get(under_way, ("", []))
-        page = self.ask(api.JOBS, api.ListJobs(under_way=under_way, seen=seen))
+        page = self.ask(api.JOBS, api.ListJobs(under_way=under_way, seen=seen, seconds=seconds))
         if page.seen == seen:
-            return listed
+            return False
         seen, listed = page.seen, list(page.jobs)
         while page.next:
             page = self.ask(api.JOBS, api.ListJobs(under_way=under_way, after=page.next))
             listed = [*listed, *page.jobs]
         self._listed[under_way] = seen, listed
-        return listed
+        return True
 
     def job(self, id: str) -> WatchedJob:
         return self.ask(api.JOB, api.About(id=id))

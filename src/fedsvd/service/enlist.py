@@ -9,20 +9,21 @@ anything is found out before a byte of data is touched.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, PlanMismatch
 from fedsvd.identity.certificates import organisation_of
-from fedsvd.policy.earlier_studies import ORGANISATION
+from fedsvd.policy.earlier_studies import ORGANISATION, Reading
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
+from fedsvd.storage.file_stamp import Stamp, file_stamp
 from fedsvd.studies.job_data import in_order, job_party_data, party_named, preparation_data
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
@@ -64,6 +65,7 @@ class OpenedData:
     facts: EnlistedFacts
     before_matching: PartyData | None = None  # all records, where only those that are common are brought
     unmatched: bool = False  # records are matched first, and which are common is not known yet
+    reading: Reading | None = field(default=None, compare=False)  # what it gave when it was read last
 
 
 def open_data(
@@ -84,6 +86,7 @@ def open_data(
     together before, where tables are prepared so; ``alone`` takes our own numbers for theirs, to be looked at.
     ``link`` is this site's linkage map, ``common`` which of its records all parties have, where they are matched.
     """
+    reading = _reading(path, link)  # before anything of them is read
     with party_named(name):
         ours = with_site(renamed(open_source(path, scratch=scratch), rename or {}), job.prepare.joint, name)
         source = renamed(ours, job.prepare.rename)
@@ -107,8 +110,21 @@ def open_data(
         if job.study.split is Split.HORIZONTAL:
             facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
     if not matches:
-        return OpenedData(data, features, facts)
-    return OpenedData(data, features, facts, None if common is None else whole, unmatched=common is None)
+        return OpenedData(data, features, facts, reading=reading)
+    before = None if common is None else whole
+    return OpenedData(data, features, facts, before, unmatched=common is None, reading=reading)
+
+
+def _reading(*places: Path | str | None) -> Reading:
+    """A pass over tables at these places that need not be repeated while their files are the same."""
+
+    def stamps() -> list[Stamp | None]:
+        # An .h5ad may have its numbers in other files.
+        paths = [Path(place) for place in places if place is not None]
+        return [None if path.suffix.lower() == ".h5ad" else file_stamp(path) for path in paths]
+
+    before = stamps()
+    return Reading(lambda: None not in before and stamps() == before)
 
 
 def authority_deals(job: Job) -> bool:

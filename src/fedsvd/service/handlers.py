@@ -30,6 +30,7 @@ _RESEARCHER = "researcher/"
 PAGE = 100  # jobs in one answer
 PAGE_BYTES = 256 << 10
 _LONGEST_WAIT = 15.0  # seconds
+MOST_WAITING = 64  # members whose look at the jobs waits for a change; each takes a thread
 
 
 class CspHandlers(ABC):
@@ -39,6 +40,7 @@ class CspHandlers(ABC):
         self.jobs = jobs
         self._audit = audit
         self._stopping = threading.Event()
+        self._waiting = threading.Semaphore(MOST_WAITING)
         self._seen: dict[str, str] = {}  # callers and the certificates they came with, for owners who pin
         self._handlers: Mapping[str, Callable[[str, Any], BaseModel]] = {
             api.SUBMIT.name: self._submit,
@@ -100,6 +102,7 @@ class CspHandlers(ABC):
 
     def _list(self, caller: str, asked: api.ListJobs) -> api.JobPage:
         """A page of jobs in short, from the one after ``after`` on; empty where nothing has changed since ``seen``."""
+        self._await_change(asked)
         with self.jobs.changed:
             version, jobs = self.jobs.version, self.jobs.of(caller)
         if asked.seen == version:
@@ -115,6 +118,19 @@ class CspHandlers(ABC):
                 break
         last = first + len(page)
         return api.JobPage(jobs=tuple(page), next=jobs[last - 1].id if last < len(jobs) else "", seen=version)
+
+    def _await_change(self, asked: api.ListJobs) -> None:
+        """Until a job has changed since ``seen``, or for so long; not at all where too many wait already."""
+
+        def changed() -> bool:
+            return self._stopping.is_set() or asked.seen != self.jobs.version
+
+        if asked.seconds > 0 and self._waiting.acquire(blocking=False):
+            try:
+                with self.jobs.changed:
+                    self.jobs.changed.wait_for(changed, min(asked.seconds, _LONGEST_WAIT))
+            finally:
+                self._waiting.release()
 
     def _job(self, caller: str, asked: api.About) -> WatchedJob:
         return self._watched(self.jobs.get(asked.id, caller).id)

@@ -19,6 +19,7 @@ from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.results.result import PartyResult
 from fedsvd.results.write import Draw, collect
 from fedsvd.service.client import CspClient
 from fedsvd.service.enlist import authority_caller, authority_deals, party_caller
@@ -49,9 +50,11 @@ class LocalRun:
     folders: Mapping[str, Path]
     seconds: float  # on the clock, from submitting to the last result
 
-    def write(self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None) -> None:
-        """``results/JOB`` as on the sim rung: what all share, and below it each party's folder."""
-        collect(target, self.folders, accounts_sent(self.record.progress), why, overwrite, draw)
+    def write(
+        self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None
+    ) -> tuple[PartyResult, ...]:
+        """``results/JOB`` as on the sim rung: what all share, and below it each party's folder; what was written."""
+        return collect(target, self.folders, accounts_sent(self.record.progress), why, overwrite, draw)
 
 
 class LocalFederation:
@@ -84,7 +87,6 @@ class LocalFederation:
         for name in parties:
             private.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
         self._logs = private.private_folder(root / "logs")
-        self._environment = environment_for(len(self._members) + 1, wiring.host)
         self._wiring = wiring
         self.processes: list[RoleProcess] = []
         self._client: CspClient | None = None
@@ -92,13 +94,16 @@ class LocalFederation:
     def start(self) -> None:
         """Start all roles; all are ready when this returns."""
         patience = ["--patience", str(_PATIENCE)]
-        listening = self._start(self._csp, ["--address", f"{self._wiring.host}:0", *patience]).ready()
-        assert listening.port is not None
-        address = self._wiring.from_members(listening.port)
+        # All at once: members are given the CSP's address when it has one, and have imported what they need by then.
+        csp = self._start(self._csp, ["--address", f"{self._wiring.host}:0", *patience])
         started = []
         for member in self._members:
             yes = ["--yes"] if member.startswith("party/") else []
-            started.append(self._start(member, ["--csp", address, *yes, *patience]))
+            started.append(self._start(member, ["--csp", "-", *yes, *patience]))
+        listening = csp.ready()
+        assert listening.port is not None
+        for process in started:
+            process.reach(self._wiring.from_members(listening.port))
         for process in started:
             process.ready()
         site = Site.at(self._kits[f"researcher/{self._researcher}"])
@@ -141,8 +146,9 @@ class LocalFederation:
         kind, _, _ = role.partition("/")
         log = self._logs / f"{role.replace('/', '-')}.log"
         words = [kind, "start", "--kit", str(self._kits[role]), *words]
+        environment = environment_for(role, self._members, self._wiring.host)
         with uninterrupted():  # or it would be started, and nothing here would know of it
-            self.processes.append(RoleProcess(role, words, log, self._environment, self._wiring.before(role)))
+            self.processes.append(RoleProcess(role, words, log, environment, self._wiring.before(role)))
         return self.processes[-1]
 
     def _watched(self, job: Job, submitted: JobRecord, seen: Seen) -> WatchedJob:

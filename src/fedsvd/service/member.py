@@ -13,11 +13,13 @@ import logging
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import DataChanged, FedSVDError, LocalProtocolError
+from fedsvd.protocol.certificate import READING
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.parties import Party, user
 from fedsvd.randomness.seed import Seed
@@ -27,6 +29,7 @@ from fedsvd.service.client import CspClient
 from fedsvd.service.enlist import OpenedData, authority_deals, open_data, party_caller, plain_id, ticket_of
 from fedsvd.service.failures import not_finished
 from fedsvd.service.owner import Owner
+from fedsvd.service.progress import ProgressReporter
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord
 from fedsvd.service.stage_answers import StageAnswers
 from fedsvd.storage import private
@@ -103,6 +106,7 @@ class Member:
         self._state = state
         self._audit = AuditLog(state / "audit.jsonl")
         self._opened: dict[str, tuple[object, OpenedData]] = {}
+        self._read: dict[str, float] = {}  # seconds in which a job's data was read when we enlisted
         self._failed: dict[tuple[str, int], Failure] = {}  # attempts, and what was reported of their end
 
     @classmethod
@@ -115,9 +119,12 @@ class Member:
     def enlist(self, client: CspClient, record: JobRecord) -> JobRecord:
         """Join this attempt: shapes and, where an authority deals, a prekey are sent; the job as it stands then."""
         self.owner.expect_unspent(record)
+        started = perf_counter()
         facts, own = self._facts, self.open(record)
         if own is not None:
+            ProgressReporter(client, record.id).stage(READING)
             self.owner.expect_fresh(record, own)
+            self._read[record.id] = perf_counter() - started
             facts = facts.also(own.facts)
             if authority_deals(record.job):
                 facts = facts.also(EnlistedFacts(prekey=self._prekey(record)))
@@ -151,6 +158,10 @@ class Member:
             self._opened.pop(record.id, None)
             raise DataChanged("the data here has another shape than when this site enlisted", "resume the job")
         return own
+
+    def seconds_of_reading(self, record: JobRecord) -> float:
+        """How long this process read the data of a job before its session began; asked for once."""
+        return self._read.pop(record.id, 0.0)
 
     def close(self, record: JobRecord) -> None:
         """A job is done: nothing of it is needed any more."""

@@ -20,7 +20,8 @@ from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_client import PinnedConnection
 
 _log = logging.getLogger(__name__)
-_LOOK = 0.3  # seconds between looks at the CSP's jobs
+LOOK = 0.3  # seconds between looks at the CSP's jobs while none changes: owners approve, and sessions end, here
+SOON = 0.02  # seconds between looks however often they change
 LOOK_AFTER_TROUBLE = 2.0
 _PATIENCE = 10.0
 _LONGEST_STOP = 10.0  # a pass over the data that takes longer is left: the CSP finds the connection dead
@@ -51,7 +52,7 @@ class MemberNode:
             while not self._stopping.is_set() and not until():
                 try:
                     self.look(client)
-                    self._stopping.wait(_LOOK)
+                    self._await_change(client)
                 except FedSVDError as error:  # an answer that is no answer is trouble, not the end of the service
                     if not self._stopping.is_set():
                         _log.warning("role=%s %s", self.caller, error)
@@ -60,6 +61,12 @@ class MemberNode:
             self.await_sessions(_LONGEST_STOP)
             client.close()
             self._member.note("stopped")
+
+    def _await_change(self, client: CspClient) -> None:
+        """Wait until a job has changed at the CSP, or until the next look is due."""
+        asked = monotonic()
+        pause = SOON if client.changed(True, LOOK) else LOOK
+        self._stopping.wait(max(asked + pause - monotonic(), 0.0))
 
     def stop(self) -> None:
         """End every session that is under way, inform the CSP, and disconnect."""

@@ -7,6 +7,7 @@ does not come back to the same session. Any failure ends the attempt with a code
 import logging
 import threading
 from contextlib import suppress
+from time import perf_counter
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
@@ -18,6 +19,7 @@ from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.prepare.derived import Committed
 from fedsvd.prepare.recipe import Recipe
+from fedsvd.protocol.certificate import READING, WRITING
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
@@ -88,19 +90,23 @@ class Attempt:
         member.sessions.claim(plan.session)
         # Joined first: reading takes as long as the data is large, and the CSP would take us for lost.
         self._transport = Dialled(member.dialling, plan.session, longest_message(plan))
+        before = {}
         if own is not None:
-            reporter.stage("reading")
+            reporter.stage(READING)
+            started = perf_counter()
             member.owner.bring(record, own, plan)
             own = in_joint_order(record, own)
+            before[READING] = perf_counter() - started + member.seconds_of_reading(record)
         machine = self._machine = self._role(plan, own)
         member.owner.begin(record)
         member.note("began", job=record.id, attempt=record.attempt, session=plan.session)
         metered = Metered(self._transport, machine.me, reporter.meter)
         with one_pool():
-            played = Player(machine, metered, watch=reporter.stage, alive=self._alive).play()
+            played = Player(machine, metered, watch=reporter.stage, alive=self._alive, before=before).play()
         self._transport.flush()
         if own is not None:
             assert isinstance(machine, User)
+            reporter.stage(WRITING)
             self._write(plan, own, played, machine)
         reporter.done(reporter.meter.accounts().accounts_record())
         self._client.ended(record)

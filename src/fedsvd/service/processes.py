@@ -1,7 +1,8 @@
 """Roles as child processes of this one: started, read until they are ready, stopped whatever happens.
 
-A child's standard input is a pipe that we hold and never write to: when we are gone, however we went, it ends, and the
-child with it. Children are no part of our terminal's group, so that Ctrl-C reaches us alone and they end in order.
+A child's standard input is a pipe that we hold: when we are gone, however we went, it ends, and the child with it. At
+most one line is written to it, the CSP's address, for a child that was started before the CSP listened. Children are no
+part of our terminal's group, so that Ctrl-C reaches us alone and they end in order.
 
 How they reach each other is their *wiring*: where the CSP listens, and which address the others dial. The lab puts slow
 links in between (``lab.network``); here is the wiring of all other runs.
@@ -14,12 +15,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from fedsvd.engine.device import cores
 from fedsvd.errors import PeerLost, TimedOut
+from fedsvd.identity.names import KitRole
 from fedsvd.service.serve import Started
 
 LOOPBACK = "127.0.0.1"
@@ -69,6 +72,13 @@ class RoleProcess:
             if "ready" in facts:
                 return Started(**facts["ready"])
 
+    def reach(self, csp: str) -> None:
+        """Where the CSP is, for a member that was started with ``--csp -``."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # that it has ended is found out when it should be ready
+            self._process.stdin.write(f"{csp}\n".encode())
+            self._process.stdin.flush()
+
     @property
     def running(self) -> bool:
         return self._process.poll() is None
@@ -105,20 +115,31 @@ class RoleProcess:
         self._said.put(None)
 
 
-def environment_for(roles: int, host: str = "localhost") -> dict[str, str]:
-    """Our environment for so many processes on one machine: BLAS threads shared out, no proxy between neighbours.
+def environment_for(role: str, members: Sequence[str], host: str = "localhost") -> dict[str, str]:
+    """Our environment for one of several processes on this machine: its BLAS threads, no proxy between neighbours.
 
-    The parties share them: while the CSP computes, they wait. A number of threads that is set already is that of all.
+    The parties compute at the same time and share the threads; while the CSP computes, they wait, so it has them all.
+    The authority only deals seeds, and has one. A number of threads that is set already is that of all together.
     """
     environment = dict(os.environ)
     for name in _THREADS:
         given = environment.get(name, "")
         threads = min(cores(), int(given)) if given.isdigit() else cores()
-        environment[name] = str(max(1, threads // max(1, roles - 1)))
+        environment[name] = str(_share(role, members, threads))
     for name in ("no_grpc_proxy", "no_proxy", "NO_PROXY"):
         environment[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1,localhost", host)))
     environment["PYTHONUNBUFFERED"] = "1"
     return environment
+
+
+def _share(role: str, members: Sequence[str], threads: int) -> int:
+    """How many of the threads a role has, one at least; the first parties have those that do not go round."""
+    kind = role.partition("/")[0]
+    if kind != KitRole.PARTY:
+        return max(1, threads) if kind == KitRole.CSP else 1
+    parties = [member for member in members if member.startswith(f"{KitRole.PARTY}/")]
+    each, more = divmod(threads, len(parties))
+    return max(1, each + (parties.index(role) < more))
 
 
 def stop_all(processes: Sequence[RoleProcess], within: float = STOP_WITHIN) -> None:

@@ -74,13 +74,13 @@ class Rehearsal:
         """Every role but the researcher in a process of its own, all ready; gone when the block ends."""
         roles = [name for name in self.kits if not name.startswith("researcher/")]
         logs = private.private_folder(self.root / "logs")
-        environment = environment_for(len(roles))
         processes: list[RoleProcess] = []
         try:
             for name in sorted(roles, key=lambda name: not name.startswith("csp/")):
                 yes = ["--yes"] if name.startswith("party/") and name != party_caller(self.you) else []
                 words = [name.partition("/")[0], "start", "--kit", str(self.kits[name]), *yes]
-                processes.append(RoleProcess(name, words, logs / f"{name.replace('/', '-')}.log", environment))
+                log = logs / f"{name.replace('/', '-')}.log"
+                processes.append(RoleProcess(name, words, log, environment_for(name, roles)))
                 if len(processes) == 1:
                     processes[0].ready()  # the CSP, which the others dial
             for process in processes[1:]:

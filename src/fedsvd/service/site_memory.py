@@ -38,11 +38,11 @@ class SiteMemory:
         asked = Asked(plain_id(record.id), job.study.split, roster, full, complete)
         studies, unjudged = EarlierStudies(self.folder), replace(policy, least_changed=0)
         if own.unmatched:
-            return studies.compare(asked, own.data.remembered or own.data, unjudged)
-        brought = studies.compare(asked, own.data.remembered or own.data, policy)
+            return studies.compare(asked, own.data.remembered or own.data, unjudged, reading=own.reading)
+        brought = studies.compare(asked, own.data.remembered or own.data, policy, reading=own.reading)
         if own.before_matching is not None:
-            whole = own.before_matching
-            brought = replace(brought, source=studies.compare(asked, whole.remembered or whole, unjudged).source)
+            whole = own.before_matching.remembered or own.before_matching
+            brought = replace(brought, source=studies.compare(asked, whole, unjudged, reading=own.reading).source)
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
         return replace(brought, found=(*found, *brought.found))
 
@@ -63,6 +63,8 @@ class SiteMemory:
             if plan.matches:
                 self._begin_matching(record, plan)
             studies.begin(brought)
+        if own.reading is not None:
+            own.reading.clear()
 
     def _begin_matching(self, record: JobRecord, plan: SessionPlan) -> None:
         names, matchings = tuple(party.name for party in record.job.parties), EarlierMatchings(self.folder)

@@ -8,8 +8,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import quad
-from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from fedsvd.errors import ConfigError, ShapeError
@@ -114,6 +112,10 @@ def threshold(values: Float, rows: int, columns: int) -> float:
 
 def _median(beta: float) -> float:
     """The median of the Marchenko-Pastur law of this ratio."""
+    # Imported here: they take a quarter of a second, and hardly any process needs them.
+    from scipy.integrate import quad
+    from scipy.optimize import brentq
+
     least, most = (1.0 - math.sqrt(beta)) ** 2, (1.0 + math.sqrt(beta)) ** 2
 
     def below(x: float) -> float:

@@ -1,7 +1,6 @@
 """How well probabilities rank and predict outcomes: the ROC curve, its area, calibration, Brier's score."""
 
 import numpy as np
-from scipy.stats import rankdata
 
 from fedsvd.types import Float
 
@@ -21,7 +20,9 @@ def area_under(outcome: Float, score: Float) -> float | None:
     controls = len(outcome) - cases
     if not cases or not controls:
         return None
-    ranks = rankdata(score)
+    # Not scipy.stats, which takes a third of a second to import: equal scores share the mean of their ranks.
+    _, place, counts = np.unique(score, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[place]
     return float((np.sum(ranks[outcome == 1.0]) - cases * (cases + 1.0) / 2.0) / (cases * controls))
 
 

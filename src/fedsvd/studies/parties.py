@@ -8,6 +8,7 @@ agree) is found inside the session.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -216,10 +217,23 @@ def _label_twice(who: str) -> ConfigError:
     return ConfigError(f"{who} has a column with the name of the label too", "rename or remove it there")
 
 
-def expect_readable(parties: Sequence[PartyData]) -> None:
-    """Read every table once: what would stop a pass in the middle of a session is refused before it, all at once."""
+def expect_readable(
+    parties: Sequence[PartyData], seen: Callable[[int, float | None], None] = lambda index, seconds: None
+) -> None:
+    """Read every table once: what would stop a pass in the middle of a session is refused before it, all at once.
+
+    ``seen`` is called with the number of a party when its table begins to be read, and with the seconds that it took.
+    """
+
+    def tables() -> Iterator[tuple[str, str, MatrixSource]]:
+        for index, party in enumerate(parties, start=1):
+            seen(index, None)
+            started = perf_counter()
+            yield str(index), party.file, party.table
+            seen(index, perf_counter() - started)
+
     problems = Problems()
-    problems.read((str(index), party.file, party.table) for index, party in enumerate(parties, start=1))
+    problems.read(tables())
     problems.expect_none()
 
 

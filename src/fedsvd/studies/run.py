@@ -4,7 +4,7 @@ Same roles and messages as between institutions; only the links are function cal
 and an identity of its own, and the plan pins the identities.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -23,7 +23,7 @@ from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.certificate import Certificate
+from fedsvd.protocol.certificate import READING, Certificate
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Views
@@ -155,6 +155,7 @@ class Session:
     plan: SessionPlan
     why: str
     machines: tuple[Machine, ...]  # the CSP first
+    read: Mapping[Party, float]  # seconds in which every user's table was read
 
 
 def assemble(
@@ -218,9 +219,10 @@ def assemble(
             rule=study.rule,
         )
         machines.append(User(me, plan, inputs))
+    read: dict[Party, float] = {}
     if study.rule is None:
-        expect_readable(parties)  # last, because it reads all there is
-    return Session(plan, planned.why, tuple(machines))
+        expect_readable(parties, partial(_report_reading, progress, read))  # last, because it reads all there is
+    return Session(plan, planned.why, tuple(machines), read)
 
 
 def run_once(
@@ -238,7 +240,8 @@ def run_once(
     plan = session.plan
     parallel = 1 if pick is not first_sent else _parallel(plan, engine)
     with one_pool():
-        run = Simulation(session.machines, Hub(pick), record=record, parallel=parallel).run()
+        before = {party: {READING: seconds} for party, seconds in session.read.items()}
+        run = Simulation(session.machines, Hub(pick), record=record, parallel=parallel, before=before).run()
     results = tuple(run.results[party] for party in plan.users)
     agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
     certificate = certificate_of(plan, verified_in(run), run.accounts())
@@ -258,6 +261,14 @@ def _parallel(plan: SessionPlan, engine: Engine) -> int:
     Where rows go up to a device in panels, one party's pads are made while another's panel is computed with.
     """
     return 2 if engine.device is not None and plan.by_rows else 1
+
+
+def _report_reading(progress: Progress | None, read: dict[Party, float], index: int, seconds: float | None) -> None:
+    """User ``index``, from 1, begins to read its table, or has read it in so many seconds."""
+    if seconds is not None:
+        read[user(index)] = seconds
+    if progress is not None:
+        progress(user(index).name, READING, int(seconds is not None), 1)
 
 
 def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:

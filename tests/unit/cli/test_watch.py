@@ -35,6 +35,11 @@ def record(state="running", **progress):
     )
 
 
+def test_a_party_that_reads_its_data_before_it_enlists_says_so():
+    rows = Pace().rows(record("recruiting", b={"stage": "reading"}), 0.0)
+    assert [(row.role, row.stage) for row in rows] == [("csp", ""), ("party/a", "enlisted"), ("party/b", "reading")]
+
+
 def test_a_job_that_recruits_says_who_is_awaited():
     rows = Pace().rows(record("recruiting"), 0.0)
     assert [(row.role, row.stage) for row in rows] == [("csp", ""), ("party/a", "enlisted"), ("party/b", "awaited")]

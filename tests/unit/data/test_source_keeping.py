@@ -21,7 +21,7 @@ from numpy.testing import assert_array_equal
 
 from fedsvd.data.open import open_source
 from fedsvd.data.sparse import SparsePanels
-from fedsvd.errors import StorageError
+from fedsvd.errors import NotFinite, StorageError
 
 DTYPES = [np.bool_, np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float16, np.float32, np.float64, ">f4"]
 
@@ -246,3 +246,27 @@ def test_an_array_imports_no_optional_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_was_inspected_in_memory_is_not_checked_again_and_anew_with_every_inspection(turned):
+    X = np.random.default_rng(0).standard_normal((20, 5))
+    source = open_source(X)
+    source = source.T if turned else source
+    assert not source.known_finite
+    source.inspect()
+    assert source.known_finite
+    assert_array_equal(source.rows(0, 3), X.T[:3] if turned else X[:3], strict=True)
+    X[4, 2] = np.nan  # by its owner, before another session
+    with pytest.raises(NotFinite, match="row 4, column 2"):
+        source.inspect()
+    assert not source.known_finite
+    with pytest.raises(NotFinite):
+        source.columns(0, source.shape[1])
+
+
+def test_a_file_is_checked_whenever_it_is_read(tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((4, 3)))
+    source = open_source(tmp_path / "X.npy")
+    source.inspect()
+    assert not source.known_finite

@@ -150,6 +150,13 @@ def test_stages_are_watched_and_timed():
     assert all(spent >= 0 for spent in played.seconds.values())
 
 
+def test_stages_that_were_over_before_the_session_are_counted_and_the_others_come_after_them():
+    played = Player(Host(), Script(*READY, *DONE), before={"reading": 100.0, "sorting": 20.0}).play()
+    assert (played.seconds["reading"], played.seconds["sorting"]) == (100.0, 20.0)
+    assert (played.began["reading"], played.began["sorting"]) == (0.0, 100.0)
+    assert all(began >= 120.0 for stage, began in played.began.items() if stage in ("new", "thinking", "working"))
+
+
 def test_while_nothing_is_said_it_is_asked_whether_that_lasts_too_long():
     asked = []
 

@@ -37,6 +37,35 @@ def test_a_product_is_numpys_in_every_layout(m, k, n):
             )
 
 
+@pytest.mark.parametrize(("m", "k"), [(1, 1), (3, 4), (1, 7), (7, 1), (20, 30)])
+def test_a_product_with_a_vector_is_numpys_in_every_layout(m, k):
+    x, out = np.random.default_rng(7).standard_normal((k, 3))[:, 1], np.zeros((m, 2))
+    for A in _laid_out(m, k, 1):
+        blas.gemv(A, x, out[:, 1])
+        size = np.linalg.norm(A) * np.linalg.norm(x)
+        tolerances.assert_close(out[:, 1], A @ x, tolerances.product(k, 4), size)
+        assert not out[:, 0].any()
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_a_long_product_with_few_vectors_is_numpys(columns):
+    for A in _laid_out(4000, 300, 1):
+        B = np.random.default_rng(2).standard_normal((columns, 300)).T
+        size = np.linalg.norm(A) * np.linalg.norm(B)
+        tolerances.assert_close(backend.matmul(A, B), A @ B, tolerances.product(300, 4), size)
+
+
+def test_a_norm_is_numpys_in_every_layout_and_at_every_size():
+    for shape in ((3, 5), (2000, 700)):
+        for A in _laid_out(*shape, 1):
+            for factor in (1.0, 1e-200, 1e200):
+                size = np.linalg.norm(A) * factor
+                tolerances.assert_close(backend.norm(A * factor), size, tolerances.product(A.size, 4), size)
+                part = np.full((shape[0] + 1, shape[1] + 1), np.nan)
+                part[1:, 1:] = A * factor
+                tolerances.assert_close(backend.norm(part[1:, 1:]), size, tolerances.product(A.size, 4), size)
+
+
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
 def test_a_product_is_written_into_part_of_an_array_and_nowhere_else(m, k, n):
     A, B = next(_laid_out(m, k, 3)), next(_laid_out(k, n, 4))

@@ -191,6 +191,19 @@ def test_homogeneous_data_takes_the_cholesky_route():
     assert absorb(CASES["condition 1e+06"], 60).route == Route(cholesky=10, householder=1)
 
 
+def test_features_of_any_lengths_take_the_gram_route_and_each_is_as_exact_as_if_it_had_the_others_length():
+    rng = np.random.default_rng(7)
+    even, lengths = rng.normal(size=(30, 600)), 10.0 ** rng.uniform(-40, 40, 30)
+    X = even * lengths[:, None]
+    factor = absorb(X, 60)
+    assert factor.route.gram == sum((factor.route.gram, factor.route.cholesky, factor.route.householder))
+    R = factor.factor() / lengths  # in the features' own units
+    assert np.abs(R.T @ R - even @ even.T).max() < tolerances.gram(600) * np.linalg.norm(even, 2) ** 2
+    # Lengths that hide a bad condition are not even, however they are scaled.
+    bad = conditioned(1e5) * 10.0 ** rng.uniform(-5, 5, len(conditioned(1e5)))[:, None]
+    assert absorb(bad, 60).route.gram == 0
+
+
 def test_data_that_ceases_to_be_well_conditioned_gives_the_gram_matrix_up_and_loses_nothing():
     X = np.concatenate((CASES["gaussian"], 1e9 * CASES["rank 3"]), axis=1)
     factor = absorb(X, 60)

@@ -7,7 +7,8 @@ import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
-from fedsvd.policy.earlier_studies import Asked, EarlierStudies
+from fedsvd.policy import earlier_studies
+from fedsvd.policy.earlier_studies import Asked, EarlierStudies, Reading
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.studies.parties import PartyData
@@ -205,3 +206,51 @@ def test_the_memory_of_version_0_1_0_is_set_aside_and_said_so(tmp_path, caplog):
     bring(tmp_path, "bb", ROWS)
     assert (tmp_path / "records" / "0.1.0" / "aa-0.rows.npy").exists()
     assert "1 studies made with version 0.1.0 cannot be compared any more" in caplog.text
+
+
+def counted(rows):
+    """A party's data that counts how often its table is read from the beginning."""
+    source = table(rows)
+    source.passes, inner = 0, source.rows
+
+    def read(start, stop):
+        source.passes += start == 0
+        return inner(start, stop)
+
+    source.rows = read
+    return PartyData(source)
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy.permissive()])
+def test_data_that_has_not_changed_is_read_once(tmp_path, policy):
+    studies, data, asked = EarlierStudies(tmp_path), counted(ROWS), Asked("aa", Split.HORIZONTAL, FOUR)
+    same = [True]
+    reading = Reading(lambda: same[0])
+    first = studies.compare(asked, data, policy, reading=reading)
+    once = data.table.passes
+    second = studies.compare(asked, data, policy, reading=reading)
+    assert (data.table.passes, second.source, second.found) == (once, first.source, first.found)
+    same[0] = False
+    third = studies.compare(asked, data, policy, reading=reading)
+    assert data.table.passes > once
+    assert third.source == first.source
+
+
+def test_data_is_read_again_where_there_is_one_more_study_to_compare_it_with(tmp_path):
+    studies, data, asked = EarlierStudies(tmp_path), counted(ROWS), Asked("aa", Split.HORIZONTAL, FOUR)
+    reading = Reading(lambda: True)
+    assert not studies.compare(asked, data, Policy(), reading=reading).found
+    other = studies.compare(Asked("bb", Split.HORIZONTAL, FOUR), PartyData(table(LESS)), Policy())
+    studies.begin(other)
+    found = studies.compare(asked, data, Policy(), reading=reading).found
+    assert {finding.rule for finding in found} == {"re-run"}
+
+
+def test_large_hashes_are_not_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(earlier_studies, "HELD", 1000)
+    studies, data, asked = EarlierStudies(tmp_path), counted(ROWS), Asked("aa", Split.HORIZONTAL, FOUR)
+    reading = Reading(lambda: True)
+    for _ in range(2):
+        before = data.table.passes
+        studies.compare(asked, data, Policy(), reading=reading)
+        assert data.table.passes > before

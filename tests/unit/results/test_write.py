@@ -3,13 +3,15 @@
 import csv
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
@@ -370,6 +372,36 @@ def test_a_table_of_numbers_reads_back_bit_for_bit_from_both_of_its_files(values
     assert [int(row[0]) for row in rows] == list(range(len(numbers))) == list(parquet["place"])
     assert np.array([float(row[1]) for row in rows]).tobytes() == numbers.tobytes()
     assert parquet["value"].to_numpy().tobytes() == numbers.tobytes()
+
+
+TEXTS = st.text(st.sampled_from('ab ,"\n\t;\u00e4'), max_size=4)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(TEXTS, st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=8))
+def test_a_table_with_texts_reads_back_from_both_of_its_files(rows):
+    texts, numbers = [text for text, _ in rows], np.array([number for _, number in rows])
+    with TemporaryDirectory() as folder:
+        for name, column in (("list", texts), ("array", np.array(texts))):
+            save_table(Path(folder), Table(name, {"feature": column, "component_1": numbers}))
+            with (Path(folder) / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+                head, *found = csv.reader(file)
+            parquet = pd.read_parquet(Path(folder) / f"{name}.parquet")
+            assert head == ["feature", "component_1"] == list(parquet)
+            assert [row[0] for row in found] == texts == list(parquet["feature"])
+            assert np.array([float(row[1]) for row in found]).tobytes() == numbers.tobytes()
+            assert parquet["component_1"].to_numpy().tobytes() == numbers.tobytes()
+
+
+def test_pandas_is_not_imported_to_write_a_table(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; import numpy as np; from fedsvd.results.folder import Table, save_table;"
+        "save_table(Path(sys.argv[1]), Table('t', {'feature': ['a', 'b'], 'value': np.ones(2)}));"
+        "print('pandas' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+    assert (tmp_path / "t.parquet").is_file()
 
 
 # --- damage --------------------------------------------------------------------------------------------------------

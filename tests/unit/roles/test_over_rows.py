@@ -14,7 +14,7 @@ from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.work import Work
 
-ROWS = 30_000  # several slabs
+ROWS = 60_000  # several slabs
 X = np.random.default_rng(0).normal(1.0, 2.0, size=(ROWS, 6)) * 10.0 ** np.arange(6)
 
 
@@ -23,10 +23,50 @@ def in_threads(work, pieces):
         return list(pool.map(work, pieces))
 
 
-def columns_of(source, each=None):
-    agreed = plan(ROWS, task=Task.LR, targets=1, centre=True)
-    own = explicit.seed(2)
-    return Columns.of(Work(agreed, 0, source, Masks(agreed, 0, explicit.seed(1), own, each=each), own, own))
+def columns_of(source, each=None, weights=None, alpha=0.0):
+    agreed = plan(ROWS, task=Task.LR, targets=1, centre=True, alpha=alpha)
+    own, masks = explicit.seed(2), Masks(agreed, 0, explicit.seed(1), explicit.seed(2), each=each)
+    return Columns.of(Work(agreed, 0, source, masks, own, own, row_weights=weights))
+
+
+def unusual(kind):
+    """Columns whose first rows say nothing of the others, or whose means are far from zero."""
+    Y = X.copy()
+    if kind == "sorted":
+        Y.sort(axis=0)
+    elif kind == "far":
+        Y += 1e4 * 10.0 ** np.arange(6)
+    else:
+        Y[:, 2] = 0.1
+        Y[64:, 4] = 3.7e4
+    return Y
+
+
+@pytest.mark.parametrize("kind", ["sorted", "far", "constant"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_of_unusual_data_are_those_of_numpy(kind, weighted):
+    Y, w = unusual(kind), np.random.default_rng(1).normal(size=(6, 2))
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, ROWS) if weighted else None
+    columns = columns_of(open_source(Y), in_threads, weights)
+    mean = np.average(Y, axis=0, weights=weights)
+    root = np.ones((ROWS, 1)) if weights is None else np.sqrt(weights)[:, None]
+    scaled = (Y - mean) * columns.inverse * root
+    # A mean far from zero costs digits of NumPy's own differences.
+    bar = product(ROWS, 8) * (1.0 + np.max(np.abs(mean) / Y.std(axis=0), where=columns.inverse > 0, initial=0.0))
+    assert_close(columns.mean + columns.rest, mean, product(ROWS, 8), np.abs(Y).mean())
+    assert_close(columns.squared, (scaled**2).sum(axis=0), bar, np.linalg.norm(scaled) ** 2)
+    assert_close(columns.times(w), scaled @ w, bar, np.linalg.norm(scaled))
+    assert columns.constant == ((2,) if kind == "constant" else ())
+
+
+def test_rows_of_a_ridge_are_multiplied_too():
+    w, alpha = np.random.default_rng(1).normal(size=(6, 2)), 9.0
+    columns = columns_of(open_source(X), alpha=alpha)
+    expected = np.sqrt(alpha) * columns.inverse[:, None] * w
+    found = columns.times(w)[ROWS : ROWS + 6]
+    assert_close(found, expected, product(6, 8), np.linalg.norm(expected))
+    by_rows = columns.rows(0, ROWS + 6) @ w
+    assert_close(columns.times(w)[: ROWS + 6], by_rows, product(ROWS, 8), np.linalg.norm(by_rows))
 
 
 @pytest.mark.parametrize("each", [None, in_threads])

@@ -217,6 +217,47 @@ def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(n
     assert [job.id for job in client.jobs()] == ids
 
 
+def test_a_look_at_the_jobs_ends_when_one_has_changed(node):
+    seen, answers = ask(node, "party/p0", "jobs")["answer"]["seen"], []
+
+    def look():
+        answers.append(ask(node, "party/p0", "jobs", seen=seen, seconds=GENEROUS)["answer"])
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    id = submitted(node)
+    looking.join(GENEROUS / 4)
+    assert [job["id"] for job in answers[0]["jobs"]] == [id]
+    assert answers[0]["seen"] != seen
+
+
+@pytest.fixture
+def looking(kit, tmp_path):
+    """A CSP, and a thread in which a member looks at its jobs until one changes."""
+    site = Site.at(kit)
+    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, tmp_path / "state", patience=GENEROUS)
+    node.start()
+    seen = ask(node, "party/p0", "jobs")["answer"]["seen"]
+    thread = threading.Thread(target=partial(ask, node, "party/p0", "jobs", seen=seen, seconds=GENEROUS))
+    thread.start()
+    yield node, thread
+    node.stop()
+
+
+def test_a_look_is_answered_at_once_where_too_many_wait_already(monkeypatch, request):
+    monkeypatch.setattr(handlers, "MOST_WAITING", 0)
+    _, thread = request.getfixturevalue("looking")
+    thread.join(GENEROUS / 8)
+    assert not thread.is_alive()
+
+
+def test_a_look_that_waits_ends_with_the_csp(looking):
+    node, thread = looking
+    node.stop()
+    thread.join(GENEROUS / 8)
+    assert not thread.is_alive()
+
+
 def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):
     monkeypatch.setattr(handlers, "PAGE_BYTES", 5000)
     ids = [submitted(node, {**FILE, "job": {**FILE["job"], "id": "x" * 900}}) for _ in range(9)]

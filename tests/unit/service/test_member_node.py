@@ -1,5 +1,7 @@
 """A member takes part in what its owner approved, whatever the CSP's record says."""
 
+from itertools import pairwise
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
@@ -41,6 +43,9 @@ class Client:
     def jobs(self, under_way=False):
         self.asked.append("jobs")
         return list(self.records)
+
+    def changed(self, under_way, seconds=0.0):
+        return True
 
     def close(self):
         return None
@@ -137,6 +142,25 @@ def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
     monkeypatch.setattr(member_node, "CspClient", lambda connection: Client())
     node(tmp_path, True, Troubled).run(until=lambda: len(looks) == 5)
     assert len(looks) == 5
+
+
+@pytest.mark.parametrize(("changed", "pause"), [(False, "LOOK"), (True, "SOON")])
+def test_a_csp_that_answers_at_once_is_not_asked_all_the_time(tmp_path, monkeypatch, changed, pause):
+    looks = []
+
+    class Hasty(Client):
+        def changed(self, under_way, seconds=0.0):
+            return changed
+
+        def jobs(self, under_way=False):
+            looks.append(monotonic())
+            return []
+
+    monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
+    monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: None)
+    monkeypatch.setattr(member_node, "CspClient", lambda connection: Hasty())
+    node(tmp_path, True).run(until=lambda: len(looks) == 3)
+    assert all(later - look >= getattr(member_node, pause) for look, later in pairwise(looks))
 
 
 def test_results_of_a_job_that_broke_afterwards_are_marked_once(tmp_path, played):

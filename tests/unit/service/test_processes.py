@@ -2,21 +2,38 @@
 
 import pytest
 
-from fedsvd.engine.device import cores
+from fedsvd.service import processes
 from fedsvd.service.processes import environment_for
 
 NAMES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-@pytest.mark.parametrize("roles", [2, 3, 4, 40])
-def test_parties_share_the_cores_and_each_has_one_thread_at_least(roles, monkeypatch):
+def threads(role, members):
+    """The threads of a role in its environment, which all libraries have alike."""
+    (found,) = {environment_for(role, members)[name] for name in NAMES}
+    return int(found)
+
+
+def parties(count):
+    return [f"party/{i}" for i in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 16, 17, 40])
+def test_parties_share_all_threads_and_each_has_one_at_least(count, monkeypatch):
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
-    share = max(1, cores() // (roles - 1))
-    assert [environment_for(roles)[name] for name in NAMES] == [str(share)] * 3
+    monkeypatch.setattr(processes, "cores", lambda: 16)
+    members = [*parties(count), "authority/ta"]
+    shares = [threads(member, members) for member in parties(count)]
+    assert sum(shares) == max(16, count)
+    assert max(shares) - min(shares) <= 1
+    assert threads("csp/csp", members) == 16  # the parties wait while it computes
+    assert threads("authority/ta", members) == 1
 
 
-@pytest.mark.parametrize(("given", "found"), [("1", "1"), ("0", "1"), ("4096", str(max(1, cores() // 2)))])
-def test_a_number_of_threads_that_is_set_is_that_of_all_processes_together(given, found, monkeypatch):
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
-    assert environment_for(3)["OPENBLAS_NUM_THREADS"] == found
+@pytest.mark.parametrize(("given", "party", "csp"), [("1", 1, 1), ("0", 1, 1), ("6", 3, 6), ("4096", 8, 16)])
+def test_a_number_of_threads_that_is_set_is_that_of_all_processes_together(given, party, csp, monkeypatch):
+    monkeypatch.setattr(processes, "cores", lambda: 16)
+    for name in NAMES:
+        monkeypatch.setenv(name, given)
+    assert (threads("party/0", parties(2)), threads("csp/csp", parties(2))) == (party, csp)

@@ -85,6 +85,9 @@ def test_progress_names_party_stage_and_how_far():
     seen = []
     run(MASKED, progress=lambda *told: seen.append(told))
     assert {party for party, *_ in seen} == {"user-1", "user-2", "csp"}
+    assert [told for told in seen if told[1] == "reading"] == [
+        (f"user-{i}", "reading", done, 1) for i in (1, 2) for done in (0, 1)
+    ]
     assert ("user-1", "right vectors", 1, 1) in seen  # made of the product of the checks, without another pass
     assert all(0 <= done <= total for _, _, done, total in seen)
 
@@ -93,6 +96,16 @@ def test_views_are_there_when_asked_for():
     assert run().views is None
     outcome = run(record=True)
     assert set(outcome.views.received) == {CSP, user(1), user(2)}
+
+
+def test_how_long_data_was_read_is_a_stage_of_every_party():
+    certificate = run().certificate
+    read = {party: seconds for (party, stage), seconds in certificate.seconds_by_stage.items() if stage == "reading"}
+    assert set(read) == {user(1), user(2)}
+    for party, seconds in read.items():
+        began = {stage: at for (who, stage), at in certificate.began_by_stage.items() if who == party}
+        assert began.pop("reading") == 0.0
+        assert all(at >= seconds for at in began.values())
 
 
 def test_the_outcome_says_why_and_how_good():

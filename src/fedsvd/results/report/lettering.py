@@ -74,7 +74,7 @@ def placed(
     for own, (words, mark) in enumerate(wanted):
         others = taken[:own] + taken[own + 1 :]
         free = [spot for spot in _around(mark, text_width(words)) if _free(_box(spot, words), others, frame)]
-        best = min(free, key=lambda spot: sum(_holds(_box(spot, words), dot) for dot in dots), default=None)
+        best = min(free, key=lambda spot: _covered(_box(spot, words), dots), default=None)
         found.append(best)
         if best is not None:
             taken.append(_box(best, words))
@@ -99,6 +99,11 @@ def _free(box: Box, taken: Sequence[Box], frame: Box) -> bool:
 
 def _meet(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _covered(box: Box, dots: Sequence[tuple[float, float]]) -> int:
+    """How many dots a name in this box would cover."""
+    return sum(_holds(box, dot) for dot in dots)
 
 
 def _holds(box: Box, dot: tuple[float, float]) -> bool:

@@ -16,11 +16,13 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import add_gram, gram, matmul, namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import (
+    FEW,
     SVD,
     dense_svd,
     fits,
     full_svd,
     known_part,
+    leads,
     least_squares,
     rank,
     tall_svd,
@@ -28,6 +30,7 @@ from fedsvd.linalg.dense_svd import (
 )
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
+from fedsvd.linalg.solved_columns import SolvedColumns
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.two_pass import long_side, two_pass_svd
@@ -46,7 +49,7 @@ from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
 from fedsvd.storage.block_store import BlockStore, DeviceStore
-from fedsvd.types import Array, Float
+from fedsvd.types import Array, Each, Float
 
 _TOLERANCE = 1e-12
 SMALL = 4096
@@ -93,10 +96,12 @@ class Verified:
     rank: int
 
 
-def factorise(plan: SessionPlan, collector: Collector, device: Device | None) -> Factorised | Solved:
+def factorise(
+    plan: SessionPlan, collector: Collector, device: Device | None, each: Each | None = None
+) -> Factorised | Solved:
     """X' from where its panels went, as the plan's task wants it."""
     if isinstance(collector, Exact):
-        return factorise_exact(plan, collector.words())
+        return factorise_exact(plan, collector.words(), each)
     if isinstance(collector, Folded):
         R = collector.factor()
         return solve(plan, R) if plan.task is Task.LR else factorise_folded(plan, R)
@@ -108,21 +113,39 @@ def factorise(plan: SessionPlan, collector: Collector, device: Device | None) ->
         return factorise_whole(plan, store, device)
 
 
-def factorise_exact(plan: SessionPlan, words: Array) -> Factorised | Solved:
+def factorise_exact(plan: SessionPlan, words: Array, each: Each | None = None) -> Factorised | Solved:
     """U', S' or w' from the exact words of the joint Gram matrix, in units of F; where the words lie."""
-    found = factor(words)
+    found = factor(words, each)
     del words  # as large as the factor
     if plan.task is Task.LR:
         return solve(plan, found.R)
     R_t = namespace(found.R).matrix_transpose(found.R)
     if not isinstance(R_t, np.ndarray) and plan.components is not None and not _whole_pays(plan, R_t.shape, True):
-        return replace(_top_of_square(plan, R_t), residual=found.residual)
-    svd = dense_svd(R_t)
-    verify_svd(R_t, svd.U, svd.sigma, svd.Vt)
-    kept = min(rank(svd.sigma, plan.m, plan.n), plan.planned_rank)
-    U_masked = to_numpy(svd.U[:, :kept])
+        return replace(_top_on_device(plan, R_t), residual=found.residual)
+    U, sigma = _top_of_square(R_t, plan.planned_rank) or _all_of_square(R_t)
+    kept = min(rank(sigma, plan.m, plan.n), plan.planned_rank)
+    U_masked = to_numpy(U[:, :kept])
     orthogonality = norm(gram(U_masked.T) - np.eye(kept))
-    return Factorised(U_masked, to_numpy(svd.sigma[:kept]), found.residual, orthogonality)
+    return Factorised(U_masked, to_numpy(sigma[:kept]), found.residual, orthogonality)
+
+
+def _all_of_square(A: Array) -> tuple[Array, Array]:
+    svd = dense_svd(A)
+    verify_svd(A, svd.U, svd.sigma, svd.Vt)
+    return svd.U, svd.sigma
+
+
+def _top_of_square(A: Array, r: int) -> tuple[Array, Array] | None:
+    """The top r of A, few of many, verified, from its Gram matrix; None where that would cost digits."""
+    if not isinstance(A, np.ndarray) or len(A) < FEW * r:
+        return None
+    K = add_gram(None, A)
+    top = top_of_gram(K, r)
+    if top is None or not leads(K, *top):
+        return None
+    sigma, U = top
+    verify_truncated(A, U, sigma, matmul(A.T, U / sigma).T, _TOLERANCE)
+    return U, sigma
 
 
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:
@@ -173,10 +196,10 @@ def factorise_folded(plan: SessionPlan, R: Array) -> Factorised:
     A = namespace(R).matrix_transpose(R)
     if plan.components is None or _whole_pays(plan, A.shape, not isinstance(A, np.ndarray)):
         return _dense(plan, A)
-    return _top_of_square(plan, A)
+    return _top_on_device(plan, A)
 
 
-def _top_of_square(plan: SessionPlan, A: Array) -> Factorised:
+def _top_on_device(plan: SessionPlan, A: Array) -> Factorised:
     """The top r of a matrix that is too large to be factorised whole where it lies."""
     # Columns from all over it start the iteration.
     width = min(krylov_start(plan, plan.components or 1), A.shape[1])
@@ -194,7 +217,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
         A = _near(R.T)
     if tall and plan.components is not None and (found := _top_of_tall(plan, A)) is not None:
         return found
-    U, sigma, Vt = tall_svd(A, _tall_factor(A)) if tall else known_part(dense_svd(A), *A.shape)
+    U, sigma, Vt = _tall_svd(A) if tall else known_part(dense_svd(A), *A.shape)
     # The full product would be the work of the factorisation again where the matrix is long.
     quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
     if plan.full_matrices:
@@ -206,15 +229,25 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     return _in_host_memory(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
 
 
-def _tall_factor(A: Array) -> Array:
-    """The triangular factor of A: where that is worth it by products, which are quicker than reflections."""
+def _tall_svd(A: Array) -> SVD:
+    """The thin SVD of A by its factor: where that is worth it by products, which are quicker than reflections.
+
+    With the solved columns on the way to R, ``A^T = R^T Q``, the left vectors of A are one product, those of R^T with
+    Q, orthonormal as they are. Where they were not kept, A was even, or is rare: U is ``A V S^-1``, corrected.
+    """
     if not isinstance(A, np.ndarray) or A.shape[0] < 4 * A.shape[1] or A.size < _MANY:
-        return qr_r(A)
-    folded = StreamingFactor(A.shape[1])
+        return tall_svd(A, qr_r(A))
+    solved = SolvedColumns(A.shape[1], A.shape[0])
+    folded = StreamingFactor(A.shape[1], solved=solved)
     folded.update(A)
     R = folded.factor()
     verify_factor(R, A.T)
-    return R
+    columns = solved.of(R)
+    if columns is None:
+        return tall_svd(A, R)
+    small, sigma, Vt = dense_svd(R)
+    kept = rank(sigma, *A.shape)
+    return SVD(columns.times(small[:, :kept].T).T, sigma[:kept], Vt[:kept, :])
 
 
 def _top_of_tall(plan: SessionPlan, A: Array) -> Factorised | None:

@@ -248,7 +248,7 @@ class ServiceProvider(Machine):
 
     def _factorise(self) -> Factorised | Solved:
         self.progress("factorise", 0, 1)
-        found = factorise(self.plan, self._upload.collector, self._device)
+        found = factorise(self.plan, self._upload.collector, self._device, self._each)
         self.progress("factorise", 1, 1)
         return found
 

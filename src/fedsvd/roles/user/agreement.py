@@ -24,6 +24,7 @@ from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import planned_sums
 from fedsvd.randomness.seed import Seed
+from fedsvd.roles.user.shared import Memo, once_for
 from fedsvd.sealing.seal import open_sealed, seal
 from fedsvd.sealing.sign import SigningKey, framed, sign, verify
 from fedsvd.types import Float, Ring
@@ -47,8 +48,11 @@ class Agreement:
 class Group:
     """One user's end of the messages between all users, and its running digest of the session."""
 
-    def __init__(self, me: Party, plan: SessionPlan, users_seed: Seed, identity: SigningKey) -> None:
+    def __init__(
+        self, me: Party, plan: SessionPlan, users_seed: Seed, identity: SigningKey, memo: Memo | None = None
+    ) -> None:
         self._me = me
+        self._memo = memo
         self._plan = plan
         self._seed = users_seed
         self._identity = identity
@@ -94,11 +98,18 @@ class Group:
     def witness(self, name: str, content: bytes | Ring | Float) -> None:
         """Add something that all users hold to the digest."""
         if isinstance(content, np.ndarray):
-            head = f"{content.dtype.str}{content.shape}".encode()
-            self._transcript.update(framed(name.encode(), head))
-            self._transcript.update(np.ascontiguousarray(content).data)
+            # Users of one process that saw the same until now, and see the same object, hash it once.
+            before = f"digest {self._transcript.hexdigest()} {name}"
+            hashed = once_for(self._memo, content, before, self._plan.k, lambda: self._with_array(name, content))
+            self._transcript = hashed.copy()
         else:
             self._transcript.update(framed(name.encode(), content))
+
+    def _with_array(self, name: str, content: Ring | Float) -> "hashlib._Hash":
+        transcript, head = self._transcript.copy(), f"{content.dtype.str}{content.shape}".encode()
+        transcript.update(framed(name.encode(), head))
+        transcript.update(np.ascontiguousarray(content).data)
+        return transcript
 
     def witness_answer(self, message: Factors | Solution) -> None:
         """Add an answer of the CSP to the digest, as received."""

@@ -29,11 +29,11 @@ from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import Prepared, panels_of
 from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum, upper_triangle, within_bounds
-from fedsvd.roles.user.work import Dense, Work
+from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.types import Array, Float
 
 ROUNDING = 2.0**-53
-_TOGETHER = 1 << 20  # numbers of U that are read at once, where it lies on disk
+_TOGETHER = 1 << 22  # numbers of U that are read at once, where it lies on disk
 
 
 @dataclass(frozen=True)
@@ -131,19 +131,31 @@ class _Products:
 
 def _products(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] | None = None) -> _Products:
     """One pass over A_i by columns; two by rows, where U may lie on disk and is read in the same panels."""
+    if isinstance(A_i, Streamed) and A_i.at_once and 4 * 8 * work.n_i * U.shape[1] <= work.plan.memory:
+        return _at_once(work, A_i, U, g, kept)
     if not work.plan.reads_rows or isinstance(A_i, Dense):
         return _by_columns(work, A_i, U, g, kept)
     W, squares = np.zeros((work.n_i, U.shape[1])), []
-    for part, _ in work.row_panels("checks"):
+    for part in work.row_places("checks"):
         rows = A_i.rows(part.start, part.stop)
         W += to_numpy(backend.matmul(namespace(rows).matrix_transpose(rows), work.put(np.ascontiguousarray(U[part]))))
         squares.append(backend.norm(rows) ** 2)
     turned, Wg = np.empty((U.shape[0], EIGEN_VECTORS)), work.put(W @ g)
-    for part, _ in work.row_panels("checks"):
+    for part in work.row_places("checks"):
         turned[part] = to_numpy(backend.matmul(A_i.rows(part.start, part.stop), Wg))
     if kept is not None:
         kept.append(W)
     return _Products(turned, np.einsum("ij,ij->j", W, W), math.fsum(squares))
+
+
+def _at_once(work: Work, A_i: Streamed, U: Float, g: Float, kept: list[Float] | None) -> _Products:
+    """A few products with the data where it lies."""
+    memory = work.plan.memory
+    W = A_i.transposed_times(U, memory)
+    turned = A_i.times(W @ g, memory)
+    if kept is not None:
+        kept.append(W)
+    return _Products(turned, np.einsum("ij,ij->j", W, W), A_i.squared_norm(memory))
 
 
 def _by_columns(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] | None) -> _Products:
@@ -173,7 +185,7 @@ def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Floa
     v, across = products.turned.copy(), products.energies[:, None] * g
     rows = max(1, _TOGETHER // max(1, rho))
     for start in range(0, len(U), rows):
-        v[start : start + rows] -= U[start : start + rows] @ across
+        v[start : start + rows] -= backend.matmul(U[start : start + rows], across)
     missing = products.norm - float(products.energies.sum()) if rho < r else 0.0
     return np.append(v.ravel(), missing)
 

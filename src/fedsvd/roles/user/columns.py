@@ -13,8 +13,12 @@ from fedsvd.compress.centre import unit_scales
 from fedsvd.compress.reduce import rows_of
 from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
+from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
+
+_FIRST = 64  # rows that say where about the means are
+_MISLED = 15 / 16  # the part of an energy that the distance from there may make
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,28 +37,10 @@ class Columns:
 
     @classmethod
     def of(cls, work: Work) -> "Columns":
-        """One or two passes over the columns: means, then energies about them, and what the means are off."""
+        """One pass over the columns; two where their first rows mislead."""
         plan, m = work.plan, work.plan.m
         weight = float(m) if work.row_weights is None else float(np.sum(work.row_weights))
-        sums, mean = np.zeros(work.n_i), np.zeros(work.n_i)
-        if plan.centre and not plan.biased:
-
-            def summed(place: slice) -> Float:
-                X = _weighted(work, rows_of(work.source, place.start, place.stop, work.device), place, 2)
-                return to_numpy(namespace(X).sum(X, axis=0))
-
-            mean = sum(work.over_rows("columns", m, work.n_i, summed), sums) / weight
-        about = work.put(mean)
-
-        def moments(place: slice) -> tuple[Float, Float]:
-            X = rows_of(work.source, place.start, place.stop, work.device) - about
-            off = to_numpy(namespace(X).sum(_weighted(work, X, place, 2), axis=0))
-            return _energy(_weighted(work, X, place, 1)), off
-
-        parts = work.over_rows("columns", m, work.n_i, moments)
-        energy, rest = (sum((part[place] for part in parts), np.zeros(work.n_i)) for place in (0, 1))
-        rest = rest / weight if plan.centre and not plan.biased else np.zeros(work.n_i)
-        energy = np.maximum(_expect_finite(energy) - weight * rest**2, 0.0)
+        mean, rest, energy = _moments(work, weight)
         usual = energy * (m / weight)
         deviation = unit_scales(usual, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         powers = inverse = inverse_powers(penalised(deviation, plan.alpha, m))
@@ -94,8 +80,10 @@ class Columns:
         if self.width > X.shape[1]:
             X = np.concatenate((X, np.ones((stop - start, 1))), axis=1)
         scaled = X - self._mean
-        scaled -= self._rest
-        scaled *= self._inverse
+        if not self._near_zero:
+            scaled -= self._rest
+        if self._scales:
+            scaled *= self._inverse
         return _weighted(self.work, scaled, slice(start, stop), 1)
 
     @cached_property
@@ -109,6 +97,15 @@ class Columns:
     @cached_property
     def _inverse(self) -> Array:
         return self.work.put(self.inverse)
+
+    @cached_property
+    def _scales(self) -> bool:
+        return bool(np.any(self.inverse != 1.0))
+
+    @cached_property
+    def _near_zero(self) -> bool:
+        """Whether no mean is far from zero, counted in deviations: it has no digits to lose, before or after."""
+        return bool(np.all(np.abs(self.mean) * self.inverse <= NEAR_ZERO * np.sqrt(self.squared / self.work.plan.m)))
 
     def rows(self, start: int, stop: int) -> Array:
         """Rows of A_i: data rows, then those of the ridge."""
@@ -133,6 +130,8 @@ class Columns:
     def times(self, w: Float) -> Float:
         """``A_i w``, in one pass over the data."""
         work, M = self.work, self.work.plan.M
+        if work.near and self._near_zero and self.width == work.n_i:
+            return self._times_at_once(w)
         product, there = np.empty((M, w.shape[1])), work.put(w)
 
         def times(place: slice) -> None:
@@ -142,11 +141,24 @@ class Columns:
         work.over_rows("columns", M, self.width, times)
         return product
 
+    def _times_at_once(self, w: Float) -> Float:
+        """The same with the means taken off the product: a few products with the data as it lies."""
+        work, plan, n_i = self.work, self.work.plan, self.work.n_i
+        scaled, product = self.inverse[:, None] * w, np.zeros((plan.M, w.shape[1]))
+        mean = self.mean @ scaled + self.rest @ scaled
+        for place in work.long_panels(plan.m, n_i):
+            product[place] = matmul(work.source.rows(place.start, place.stop), scaled) - mean
+        if work.row_weights is not None:
+            product[: plan.m] *= np.sqrt(work.row_weights)[:, None]
+        if plan.m < plan.M:
+            own = plan.m + sum(plan.counts[: work.i])
+            product[own : own + n_i] = np.sqrt(plan.alpha) * scaled
+        return product
+
     def _ready(self) -> None:
         """Have what threads share, before there are any."""
-        assert self._mean is not None
-        assert self._rest is not None
-        assert self._inverse is not None
+        for shared in (self._mean, self._rest, self._inverse, self._scales, self._near_zero):
+            assert shared is not None
 
     def blinded_labels(self, a_i: Float) -> Float:
         """``A_i a_i``, ridge rows included, and y on top of it at the label holder."""
@@ -162,6 +174,45 @@ class Columns:
             y = (work.labels - self.label_mean) / self.label_scale
             y_i[: work.plan.m] += y if work.row_weights is None else y * np.sqrt(work.row_weights)[:, None]
         return y_i
+
+
+def _moments(work: Work, weight: float) -> tuple[Float, Float, Float]:
+    """The mean of every column, what is below its last digit, and the energy about both; zeros where none is taken."""
+    nothing = np.zeros(work.n_i)
+    if not work.plan.centre or work.plan.biased:
+        return nothing, nothing, _expect_finite(_about(work, nothing)[0])
+    about = _first_mean(work)
+    energy, off = _about(work, about)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        mean = about + off / weight
+        rest = about - mean + off / weight
+        if np.any(off**2 > _MISLED * weight * energy):
+            energy, off = _about(work, mean)
+            rest = off / weight
+        return mean, rest, np.maximum(_expect_finite(energy) - off**2 / weight, 0.0)
+
+
+def _first_mean(work: Work) -> Float:
+    """The mean of the first rows; of a column that does not change in them, that very number."""
+    first = to_numpy(rows_of(work.source, 0, min(_FIRST, work.plan.m), work.device))
+    with np.errstate(over="ignore"):
+        mean: Float = np.where((first == first[0]).all(axis=0), first[0], first.mean(axis=0))
+    return mean
+
+
+def _about(work: Work, centre: Float) -> tuple[Float, Float]:
+    """Energies of the columns about these numbers, and sums, both weighted, in one pass."""
+    there = work.put(centre)
+
+    def moments(place: slice) -> tuple[Float, Float]:
+        X = rows_of(work.source, place.start, place.stop, work.device) - there
+        off = _weighted(work, X, place, 2)
+        return _energy(_weighted(work, X, place, 1)), to_numpy(namespace(X).sum(off, axis=0))
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = work.over_rows("columns", work.plan.m, work.n_i, moments)
+        energy, off = (sum((part[place] for part in parts), np.zeros(work.n_i)) for place in (0, 1))
+    return energy, off
 
 
 def _weighted(work: Work, X: Array, rows: slice, power: int) -> Array:

@@ -151,7 +151,7 @@ class FittingSession:
 
         batches = yield Local("share", made)
         words: Ring = yield Sum(name, batches)
-        found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words)))
+        found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words, work.masks.each)))
         self.residual = found.residual
         R: Float = to_numpy(found.R) * np.where(present, np.ldexp(unit.F, powers), 0.0)
         return R

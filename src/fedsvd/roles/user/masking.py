@@ -151,10 +151,11 @@ class Masks:
         for drawn in ("Q", "T_i", "written_out"):
             self.__dict__.pop(drawn, None)
 
-    def under_right(self, rows: Array) -> Array:
-        """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that are under P already."""
+    def under_right(self, rows: Array, *, alone: bool = False) -> Array:
+        """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that are under P already; ``alone`` in one of several threads."""
         if self.written_out is not None:
-            return matmul(rows, self.written_out[: rows.shape[1], : self._outputs(rows.shape[1])])
+            masks = self.written_out[: rows.shape[1], : self._outputs(rows.shape[1])]
+            return rows @ masks if alone else matmul(rows, masks)
         return apply.mask_right(rows, self.Q, self.i, self.c, self.T_i)
 
     def _outputs(self, given: int) -> int:

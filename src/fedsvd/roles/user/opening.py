@@ -59,7 +59,7 @@ def joint_factor(work: Work, prepared: Prepared) -> Script:
     """Mode A, steps 5 and 6: the joint Gram matrix, opened by the users, and its factor R; with the unit of both."""
     unit, batches = yield from _shared(work, prepared)
     words: Ring = yield Sum("gram", batches)
-    found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words)))
+    found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words, work.masks.each)))
     return found, unit
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.linalg.backend import matmul, to_numpy
+from fedsvd.linalg.solved_columns import multiply
 from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, open_factors
@@ -32,8 +33,6 @@ from fedsvd.roles.user.upload import open_masked
 from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Streamed, Work
 from fedsvd.statistics.components import Choice, choose
 from fedsvd.types import Float
-
-_IN_CACHE = 1 << 19  # numbers that are centred and multiplied at once
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,14 +117,22 @@ def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
     if work.plan.reads_rows:
         sink.write(_scores_by_rows(work, mean, W).T)
     else:
-        W, centre = work.put(W), work.put(mean[:, None])
-        for _, X in work.panels("scores"):
-            step = X.shape[1] if work.device is not None else max(1, _IN_CACHE // len(X))
-            for start in range(0, X.shape[1], step):
-                # Centred before the product: with a large mean the difference of two products would cancel.
-                sink.write(to_numpy(matmul((X[:, start : start + step] - centre).T, W)).T)
+        _scores_by_columns(work, mean[:, None], W, sink)
     made = sink.close()
     return made.T if isinstance(made, np.ndarray) else made
+
+
+def _scores_by_columns(work: Work, mean: Float, W: Float, sink: Sink) -> None:
+    """Centred before the product: with a large mean the difference of two products would cancel."""
+    if work.device is not None:
+        W, mean = work.put(W), work.put(mean)
+        for _, X in work.panels("scores"):
+            sink.write(to_numpy(matmul((X - mean).T, W)).T)
+        return
+    for _, X in work.panels("scores", work.longest_panel):
+        out = np.empty((W.shape[1], X.shape[1]))
+        multiply(W.T, X, out, work.masks.each, mean)
+        sink.write(out)
 
 
 def _scores_by_rows(work: Work, mean: Float, W: Float) -> Float:

@@ -4,12 +4,14 @@
 matters one sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users' parts together
 are orthonormal again to rounding. Where it does not matter the sum is made of zeros: the CSP must not learn which.
 
-Vt_i is as large as the data. Where it fits the memory budget it is made once: each panel's part of C's Gram matrix is
-added up as the panel is made, and C divides Vt_i where it stands, so that the correction costs the work of one product
-and no pass over the data. Where it does not fit, it goes elsewhere (``Sink``) and is made twice from the same panels,
-once for C and once to be written, because C repairs the rounding of the first product. What a plan asks to be checked
-is measured on the way, ``X_i - U S Vt_i`` panel by panel, and judged by sums: whether all errors together are rounding,
-and whether all parts together are orthonormal.
+Vt_i is as large as the data. Where it fits the memory budget it is made once. Of ill-conditioned data the columns that
+were solved on the way to L_i have been kept (``linalg.solved_columns``): ``X_i = L_i Q`` with Q orthonormal to rounding
+at any condition number, so that ``C^-1 S^-1 U^T L_i``, m x m, is put right, and Vt_i is its product with Q. Otherwise
+each panel's part of C's Gram matrix is added up as the panel is made, and C divides Vt_i where it stands, so that the
+correction costs the work of one product and no pass over the data. Where it does not fit, it goes elsewhere (``Sink``)
+and is made twice from the same panels, once for C and once to be written, because C repairs the rounding of the first
+product. What a plan asks to be checked is measured on the way, ``X_i - U S Vt_i`` panel by panel, and judged by sums:
+whether all errors together are rounding, and whether all parts together are orthonormal.
 """
 
 import math
@@ -22,6 +24,7 @@ import numpy as np
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.dense_svd import corrected, correction, needs_correction
+from fedsvd.linalg.solved_columns import SolvedColumns, multiply
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
@@ -59,19 +62,25 @@ class OwnVectors:
     verified: Verified | None = None
 
 
-def own_vectors(work: Work, U: Float, sigma: Float, product: Float | None = None) -> Script:
+def own_vectors(
+    work: Work, U: Float, sigma: Float, product: Float | None = None, solved: SolvedColumns | None = None
+) -> Script:
     """This user's rows of V, transposed: written, corrected and verified as plan and sink ask for.
 
-    ``product``, where it is there, is ``X_i^T U``, (n_i, r): nothing but a division is left to do.
+    ``product``, where it is there, is ``X_i^T U``, (n_i, r): nothing but a division is left to do. ``solved`` is X_i as
+    the product of its factor and orthonormal rows.
     """
     ill = needs_correction(sigma)
+    if solved is not None:
+        Vt_i = yield from _of_solved(work, U, sigma, solved, ill)
+        return OwnVectors(_handed_over(work, Vt_i))
     if product is not None:
         Vt_i = yield from _in_memory(work, lambda: _divided(product, sigma, ill), ill)
         return OwnVectors(_handed_over(work, Vt_i))
     if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
-    if work.plan.check is Check.NONE and (work.sink is None or _fits(work, len(sigma))):
+    if work.plan.check is Check.NONE and (work.sink is None or work.fits(len(sigma))):
         Vt_i = yield from _in_memory(work, lambda: right_vectors(work, W, ill), ill)
         return OwnVectors(_handed_over(work, Vt_i))
     C_t = None
@@ -90,9 +99,13 @@ def _divided(product: Float, sigma: Float, ill: bool) -> tuple[Float, Float | No
     return Vt_i, backend.add_gram(None, Vt_i) if ill else None
 
 
-def _fits(work: Work, r: int) -> bool:
-    """Whether Vt_i, together with the panels of a pass, fits the memory budget of a user that computes on the host."""
-    return work.device is None and 2 * 8 * r * work.n_i <= work.plan.memory
+def _of_solved(work: Work, U: Float, sigma: Float, solved: SolvedColumns, ill: bool) -> Script:
+    """``Vt_i = B Q`` with ``B = C^-1 S^-1 U^T L_i``: what rounding took from B is put right, Q needs nothing."""
+    B = backend.matmul((U / sigma).T, solved.R.T)
+    C_t = yield from _correction(work, backend.add_gram(None, B) if ill else None)
+    if C_t is not None:
+        B = corrected(C_t, B)
+    return (yield Local("right vectors", lambda: solved.times(B, work.masks.each)))
 
 
 def _handed_over(work: Work, Vt_i: Float) -> Any:
@@ -152,9 +165,10 @@ def right_vectors(work: Work, W: Float, ill: bool = False) -> tuple[Float, Float
     """``Vt_i = W X_i``, in one pass over the data, and where that is ill the upper triangle of ``Vt_i Vt_i^T``."""
     W, gram = work.put(W), None
     Vt_i = np.empty((W.shape[0], work.n_i))
-    for part, X in work.panels("right vectors"):
+    for part, X in work.panels("right vectors", work.longest_panel):
         if work.device is None:
-            made = backend.matmul(W, X, Vt_i[:, part])
+            made = Vt_i[:, part]
+            multiply(W, X, made, work.masks.each)
         else:
             made = W @ X
             Vt_i[:, part] = backend.to_numpy(made)

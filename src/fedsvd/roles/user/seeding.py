@@ -207,7 +207,7 @@ class Seeding(Machine, ABC):
         publics = {party.index: self._keys.publics[party.index] for party in plan.users}
         self._pads = pad_keys(self._keys.mine, self.me.index, publics, plan.session, plan.digest)
         self._sums = SumsOfUser(self._pads, seeds, self._own, self._once, inputs.each)
-        self._group = Group(self.me, plan, seeds["users"], inputs.identity)
+        self._group = Group(self.me, plan, seeds["users"], inputs.identity, inputs.memo)
         return State.SEEDING, (Compute("seeding", self._prepare),)
 
     def _prepare(self) -> tuple[Work, Ring | None]:

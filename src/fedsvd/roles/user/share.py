@@ -106,7 +106,7 @@ class Batches:
 
     def _words(self, number: int) -> Array:
         if self.device is None:
-            words = to_numpy(self.held[0].rows(*self.panels[number])).view(np.uint64)
+            words = to_numpy(self.held[0].rows(*self.panels[number], self.each)).view(np.uint64)
         else:
             words = self._from_group(number)
         if number == len(self.panels) - 1:

@@ -8,24 +8,27 @@ carries the local mean as an exact pair ``s_i + delta_i``. In the mask family a 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from operator import add
 
 import numpy as np
 
 from fedsvd.compress.centre import at_offset, deviations, own_shift, row_energy, unit_scales
 from fedsvd.compress.reduce import Reduced
-from fedsvd.errors import ConstantData, FixedPointOverflow, NumericalError
+from fedsvd.errors import ConstantData, FixedPointOverflow
 from fedsvd.linalg import backend
-from fedsvd.linalg.backend import EPS, namespace, to_numpy
+from fedsvd.linalg.backend import EPS, namespace
+from fedsvd.linalg.solved_columns import SolvedColumns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.masking import Operand
+from fedsvd.roles.user.own_mean import OwnMean as OwnMean
+from fedsvd.roles.user.own_mean import beyond_squares, own_mean
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.streamed import NEAR_ZERO, powers_of_two
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum, wide_sum_of_floats
 from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.secagg import noise, wide
 from fedsvd.types import Array, Float
 
-_USUAL_EXPONENT = 400  # of an entry: squares of these, and their sums, are far from both ends of float64
+_USUAL = 2.0**-400, 2.0**400  # norms: squares of these are far from both ends of float64
 _MOST_EXPONENT = 507  # of a user's norm: squares of the norms of 500 users are then below 2^1024
 
 
@@ -46,6 +49,7 @@ class Prepared:
     zero: bool = False  # all users' data is zero
     weight: float = 0.0  # of all records together: their number, or the sum of their weights
     log_weights: float = 0.0  # the sum of the logarithms of all weights
+    solved: SolvedColumns | None = None  # of X_i, in the data's own units, where they were kept
 
 
 def centred(work: Work) -> Script:
@@ -55,20 +59,23 @@ def centred(work: Work) -> Script:
         weight: _JointWeight = yield from _joint_weight(work)
         shift = yield Local("first mean", lambda: own_shift(work.source, work.device))
         reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
-        _expect_squares(_exponent_of([reduced.L_i]))
+        _expect_squares(_size_of([reduced.L_i]))
         assert reduced.shift is not None
         assert reduced.offset_i is not None
         own = OwnMean(reduced.shift, reduced.offset_i, deviations(reduced))
         mean, offset = yield from _joint_mean(work, own, weight)
         A_i = Dense(at_offset(reduced, offset))
         return Prepared(A_i, mean=mean, own=own, weight=weight.total, log_weights=weight.logs)
-    own = yield Local("means", lambda: _own_mean(work))
+    own = yield Local("means", lambda: own_mean(work))
     total = yield from _summed_means(work, own)
     mean = wide.rounded(total, plan.n)
+    n, about = plan.n, Streamed(work.source, mean, device=work.device)
+    if bool(np.all(np.abs(mean) <= NEAR_ZERO * own.deviation)):
+        norm = own.norm_about(mean, np.zeros_like(mean), work.n_i)
+        return Prepared(replace(about, norm=norm, own_mean=own.mean), mean=mean, own=own)
     # What float64 has no digits for in a large mean is taken off by itself.
-    n = plan.n
     rest = wide.rounded([joint - n * high for joint, high in zip(total, wide.integers(mean), strict=True)], n)
-    return Prepared(Streamed(work.source, mean, device=work.device, rest=rest), mean=mean, own=own)
+    return Prepared(replace(about, norm=own.norm_about(mean, rest, work.n_i), rest=rest), mean=mean, own=own)
 
 
 def uncentred(work: Work) -> Script:
@@ -76,7 +83,8 @@ def uncentred(work: Work) -> Script:
     if work.plan.compress:
         weight: _JointWeight = yield from _joint_weight(work)
         reduced: Reduced = yield Local("compress", work.reduce)
-        return Prepared(Dense(reduced.L_i), weight=weight.total, log_weights=weight.logs)
+        A_i = Dense(reduced.L_i)
+        return Prepared(A_i, weight=weight.total, log_weights=weight.logs, solved=reduced.solved)
     return Prepared(Streamed(work.source, device=work.device))
 
 
@@ -110,24 +118,6 @@ def _joint_mean(work: Work, own: "OwnMean", weight: _JointWeight) -> Script:
     return wide.rounded(joint, W), offset
 
 
-@dataclass(frozen=True, repr=False)
-class OwnMean:
-    """This user's mean of every row as an exact pair, a shift of its own and the rest, and the rows' deviations."""
-
-    shift: Float
-    offset: Float
-    deviation: Float
-
-    @property
-    def mean(self) -> Float:
-        """To the nearest number."""
-        return self.shift + self.offset
-
-    def exact(self) -> list[int]:
-        """``shift + offset`` in units of 2^-1074."""
-        return list(map(add, wide.integers(self.shift), wide.integers(self.offset)))
-
-
 def _summed_means(work: Work, own: OwnMean) -> Script:
     """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2).
 
@@ -145,11 +135,14 @@ def _summed_means(work: Work, own: OwnMean) -> Script:
 
 def in_common_unit(work: Work, prepared: Prepared) -> Script:
     """The same in units of 2^E, the least class of powers of two above every user's norm."""
-    exponent = yield Local("norm", lambda: _exponent(work, prepared.A_i))
-    E = yield from bound_sum("bound", exponent, work.own)
+    size: Size | None = yield Local("norm", lambda: _size(work, prepared.A_i))
+    E = yield from bound_sum("bound", None if size is None else size[1], work.own)
     if E is None:
         return replace(prepared, zero=True)
-    return replace(prepared, A_i=times_power(work, prepared.A_i, -E), E=E)
+    A_i = times_power(work, prepared.A_i, -E)
+    if isinstance(A_i, Streamed):
+        A_i = replace(A_i, norm=0.0 if size is None else math.ldexp(size[0], size[1] - E))
+    return replace(prepared, A_i=A_i, E=E)
 
 
 def joint_energy(work: Work, prepared: Prepared) -> Script:
@@ -173,7 +166,8 @@ def at_unit_variance(work: Work, prepared: Prepared, energy: Float) -> Prepared:
 
 def with_norm(work: Work, prepared: Prepared) -> Script:
     """The same with the joint norm F1, right to k 2^-18 by its noise."""
-    own = yield Local("norm", lambda: squared_norm(work, prepared.A_i))
+    known = prepared.A_i.norm if isinstance(prepared.A_i, Streamed) else None
+    own = yield Local("norm", lambda: squared_norm(work, prepared.A_i) if known is None else known**2)
     (total,) = yield from total_sum(work.plan, "norm", np.array([own]), work.own, NORM_WIDTH)
     return replace(prepared, F1=math.sqrt(max(total, 0.0)))
 
@@ -203,8 +197,9 @@ def expect_variance(plan: SessionPlan, prepared: Prepared) -> None:
 
 def times_power(work: Work, A_i: Operand, power: int) -> Operand:
     """A_i times 2^power, exactly but for underflow."""
-    half = power // 2
-    return _scaled(work, A_i, math.ldexp(1.0, half), math.ldexp(1.0, power - half))
+    if isinstance(A_i, Streamed) and A_i.inverse is None:
+        return replace(A_i, power=A_i.power + power, norm=None)
+    return _scaled(work, A_i, *powers_of_two(power))
 
 
 def scaled_rows(work: Work, A_i: Operand, factors: Float) -> Operand:
@@ -220,43 +215,52 @@ def _scaled(work: Work, A_i: Operand, *factors: float | Float) -> Operand:
         return Dense(A)
     assert isinstance(A_i, Streamed)
     inverse = np.ones(work.source.shape[0]) if A_i.inverse is None else A_i.inverse
-    for factor in factors:
+    for factor in (*powers_of_two(A_i.power), *factors):
         inverse = inverse * np.ravel(factor)
-    return replace(A_i, inverse=inverse)
+    return replace(A_i, inverse=inverse, power=0, norm=None)
 
 
-def _exponent(work: Work, A_i: Operand) -> int | None:
-    """The exponent of ``||A_i||_F`` as ``frexp`` has it, None for zero; squares of larger norms have no float64."""
-    return _expect_squares(_exponent_of(panels_of(work, A_i)))
+Size = tuple[float, int]  # a norm as ``frexp`` has it: squares of larger ones have no float64
 
 
-def _expect_squares(exponent: int | None) -> int | None:
-    if exponent is not None and exponent > _MOST_EXPONENT:
-        raise _beyond_squares()
-    return exponent
+def _size(work: Work, A_i: Operand) -> Size | None:
+    """``||A_i||_F``, None for zero."""
+    if isinstance(A_i, Streamed) and A_i.norm is not None:
+        size = math.frexp(A_i.norm) if A_i.norm else None
+    elif isinstance(A_i, Streamed) and A_i.at_once and A_i.mean is None and not A_i.power:
+        places = work.long_panels(*work.source.shape)
+        size = _size_of(work.source.rows(place.start, place.stop) for place in places)
+    else:
+        size = _size_of(panels_of(work, A_i))
+    return _expect_squares(size)
 
 
-def _beyond_squares() -> NumericalError:
-    return NumericalError("the squared norm of a table leaves the range of float64", "scale the data down")
+def _expect_squares(size: Size | None) -> Size | None:
+    if size is not None and not size[1] <= _MOST_EXPONENT:
+        raise beyond_squares()
+    return size
 
 
-def _exponent_of(panels: Iterable[Array]) -> int | None:
-    """The exponent of the norm of all panels together; powers are taken out before squares."""
+def _size_of(panels: Iterable[Array]) -> Size | None:
+    """The norm of all panels together; powers are taken out before squares."""
     exponents, norms = [], []
     for panel in panels:
-        xp = namespace(panel)
-        largest = max(float(xp.max(panel)), -float(xp.min(panel))) if panel.shape[0] and panel.shape[1] else 0.0
-        if largest == 0.0:
-            continue
-        power = math.frexp(largest)[1]
-        power = 0 if abs(power) < _USUAL_EXPONENT else power
-        norms.append(backend.norm(_ldexp(panel, -power) if power else panel))
+        plain, power = backend.norm(panel), 0
+        if not _USUAL[0] < plain < _USUAL[1]:
+            xp = namespace(panel)
+            largest = max(float(xp.max(panel)), -float(xp.min(panel))) if panel.shape[0] and panel.shape[1] else 0.0
+            if largest == 0.0:
+                continue
+            power = math.frexp(largest)[1]
+            plain = backend.norm(_ldexp(panel, -power))
+        norms.append(plain)
         exponents.append(power)
     if not norms:
         return None
     top = max(exponents)
     size = math.hypot(*(math.ldexp(norm, power - top) for norm, power in zip(norms, exponents, strict=True)))
-    return top + math.frexp(size)[1]
+    mantissa, power = math.frexp(size)
+    return mantissa, top + power
 
 
 def _ldexp(A: Array, power: int) -> Array:
@@ -280,41 +284,18 @@ def panels_of(work: Work, A_i: Operand) -> Iterable[Array]:
     return (read(start, min(start + step, length)) for start in range(0, length, step))
 
 
-def _own_mean(work: Work) -> OwnMean:
-    """One pass: sums and squares of every row, less its first entry, which saves the digits of a large mean."""
-    rows, n_i = work.source.shape
-    shift, sums, squares = np.empty(rows), np.zeros(rows), np.zeros(rows)
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
-        if work.plan.reads_rows:
-            for part, X in work.row_panels("means"):
-                shift[part] = to_numpy(X[:, 0])
-                sums[part], squares[part] = _moments(X - X[:, :1])
-        else:
-            for part, X in work.panels("means"):
-                if part.start == 0:
-                    shift = np.array(to_numpy(X[:, 0]))
-                more = _moments(X - work.put(shift[:, None]))
-                sums, squares = sums + more[0], squares + more[1]
-    if not np.isfinite(squares).all():
-        raise _beyond_squares()
-    offset = sums / n_i
-    deviation = np.sqrt(np.maximum(squares / n_i - offset**2, 0.0))
-    # A spread that is all rounding counts as none.
-    return OwnMean(shift, offset, np.where(deviation**2 > 8 * EPS * offset**2, deviation, 0.0))
-
-
-def _moments(X: Array) -> tuple[Float, Float]:
-    return to_numpy(namespace(X).sum(X, axis=1)), row_energy(X)
-
-
 def _energy(work: Work, A_i: Operand) -> Float:
     if isinstance(A_i, Dense):
         return row_energy(A_i.A_i)
-    energy = np.zeros(work.source.shape[0])
-    if work.plan.reads_rows:
-        for part, _ in work.row_panels("variances"):
-            energy[part] = row_energy(A_i.rows(part.start, part.stop))
+    rows, n_i = work.source.shape
+    energy = np.zeros(rows)
+
+    def of_rows(part: slice) -> None:
+        energy[part] = row_energy(A_i.rows(part.start, part.stop))
+
+    if work.near or work.plan.reads_rows:
+        work.over_rows("variances", rows, n_i, of_rows)
         return energy
-    for part, _ in work.panels("variances"):
-        energy += row_energy(A_i.columns(part.start, part.stop))
+    for panel in panels_of(work, A_i):
+        energy += row_energy(panel)
     return energy

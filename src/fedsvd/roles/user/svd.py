@@ -49,6 +49,7 @@ def script(work: Work) -> Script:
         return FactorsResult(np.zeros((plan.m, 0)), np.zeros(0), np.zeros((0, work.n_i)), 0, 0.0, 0.0)
     prepared = yield from with_norm(work, prepared)
     opened: Opened = yield from (open_factors if plan.compress else open_masked)(work, prepared)
+    solved = prepared.solved
     del prepared  # what was compressed is as large as anything that follows
     U, sigma = opened.U, opened.sigma
     if sigma is None:
@@ -58,7 +59,7 @@ def script(work: Work) -> Script:
         if plan.published:
             Vt_i = _signed((yield from _recovered(work)), opened.signs)
         else:
-            own = yield from own_vectors(work, U, sigma, opened.product)
+            own = yield from own_vectors(work, U, sigma, opened.product, solved)
             Vt_i, verified = own.Vt_i, own.verified
     # Already cut at the rank, but for full_matrices.
     found = rank(sigma, plan.m, plan.n) if plan.full_matrices else len(sigma)

@@ -187,7 +187,7 @@ def _in_slabs(
 
     def slab(number: int) -> None:
         part, stream = words[cuts[number]], Keystream.of(seed, "slab", number)
-        Y = masks.under_right(under.slab(place.panel, cuts[number]))
+        Y = masks.under_right(under.slab(place.panel, cuts[number]), alone=True)
         for columns, f, least in parts:
             dither.encode_filled(Y[:, columns], f, least, stream, part[:, columns])
         pads.onto(part.reshape(-1), cuts[number].start * width)

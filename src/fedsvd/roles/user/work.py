@@ -1,7 +1,7 @@
 """What a task's script works on: the plan, this user's data and masks, and A_i in the forms it takes.
 
 A_i stands for X_i wherever a Gram matrix is all that matters: compressed to m columns, or the data itself, centred and
-scaled as it is read. Nothing here is ever sent.
+scaled as it is read (``streamed.py``). Nothing here is ever sent.
 
 A ``Sink`` is where a user's own part of a result goes while it is made: Vt_i, or the scores, as large as its data. It
 is written panel by panel, in order of its columns. What ``close`` returns stands for it in the result. Sinks that
@@ -25,15 +25,18 @@ from fedsvd.compress.reduce import (
     device_width,
     panel_width,
     row_panels,
-    rows_of,
+    viewed_width,
 )
 from fedsvd.data.source import MatrixSource
-from fedsvd.linalg.device import Device, host_or
+from fedsvd.linalg.device import Device
 from fedsvd.prepare.blinding import EachPart
 from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Check, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
+from fedsvd.roles.user.streamed import Streamed as Streamed
+from fedsvd.roles.user.streamed import long_panels
 from fedsvd.types import Array, Float, Ring
 
 
@@ -75,7 +78,8 @@ class Nowhere:
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
-_SLAB = 1 << 16  # numbers that stay in a cache while they pass some steps
+_SLAB = 1 << 18  # numbers that stay in a cache while they pass some steps
+_THREADS = 4  # that pass slabs: a step takes about 0.1 ms, and more threads wait for the interpreter's lock
 
 
 def commitment_salt(own: Seed) -> bytes:
@@ -139,8 +143,8 @@ class Work:
         return self.memo[key]
 
     def reduce(self, shift: Float | None = None) -> Any:
-        """One pass of compression, as a ``Reduced``."""
-        panel = self.panel(self.source.shape[0])
+        """One pass of compression, as a ``Reduced``; with the solved columns where Vt_i will be made of them."""
+        panel = self.panel(self.source.shape[0]) if self.row_weights is not None else self.longest_panel
         report = None if self.progress is None else self._report("compress")
         return compress(
             self.source,
@@ -151,17 +155,38 @@ class Work:
             device=self.device,
             spread=self.spread,
             weights=self.row_weights,
+            each=self.masks.each,
+            solved=self.makes_vectors,
         )
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether all rows of Vt_i are made, in memory, and nothing of them is measured on the way."""
+        plan = self.plan
+        makes = plan.task in (Task.SVD, Task.LSA) and plan.own_vectors and not plan.published
+        makes = makes and plan.components is None and plan.check is Check.NONE
+        return makes and (self.sink is None or self.fits(plan.planned_rank))
+
+    def fits(self, r: int) -> bool:
+        """Whether r rows of Vt_i, together with the panels of a pass, fit the memory budget, in host memory."""
+        return self.device is None and 2 * 8 * r * self.n_i <= self.plan.memory
 
     def panel(self, across: int) -> int:
         """How many columns of this height, or rows of this width, are read at once."""
         device = self.device
         return panel_width(across, self.plan.memory) if device is None else device_width(across, device.memory)
 
-    def panels(self, stage: str) -> Iterator[tuple[slice, Array]]:
-        """X_i by column panels that fit the memory budget, where this user computes, with progress."""
+    @property
+    def longest_panel(self) -> int:
+        """How many columns a panel has of which nothing as large is made: many where it is a view of the data."""
+        rows = self.source.shape[0]
+        panel = self.panel(rows)
+        return max(panel, viewed_width(rows)) if self.near and self.source.dtype == np.float64 else panel
+
+    def panels(self, stage: str, columns: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """X_i by column panels that fit the memory budget, or so many columns, where this user computes."""
         report = self._report(stage)
-        for place, X in column_panels(self.source, self.panel(self.source.shape[0]), self.device):
+        for place, X in column_panels(self.source, columns or self.panel(self.source.shape[0]), self.device):
             yield place, X
             report(place.stop, self.n_i)
 
@@ -183,6 +208,15 @@ class Work:
             yield place, X
             report(place.stop, rows)
 
+    def row_places(self, stage: str) -> Iterator[slice]:
+        """The places of these panels, for who reads them otherwise, with progress."""
+        rows, width = self.source.shape
+        step, report = self.panel(width), self._report(stage)
+        for start in range(0, rows, step):
+            stop = min(start + step, rows)
+            yield slice(start, stop)
+            report(stop, rows)
+
     @property
     def near(self) -> bool:
         """Whether the data lies in memory, where small parts of it may be read by several threads."""
@@ -191,24 +225,30 @@ class Work:
     def over_rows(self, stage: str, rows: int, width: int, make: Callable[[slice], Any]) -> list[Any]:
         """What ``make`` gives for all so many rows of this width, part by part, in order, with progress of a stage.
 
-        Where the source lies in memory these are slabs that stay in a cache, made by as many threads as there are; else
-        panels that fit the memory budget, one after the other.
+        Where the source lies in memory these are slabs that stay in a cache, made by a few threads; else panels that
+        fit the memory budget, one after the other.
         """
         near = self.near
         height = max(1, _SLAB // width) if near else self.panel(width)
         places = [slice(start, min(start + height, rows)) for start in range(0, rows, height)]
         made, report = [None] * len(places), self._report(stage)
 
-        def one(number: int) -> None:
-            made[number] = make(places[number])
-            if not near:
-                report(places[number].stop, rows)
+        def some(first: int) -> None:
+            for number in range(first, len(places), threads):
+                made[number] = make(places[number])
+                if not near:
+                    report(places[number].stop, rows)
 
-        for _ in ((self.masks.each if near else None) or map)(one, range(len(places))):
+        each, threads = (self.masks.each, _THREADS) if near else (None, 1)
+        for _ in (each or map)(some, range(threads)):
             pass
         if near:
             report(rows, rows)
         return made
+
+    def long_panels(self, rows: int, width: int) -> Iterator[slice]:
+        """So many rows of this width in few parts, of data that lies in memory and is multiplied where it lies."""
+        return long_panels(rows, width, self.plan.memory)
 
     def put(self, A: Float) -> Array:
         """A where this user computes."""
@@ -248,27 +288,3 @@ class Dense:
 
     def rows(self, start: int, stop: int) -> Array:
         return self.A_i[start:stop, :]
-
-
-@dataclass(frozen=True, repr=False)
-class Streamed:
-    """A_i read from the source: less the mean of each row, times a scale of each row."""
-
-    source: MatrixSource
-    mean: Float | None = None
-    inverse: Float | None = None
-    device: Device | None = None
-    rest: Float | None = None  # of the mean: what is below its last digit
-
-    def columns(self, start: int, stop: int) -> Array:
-        return self._adjusted(columns_of(self.source, start, stop, self.device), slice(None))
-
-    def rows(self, start: int, stop: int) -> Array:
-        return self._adjusted(rows_of(self.source, start, stop, self.device), slice(start, stop))
-
-    def _adjusted(self, X: Array, rows: slice) -> Array:
-        if self.mean is not None:
-            X = X - host_or(self.device, self.mean[rows, None])
-        if self.rest is not None:
-            X -= host_or(self.device, self.rest[rows, None])
-        return X if self.inverse is None else X * host_or(self.device, self.inverse[rows, None])
