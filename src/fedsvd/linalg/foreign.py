@@ -94,6 +94,14 @@ def mirrored(xp: Any, K: Array) -> Array:
     return K
 
 
+def plus_diagonal(xp: Any, A: Array, values: Array | float, *, spent: bool = False) -> Array:
+    """A with values added to its diagonal; over A, where it is ``spent`` and contiguous."""
+    n = A.shape[0]
+    flat = xp.reshape(A if spent else xp.asarray(A, copy=True), (-1,))
+    flat[:: n + 1] = flat[:: n + 1] + values
+    return xp.reshape(flat, (n, n))
+
+
 def _stripes(m: int) -> list[tuple[int, int]]:
     count = min(max(_STRIPES, m // _STRIPE), 2 * _STRIPES)
     ends = [m * stripe // count for stripe in range(count + 1)]
