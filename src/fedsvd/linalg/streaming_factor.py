@@ -299,8 +299,7 @@ class StreamingFactor:
 def is_even(K: Array) -> bool:
     """Whether all eigenvalues of K lie in ``_EVEN`` times their mean: K - low I and high I - K are definite.
 
-    In host memory this is asked of columns that powers of two bring to about one length. Rounding in a Gram matrix, and
-    in its Cholesky factor, is relative to the lengths of columns, as it is in a QR factorisation.
+    In host memory this is asked of columns that powers of two bring to one length: rounding is relative to lengths.
     """
     if isinstance(K, np.ndarray):
         K = _scaled(K)
@@ -318,7 +317,8 @@ def _scaled(K: Float) -> Float:
     if not _SMALLEST_MEAN < low <= high < float("inf") or high <= 4.0 * low:
         return K
     scale = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
-    return K * scale[:, None] * scale
+    scaled: Float = K * scale[:, None] * scale
+    return scaled
 
 
 def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
