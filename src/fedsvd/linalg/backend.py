@@ -251,15 +251,7 @@ def gram_plus_identity(Z: Array) -> Array:
         G = add_gram(None, Z)
         G[np.diag_indices_from(G)] += 1.0
         return G
-    return plus_diagonal(gram(Z), 1.0, spent=True)
-
-
-def plus_diagonal(A: Array, values: Array | float, *, spent: bool = False) -> Array:
-    """A with values added to its diagonal; over A, which is contiguous then, where it is ``spent``."""
-    xp, n = namespace(A), A.shape[0]
-    flat = xp.reshape(A if spent else xp.asarray(A, copy=True), (-1,))
-    flat[:: n + 1] = flat[:: n + 1] + values
-    return xp.reshape(flat, (n, n))
+    return foreign.plus_diagonal(xp, gram(Z), 1.0, spent=True)
 
 
 def add_gram(K: Array | None, X: Array, *, spent: bool = False) -> Array:
@@ -282,7 +274,7 @@ def is_definite(K: Array, sign: float, shift: float) -> bool:
             factored, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
         # A NaN that OpenBLAS lets through reaches the last pivot.
         return bool(info == 0 and np.isfinite(factored[-1, -1]))
-    return cholesky(plus_diagonal(sign * K, shift, spent=True)) is not None
+    return cholesky(foreign.plus_diagonal(xp, sign * K, shift, spent=True)) is not None
 
 
 def solve_triangular(
