@@ -52,10 +52,12 @@ def at(array: NDArray[Any]) -> int:
     return address
 
 
-def lying(lines: NDArray[Any]) -> bool:
-    """Whether these are aligned numbers of eight bytes whose rows are each in one piece, one after the other."""
+def lying(lines: NDArray[Any], kind: str = "d") -> bool:
+    """Whether these are aligned numbers of this kind whose rows are each in one piece, one after the other."""
+    if lines.dtype.char != kind or not lines.flags.aligned:
+        return False
     across, step = lines.strides
-    return bool(lines.flags.aligned) and (lines.shape[1] <= 1 or step == 8) and across % 8 == 0 and across >= 0
+    return (lines.shape[1] <= 1 or step == 8) and across % 8 == 0 and across >= 0
 
 
 def lines_of(lines: NDArray[Any]) -> tuple[int, int, int, int]:

@@ -13,6 +13,7 @@ from fedsvd.kernels.library import at, compiled, lines_of, lying
 Float = NDArray[np.float64]
 Ring = NDArray[np.uint64]
 _EXPONENT = 0x7FF << 52  # where a float64 has its power of two
+_WORD = np.dtype(np.uint64).char
 _CHUNK = 1 << 14  # numbers that stay in a cache while NumPy passes over them some times
 
 
@@ -24,7 +25,7 @@ def encode_filled(Y: Float, scale: float, most: float, least: int, bits: NDArray
     are beyond, its contents are of no use.
     """
     library = compiled()
-    if library is not None and lying(Y) and lying(out) and bits.flags.c_contiguous:
+    if library is not None and lying(Y) and lying(out, _WORD) and bits.flags.c_contiguous:
         power, step = 2.0 ** (52 + least), out.strides[0] // 8
         return int(library.encode_filled(*lines_of(Y), scale, most, power, at(bits), at(out), step))
     return sum(
@@ -36,7 +37,7 @@ def encode_filled(Y: Float, scale: float, most: float, least: int, bits: NDArray
 def decode(words: Ring, scale: float, most: int, out: Float) -> int:
     """Words read as signed numbers, times ``scale``; how many are beyond ``most``. ``out`` may be the words."""
     library = compiled()
-    if library is not None and _in_one_piece(words, out):
+    if library is not None and _in_one_piece(_WORD, words) and _in_one_piece("d", out):
         return int(library.decode(at(words), words.size, scale, most, at(out)))
     beyond = 0
     for rows in _pieces(words.shape):
@@ -51,7 +52,7 @@ def decode(words: Ring, scale: float, most: int, out: Float) -> int:
 def add(onto: Ring, words: Ring) -> None:
     """``onto + words`` mod 2^64, in place."""
     library = compiled()
-    if library is not None and _in_one_piece(onto, words):
+    if library is not None and _in_one_piece(_WORD, onto, words):
         library.add_words(at(onto), at(words), onto.size)
     else:
         np.add(onto, words, out=onto)
@@ -60,7 +61,7 @@ def add(onto: Ring, words: Ring) -> None:
 def subtract(onto: Ring, words: Ring) -> None:
     """``onto - words`` mod 2^64, in place."""
     library = compiled()
-    if library is not None and _in_one_piece(onto, words):
+    if library is not None and _in_one_piece(_WORD, onto, words):
         library.subtract_words(at(onto), at(words), onto.size)
     else:
         np.subtract(onto, words, out=onto)
@@ -70,7 +71,7 @@ def uniforms(words: Ring) -> Float:
     """Numbers between 0 and 1, in 2^52 steps, from the first 52 bits of each word; written over the words."""
     numbers: Float = words.view(np.float64)
     library = compiled()
-    if library is not None and words.flags.c_contiguous:
+    if library is not None and _in_one_piece(_WORD, words):
         library.uniforms(at(words), words.size)
         return numbers
     np.right_shift(words, np.uint64(12), out=words)
@@ -96,8 +97,8 @@ def _encoded(Y: Float, scale: float, most: float, least: int, bits: NDArray[np.i
     return 0
 
 
-def _in_one_piece(*arrays: NDArray[Any]) -> bool:
-    return all(array.flags.c_contiguous and array.flags.aligned for array in arrays)
+def _in_one_piece(kind: str, *arrays: NDArray[Any]) -> bool:
+    return all(array.dtype.char == kind and array.flags.c_contiguous and array.flags.aligned for array in arrays)
 
 
 def _pieces(shape: tuple[int, ...]) -> list[Any]:

@@ -27,14 +27,17 @@ def signs_of(U: Array) -> Array:
     return np.concatenate([_signs(U[:, columns]) for columns in _groups(U.shape[1], U.shape[0])])
 
 
-def flip(U: Float, signs: Float) -> None:
-    """``U * signs`` in its place, some of it at a time in the order in which it lies: U may lie on disk."""
+def flip(U: Float, signs: Float) -> Float:
+    """``U * signs``, in its place unless it is read-only: some at a time in the order it lies in, maybe on disk."""
+    if not U.flags.writeable:
+        return U * signs
     if U.flags.c_contiguous:
         for rows in _groups(*U.shape):
             U[rows] = U[rows] * signs
-        return
+        return U
     for columns in _groups(U.shape[1], U.shape[0]):
         U[:, columns] = U[:, columns] * signs[columns]
+    return U
 
 
 def _groups(count: int, length: int) -> Iterator[slice]:

@@ -296,8 +296,7 @@ class StreamingFactor:
 def is_even(K: Array) -> bool:
     """Whether all eigenvalues of K are in ``EVEN_SHARES`` of their mean (``dense_svd``).
 
-    In host memory this is asked of columns that powers of two bring to about one length. Rounding in a Gram matrix, and
-    in its Cholesky factor, is relative to the lengths of columns, as it is in a QR factorisation.
+    In host memory this is asked of columns that powers of two bring to one length: rounding is relative to lengths.
     """
     return has_even_values(_scaled(K) if isinstance(K, np.ndarray) else K)
 

@@ -198,7 +198,14 @@ class Mixing(FromTheLeft):
         return X
 
     def _through_lines(self, X: Float, transposed: bool) -> Float:
-        lines = np.array(X.T, dtype=np.float64, order="C")
+        lines = np.empty((X.shape[1], self.n))
+        step = max(1, _PASSING // max(1, len(lines)))
+
+        def filled(start: int) -> None:
+            kernel.transpose(X[start : start + step], lines[:, start : start + step])
+
+        for _ in (self.each or map)(filled, range(0, self.n, step)):
+            pass
         for t in reversed(range(ROUNDS)) if transposed else range(ROUNDS):
             if transposed:
                 self.blocks[t].turn(lines, transposed=True)

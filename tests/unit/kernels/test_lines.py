@@ -74,3 +74,12 @@ def test_a_part_of_the_blocks_turns_its_own_rows(way):
     some = X[:, 9:25].copy()
     part.turn(some, transposed=False)
     np.testing.assert_array_equal(some, every[:, 9:25])
+
+
+def test_numbers_of_other_kinds_are_converted_as_numpy_converts_them(way):
+    whole, out = np.arange(12).reshape(3, 4), np.zeros((4, 3))
+    lines.transpose(whole, out)
+    np.testing.assert_array_equal(out, whole.T)
+    taken = np.zeros((3, 4))
+    lines.take(whole.astype(np.float32), np.array([3, 2, 1, 0]), taken)
+    np.testing.assert_array_equal(taken, whole[:, ::-1])

@@ -109,7 +109,7 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
     if not plan.published:
         checked = yield from check_factors(work, prepared, U, sigma, kept)
     signs: Float = yield from common_signs(work, U)
-    flip(U, signs)
+    U = flip(U, signs)
     product = np.ldexp(kept[0] * signs, prepared.E) if kept else None
     trace = None if checked is None else checked.trace
     if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
@@ -279,7 +279,7 @@ def left_vectors(work: Work, factors: Factors) -> Script:
 
 
 def _at_once(work: Work, U_masked: Float) -> Float:
-    """U from all of U'; the user's own to change."""
+    """U from all of U'; read-only where users of one process share it."""
 
     def unmasked() -> Float:
         rho = U_masked.shape[1] if work.plan.published else rank_shown(U_masked)
@@ -287,7 +287,9 @@ def _at_once(work: Work, U_masked: Float) -> Float:
 
     # Users of one mask seed share one P; where the seeds differ, so do these.
     U: Float = once_for(work.memo, U_masked, f"unmask {id(work.masks.P)}", work.plan.k, unmasked)
-    return U if work.memo is None else U.copy(order="K")
+    if work.memo is not None:
+        U.flags.writeable = False
+    return U
 
 
 def _in_blocks(work: Work, r: int) -> Script:
