@@ -122,6 +122,11 @@ def panel_width(m: int, budget: int | None = None) -> int:
     return min(wanted, fits)
 
 
+def thread_numbers(m: int, budget: int) -> int:
+    """Numbers that all threads together have for their sums and pieces: what panels would take that are views."""
+    return 4 * m * panel_width(m, budget)
+
+
 def viewed_width(m: int) -> int:
     """Columns per panel of data in memory, of which a panel is a view: long products for all threads."""
     return max(8 * m, 1 << 15)
@@ -145,13 +150,15 @@ def compress(
     weights: Float | None = None,
     each: Each | None = None,
     solved: bool = False,
+    scratch: int | None = None,
 ) -> Reduced:
     """L_i of a source of shape (m, n_i), from one pass over its columns, made here or by what ``spread`` asks.
 
     With ``shift`` (this user's own, ``centre.own_shift``) the pass also takes the mean out: the factor is that of
     ``[1, (X_i - shift)^T]``. The shift is what saves digits when the mean is large against the spread. With ``weights``
     every column, and its 1, is multiplied by the root of its weight; such a pass has no checkpoint and runs here.
-    ``solved`` asks for the columns that are solved on the way, as large as the data; ``each`` brings threads.
+    ``solved`` asks for the columns that are solved on the way, as large as the data; ``each`` brings threads,
+    which have ``scratch`` numbers at most.
     """
     m, n_i = source.shape
     panel = panel or panel_width(m)
@@ -174,7 +181,8 @@ def compress(
     plain = state is None and device is None and root is None
     inside = less if plain else None
     kept = SolvedColumns(m, n_i) if solved and plain and shift is None else None
-    state = state or Progressed(StreamingFactor(m + (shift is not None), each, shift=inside, solved=kept))
+    width = m + (shift is not None)
+    state = state or Progressed(StreamingFactor(width, each, shift=inside, solved=kept, scratch=scratch))
     factor, done = state.factor, state.done
     for place, X in column_panels(source, panel, device, done):
         done = place.stop

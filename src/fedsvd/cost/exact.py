@@ -32,9 +32,8 @@ def share(m: int, rows: int, p: int, q: int, masked: bool) -> Kernel:
     if masked:
         drawn, applied = draw(Form.HAAR, m), apply(Form.HAAR, m, p)
         work, P = work + drawn.work + applied.work, stored(Form.HAAR, m)
-    T = turned.numbers - 3.0 * size if turned.numbers > 3.0 * size else turned.numbers
-    # The share and its dither are alive together with the three slices that are cut from them.
-    return Kernel(work, P + rows * p + T + 5.0 * size + min(_PIECES, 6.0 * size))
+    # The share and its dither are alive together with the three slices that are cut from them, T is not any more.
+    return Kernel(work, P + rows * p + max(turned.numbers, 5.0 * size + min(_PIECES, 6.0 * size)))
 
 
 def words(rows: int, q: int) -> Kernel:

@@ -8,10 +8,12 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from fedsvd.compress.reduce import panel_width
+from fedsvd.compress.reduce import panel_width, thread_numbers, viewed_width
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.householder import REFLECTORS
-from fedsvd.linalg.solved_columns import IN_CACHE
+from fedsvd.linalg.pools import available
+from fedsvd.linalg.solved_columns import IN_CACHE, piece_of_thread, sums_at_once
+from fedsvd.linalg.streaming_factor import longest_chunk, most_at_once
 from fedsvd.linalg.verify import PANEL
 from fedsvd.linalg.windows import Form, block_sizes, block_width
 from fedsvd.masks.permute import ROUNDS
@@ -29,11 +31,19 @@ def compress(rows: int, count: int, centred: bool, memory: int, ill: float) -> K
     """The factor of ``count`` columns of ``rows`` numbers each, from one pass in panels."""
     panel = min(panel_width(rows, memory), count)
     kernel = factor(rows + centred, count, panel, ill)
-    # Centred piece by piece, on the way into a cache.
-    return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), kernel.numbers)
+    # Centred piece by piece, on the way into a cache; each thread has a sum and a piece.
+    width, longest = rows + centred, min(count, viewed_width(rows))
+    sums = sums_at_once(width, longest, available(), thread_numbers(rows, memory))
+    numbers = (
+        kernel.numbers
+        if sums == 1
+        else max(kernel.numbers, width * (sums * (width + piece_of_thread(width)) + 2.0 * width))
+    )
+    return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), numbers)
 
 
 _LESS = 100  # columns at which the BLAS reaches half of its rate
+_GROWING = 8  # chunks after which all have the length of a panel
 
 
 def factor(width: int, count: int, panel: int, ill: float) -> Kernel:
@@ -41,9 +51,9 @@ def factor(width: int, count: int, panel: int, ill: float) -> Kernel:
     kernel = _preconditioned(width, count, panel)
     if count < 1.25 * width:
         return kernel
-    chunks = -(-count // max(8 * width, 1 << 15)) + 3
+    proofs = -(-count // most_at_once(width)) + 3
     gram = Work(
-        gemm=(1.0 + _LESS / width) * width**2 * count, solve=chunks * 0.7 * width**3, memory=8.0 * width * count
+        gemm=(1.0 + _LESS / width) * width**2 * count, solve=proofs * 0.7 * width**3, memory=8.0 * width * count
     )
     return Kernel(gram * (1.0 - ill) + kernel.work * ill, kernel.numbers)
 
@@ -56,13 +66,26 @@ def _preconditioned(width: int, count: int, panel: int) -> Kernel:
     if count < 1.25 * width:  # never square, or nothing left to update with
         return Kernel(work * 1.5, 2.0 * first * width + small * width)
     rest = max(count - first, 0)
-    chunk = max(min(panel, rest), min(rest, 2 * width))
-    updates = -(-rest // max(chunk, 1))
+    updated = chunks(width, rest, panel)
+    chunk, updates = max(updated, default=0), len(updated)
     solve = (2.0 * width**2 * rest + updates * 1.4 * width**3) * (1 + _LESS / width)
     work += Work(solve=solve, memory=8.0 * width * (rest + 6 * updates * width))
     waiting = first if panel < 2 * width else 0  # narrow panels wait until they are worth an update
     solved = float(min(chunk * width, max(2 * width**2, IN_CACHE)))  # of a chunk at once
     return Kernel(work, max(solved + 3.0 * width**2, 1.0 * first * width + 1.2 * width**2) + waiting * width)
+
+
+def chunks(width: int, rest: int, panel: int) -> list[int]:
+    """Columns of every chunk after the first 2 width ones."""
+    found: list[int] = []
+    seen, most = 2 * width, max(panel, 2 * width)
+    while rest > 0:
+        if len(found) >= _GROWING:  # by now they are as long as they get
+            found += [most] * -(-rest // most)
+            break
+        found.append(min(longest_chunk(seen, width), most, rest))
+        seen, rest = seen + found[-1], rest - found[-1]
+    return found
 
 
 def stored(form: Form, n: int, b: int = 0) -> float:

@@ -1,9 +1,10 @@
 """What a session of the sum family costs a user: compress, share, open or upload, check (steps 3 to 8)."""
 
 from fedsvd.compress.centre import SHIFT_COLUMNS
+from fedsvd.compress.reduce import viewed_width
 from fedsvd.cost.common import User
 from fedsvd.cost.exact import acceptance, share, wide_factor, words
-from fedsvd.cost.kernels import apply, compress, dense_svd, stored
+from fedsvd.cost.kernels import apply, chunks, compress, dense_svd, stored
 from fedsvd.cost.rates import Work
 from fedsvd.cost.traffic import released_columns
 from fedsvd.linalg.windows import Form
@@ -49,7 +50,8 @@ class SumUser(User):
         makes = plan.task in (Task.SVD, Task.LSA) and plan.own_vectors and plan.components is None
         if not (makes and self.expected.ill and self.expected.in_memory and plan.check is Check.NONE):
             return 0.0
-        return float(plan.m * self.n_i)
+        updates = len(chunks(plan.m, self.n_i - 2 * plan.m, viewed_width(plan.m)))
+        return float(plan.m * self.n_i + (updates + 2) * plan.m**2)  # a factor to each chunk, and that of all
 
     def prepare(self) -> None:
         """Passes over the table, two to a sum at most, and the sums."""
@@ -65,7 +67,7 @@ class SumUser(User):
         joined = float(rows * plan.joins_labels)
         if plan.centre:
             first = min(SHIFT_COLUMNS, self.n_i)
-            self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
+            self.step("compress", Work(memory=8.0 * rows * first), rows + joined * first)
         made = compress(rows, self.n_i, plan.centre, plan.memory, self.expected.ill)
         making = made.numbers + 1.5 * joined * self.panel
         self.step("compress", made.work + Work(memory=8 * joined * self.n_i), self.solved + making, keeps=self.solved)
@@ -127,7 +129,7 @@ class SumUser(User):
         for planned in self.endings:
             self.sum(planned)
         work = Work(gemm=2.0 * size * self.n_i, memory=16.0 * part)
-        self.step("own part", work, max(part, self.solved) + 3 * size + min(part, 2 * square), keeps=part)
+        self.step("own part", work, self.solved + 2 * size + min(part, 2 * square), keeps=part)
 
     def permute(self) -> None:
         """Parallel analysis: the table in memory, permuted again and again, and the sum of the Gram matrices."""

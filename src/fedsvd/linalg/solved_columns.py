@@ -28,7 +28,7 @@ from fedsvd.types import Each, Float
 
 IN_CACHE = 1 << 19
 """Numbers of a chunk that are solved and multiplied at once by all BLAS threads."""
-IN_THREAD = 1 << 20  # and by one thread
+IN_THREAD = 1 << 19  # and by one thread
 _CENTRED, _FEW_ROWS = 1 << 18, 64  # and where each is used for a few products only
 _LEAST_PIECE = 256  # columns: with fewer a solve is mostly the reading of R
 _NARROW, _NARROW_SUMS = 512, 32  # of narrow matrices so many sums, whatever the threads: the result is the same
@@ -92,7 +92,7 @@ def multiply(W: Float, X: Float, out: Float, each: Each | None, shift: Float | N
     """``W X``, or ``W (X - shift)``, into ``out``, which may be X itself."""
     width, columns = X.shape
     same = np.may_share_memory(X, out)
-    threads = _threads(each, width, columns)
+    threads = 1 if each is None else sums_at_once(width, columns, available())
     if threads == 1 and shift is None and not same:
         backend.matmul(W, X, out)
         return
@@ -111,19 +111,26 @@ def multiply(W: Float, X: Float, out: Float, each: Each | None, shift: Float | N
 
 
 def gram_of_columns(
-    X: Float, each: Each | None = None, *, shift: Float | None = None, R: Float | None = None, Z: Float | None = None
+    X: Float,
+    each: Each | None = None,
+    *,
+    shift: Float | None = None,
+    R: Float | None = None,
+    Z: Float | None = None,
+    scratch: int | None = None,
 ) -> Float:
     """``sum z z^T`` over columns x of X, its upper triangle: ``z = R^-T x``, or x where there is no R.
 
-    With ``shift`` x is ``[1, x - shift]``. Into ``Z``, where it is given, the z are written.
+    With ``shift`` x is ``[1, x - shift]``. Into ``Z``, where it is given, the z are written. Threads have no more than
+    ``scratch`` numbers for their sums and pieces together.
     """
     columns = X.shape[1]
     width = X.shape[0] + (shift is not None)
-    threads = _threads(each, width, columns)
+    threads = 1 if each is None else sums_at_once(width, columns, available(), scratch)
     if threads == 1 and shift is None and R is None and Z is None:
         plain_sum: Float = backend.add_gram(None, X)
         return plain_sum
-    most = max(2 * width, IN_CACHE // width) if threads == 1 else max(_LEAST_PIECE, IN_THREAD // width)
+    most = max(2 * width, IN_CACHE // width) if threads == 1 else piece_of_thread(width)
     pieces = _pieces(columns, threads, most)
     sums = np.zeros((threads, width, width))
     longest = max(place.stop - place.start for place in pieces)
@@ -164,11 +171,19 @@ def _prepare(X: Float, shift: Float | None, out: Float) -> None:
     np.subtract(X, shift, out=out[1:])
 
 
-def _threads(each: Each | None, width: int, columns: int) -> int:
-    """How many sums there are: one for each thread, but no more memory for them than the columns take."""
-    if each is None:
+def sums_at_once(width: int, columns: int, threads: int, scratch: int | None = None) -> int:
+    """How many sums there are: one for each thread, with no more memory for them than the columns take."""
+    if threads <= 1:
         return 1
-    return max(1, min(_NARROW_SUMS if width < _NARROW else available(), columns // max(width, _LEAST_PIECE)))
+    count = min(_NARROW_SUMS if width < _NARROW else threads, columns // max(width, _LEAST_PIECE))
+    if scratch is not None:
+        count = min(count, scratch // (width * (width + piece_of_thread(width))))
+    return max(1, count)
+
+
+def piece_of_thread(width: int) -> int:
+    """Columns that one thread solves and multiplies at once."""
+    return max(_LEAST_PIECE, IN_THREAD // width)
 
 
 def _pieces(columns: int, threads: int, most: int) -> Sequence[slice]:

@@ -26,6 +26,7 @@ Z and S of every chunk may be kept (``solved_columns``): they are the rows of th
 import hashlib
 import struct
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class StreamingFactor:
     """The factor R of all rows absorbed so far; ``factor()`` is upper triangular, min(rows, width) x width.
 
     ``each`` brings threads for NumPy arrays. With ``shift``, (width - 1, 1), a row b of B counts as ``[1, b - shift]``.
-    In ``solved`` the solved columns are kept, where all are solved.
+    In ``solved`` the solved columns are kept, where all are solved; threads have ``scratch`` numbers at most.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class StreamingFactor:
         *,
         shift: Float | None = None,
         solved: SolvedColumns | None = None,
+        scratch: int | None = None,
     ) -> None:
         if width < 1:
             raise ConfigError(f"a factor needs width >= 1, got {width}")
         self.width = width
-        self._each, self._shift, self._solved = each, shift, solved
+        self._shift, self._solved = shift, solved
+        self._gram = partial(gram_of_columns, each=each, scratch=scratch)
         self.rows = 0
         self.route = Route()
         self._R: Array | None = None
@@ -150,9 +153,7 @@ class StreamingFactor:
     def _absorb(self, X: Array) -> None:
         start = 0
         while start < X.shape[1]:
-            more = self._seen - self.width
-            limit = max(2 * self.width, _GROWTH * more * more // self._seen if more > 0 else 0)
-            stop = min(X.shape[1], start + min(limit, self._longest(X)))
+            stop = min(X.shape[1], start + min(longest_chunk(self._seen, self.width), self._longest(X)))
             self._absorb_chunk(X[:, start:stop], self._shift)
             self._seen += stop - start
             start = stop
@@ -170,8 +171,8 @@ class StreamingFactor:
             self._stack(prepared(X, shift))
 
     def _longest(self, X: Array) -> int:
-        """Columns absorbed at once: what a cache holds of them, or all where a device is to be kept busy."""
-        return max(8 * self.width, 1 << 15) if isinstance(X, np.ndarray) else int(X.shape[1])
+        """Columns absorbed at once, in host memory or where a device is to be kept busy."""
+        return most_at_once(self.width) if isinstance(X, np.ndarray) else int(X.shape[1])
 
     def _add_gram(self, X: Array, shift: Float | None) -> bool:
         """The Gram route; False, and nothing changed, where the sum is not proved to be well conditioned."""
@@ -181,7 +182,7 @@ class StreamingFactor:
         with np.errstate(over="ignore", invalid="ignore"):  # squares that overflow are not even
             if K is None and self._R is not None:
                 K = backend.add_gram(None, namespace(X).matrix_transpose(self._R))
-            more = gram_of_columns(X, self._each, shift=shift) if isinstance(X, np.ndarray) else backend.gram(X)
+            more = self._gram(X, shift=shift) if isinstance(X, np.ndarray) else backend.gram(X)
             K = more if K is None else K + more
             if not is_even(K):
                 return False
@@ -233,7 +234,7 @@ class StreamingFactor:
         if Z is None or len(R) < self.width or _lifted(np, R, backend.column_norms(R)) is not R:
             self._lose_solved()
             return R
-        G = gram_of_columns(X, self._each, R=R, Z=Z)
+        G = self._gram(X, R=R, Z=Z)
         S = backend.cholesky(G) if bool(np.max(np.abs(np.diagonal(G) - 1.0)) <= _NEAR_ONE) else None
         if self._solved is None or S is None:
             self._lose_solved()
@@ -259,7 +260,14 @@ class StreamingFactor:
         if preconditioner is not R:
             self._lose_solved()
         Z = None if self._solved is None else self._solved.place(X.shape[1])
-        S = _relative_factor(xp, preconditioner, X, shift, Z, self._each)
+        if xp is np:
+            G = self._gram(X, shift=shift, R=preconditioner, Z=Z)
+            G[np.diag_indices_from(G)] += 1.0
+        else:
+            G = backend.gram_plus_identity(backend.solve_triangular(preconditioner, X, transposed=True))
+        # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
+        small = bool(xp.max(xp.linalg.diagonal(G)) <= LARGEST_DIAGONAL**2)
+        S = backend.cholesky(G) if small else None
         if S is None:
             return False
         if self._solved is not None:
@@ -293,6 +301,17 @@ class StreamingFactor:
         return True
 
 
+def longest_chunk(seen: int, width: int) -> int:
+    """Columns of the next chunk, of data like the columns that were seen."""
+    more = max(seen - width, 0)
+    return max(2 * width, _GROWTH * more * more // max(seen, 1))
+
+
+def most_at_once(width: int) -> int:
+    """Columns of a chunk in host memory at most."""
+    return max(8 * width, 1 << 15)
+
+
 def is_even(K: Array) -> bool:
     """Whether all eigenvalues of K are in ``EVEN_SHARES`` of their mean (``dense_svd``).
 
@@ -324,18 +343,3 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
     if not bool(xp.any(lift != 0)):
         return R
     return R + lift[:, None] * xp.eye(R.shape[0], dtype=R.dtype, device=R.device)
-
-
-def _relative_factor(
-    xp: Array, R: Array, X: Array, shift: Float | None, Z: Float | None, each: Each | None
-) -> Array | None:
-    """S of the update, or None when its diagonal leaves the safe range; Z takes the solved columns."""
-    if isinstance(X, np.ndarray):
-        G = gram_of_columns(X, each, shift=shift, R=R, Z=Z)
-        G[np.diag_indices_from(G)] += 1.0
-    else:
-        G = backend.gram_plus_identity(backend.solve_triangular(R, X, transposed=True))
-    # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
-    if not bool(xp.max(xp.linalg.diagonal(G)) <= LARGEST_DIAGONAL**2):
-        return None
-    return backend.cholesky(G)

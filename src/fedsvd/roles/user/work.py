@@ -25,6 +25,7 @@ from fedsvd.compress.reduce import (
     device_width,
     panel_width,
     row_panels,
+    thread_numbers,
     viewed_width,
 )
 from fedsvd.data.source import MatrixSource
@@ -157,6 +158,7 @@ class Work:
             weights=self.row_weights,
             each=self.masks.each,
             solved=self.makes_vectors,
+            scratch=thread_numbers(self.source.shape[0], self.plan.memory),
         )
 
     @property
