@@ -34,11 +34,9 @@ def compress(rows: int, count: int, centred: bool, memory: int, ill: float) -> K
     # Centred piece by piece, on the way into a cache; each thread has a sum and a piece.
     width, longest = rows + centred, min(count, viewed_width(rows))
     sums = sums_at_once(width, longest, available(), thread_numbers(rows, memory))
-    numbers = (
-        kernel.numbers
-        if sums == 1
-        else max(kernel.numbers, width * (sums * (width + piece_of_thread(width)) + 2.0 * width))
-    )
+    piece = min(piece_of_thread(width), -(-longest // sums))
+    threaded = width * (sums * width + min(sums, available()) * piece + 2.0 * width) * (sums > 1)
+    numbers = max(kernel.numbers, threaded)
     return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), numbers)
 
 
