@@ -16,6 +16,7 @@ from fedsvd.errors import DuplicateNames, EmptyData, NotFinite, NotNumeric, Shap
 from fedsvd.types import Float
 
 _REAL_KINDS = "biuf"
+_LONG, _MOST = 1 << 20, 1 << 30  # numbers that are worth several threads, and that BLAS can count
 
 
 def expect_matrix(shape: Sequence[int]) -> tuple[int, int]:
@@ -116,7 +117,7 @@ def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
     # proves nothing, so entries are counted before anything is refused.
     with np.errstate(over="ignore", invalid="ignore"):
         flat = panel.ravel(order="K") if panel.flags.forc else None
-        total = np.einsum("ij,ij->", panel, panel) if flat is None else np.dot(flat, flat)
+        total = np.einsum("ij,ij->", panel, panel) if flat is None else _sum_of_squares(flat)
     if np.isfinite(total):
         return
     bad = ~np.isfinite(panel)
@@ -124,6 +125,15 @@ def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
     if count:
         row, column = divmod(int(np.argmax(bad)), panel.shape[1])
         raise not_finite(count, panel.size, place(row, column))
+
+
+def _sum_of_squares(flat: Float) -> float:
+    if flat.size < _LONG:
+        return float(np.dot(flat, flat))
+    from scipy.linalg.blas import ddot  # SciPy's library is the one that has threads in a session; it loads slowly
+
+    parts = (flat[start : start + _MOST] for start in range(0, flat.size, _MOST))
+    return sum(float(ddot(part, part)) for part in parts)
 
 
 def not_finite(count: int, size: int, where: str) -> NotFinite:

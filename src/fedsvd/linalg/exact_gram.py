@@ -53,7 +53,7 @@ _FAR_BLOCK = 1 << 25  # entries that a device takes at once
 _TEST_ROWS = 1024
 _PAIRS = ((0, 1), (0, 2), (1, 2))
 _TILE = 96  # columns of a block that one thread multiplies
-_MANY = 1 << 23  # multiplications of a block's product that is worth several threads
+WORTH_THREADS = 1 << 23  # multiplications of a block's product that is worth several threads
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,7 +188,7 @@ def _scrambled(offset: int, rows: int, columns: int) -> NDArray[np.int64]:
 
 def _products(xp: Any, S: list[Array], rows: int, each: Each | None) -> list[Array]:
     """``T_0, ..., T_4`` of the first rows of S with all of its rows; exact."""
-    if each is None or xp is not np or rows * S[0].size < _MANY:
+    if each is None or xp is not np or rows * S[0].size < WORTH_THREADS:
         T_0, middle, T_4 = (_block(xp, part, rows) for part in S)
         T_1, T_2, T_3 = (_block(xp, S[a] + S[b], rows) for a, b in _PAIRS)
     else:

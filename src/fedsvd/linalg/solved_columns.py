@@ -28,7 +28,7 @@ from fedsvd.types import Each, Float
 
 IN_CACHE = 1 << 19
 """Numbers of a chunk that are solved and multiplied at once by all BLAS threads."""
-_IN_THREAD = 1 << 20  # and by one thread
+IN_THREAD = 1 << 20  # and by one thread
 _CENTRED, _FEW_ROWS = 1 << 18, 64  # and where each is used for a few products only
 _LEAST_PIECE = 256  # columns: with fewer a solve is mostly the reading of R
 _NARROW, _NARROW_SUMS = 512, 32  # of narrow matrices so many sums, whatever the threads: the result is the same
@@ -97,7 +97,7 @@ def multiply(W: Float, X: Float, out: Float, each: Each | None, shift: Float | N
         backend.matmul(W, X, out)
         return
     # What is copied first is multiplied while the second-level cache holds it, unless there is much to multiply.
-    most = _IN_THREAD if shift is None or len(W) > _FEW_ROWS else _CENTRED
+    most = IN_THREAD if shift is None or len(W) > _FEW_ROWS else _CENTRED
     pieces = _pieces(columns, threads, max(1, most // width))
 
     def part(thread: int) -> None:
@@ -123,7 +123,7 @@ def gram_of_columns(
     if threads == 1 and shift is None and R is None and Z is None:
         plain_sum: Float = backend.add_gram(None, X)
         return plain_sum
-    most = max(2 * width, IN_CACHE // width) if threads == 1 else max(_LEAST_PIECE, _IN_THREAD // width)
+    most = max(2 * width, IN_CACHE // width) if threads == 1 else max(_LEAST_PIECE, IN_THREAD // width)
     pieces = _pieces(columns, threads, most)
     sums = np.zeros((threads, width, width))
     longest = max(place.stop - place.start for place in pieces)

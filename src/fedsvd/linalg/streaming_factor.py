@@ -32,6 +32,7 @@ import numpy as np
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace
+from fedsvd.linalg.dense_svd import EVEN_SHARES, SMALLEST_SQUARE, has_even_values
 from fedsvd.linalg.solved_columns import SolvedColumns, gram_of_columns, prepared
 from fedsvd.types import Array, Each, Float
 
@@ -40,10 +41,6 @@ LARGEST_DIAGONAL = 6.0
 # Of homogeneous data, chunks of this many times (s - width)^2 / s rows, s those seen so far, have S's diagonal near 3:
 # 1 / (s - width) is the variance of what s rows say of the last direction, and s / (s - width) that of its own errors.
 _GROWTH = 8
-# The eigenvalues of a Gram matrix that may stand for its factor, in units of their mean: condition at most 8.
-_EVEN = (1 / 16, 4.0)
-# Below it the squares of eps-sized parts would underflow.
-_SMALLEST_MEAN = 1e-270
 # The Gram matrix of Z of a chunk that was factored by reflections is I, but for what rounding does to it.
 _NEAR_ONE = 0.25
 _MAGIC = b"FSVD-SF1"
@@ -204,7 +201,7 @@ class StreamingFactor:
             low, high = xp.abs(xp.linalg.diagonal(self._R)), backend.column_norms(self._R)
         else:
             return False
-        most = (_EVEN[1] / _EVEN[0]) ** 0.5
+        most = (EVEN_SHARES[1] / EVEN_SHARES[0]) ** 0.5
         # In host memory columns of different lengths are no matter (``is_even``): twice, for powers of two.
         return (
             bool(low.min() > 0 and (high <= 2.0 * most * low).all())
@@ -297,24 +294,18 @@ class StreamingFactor:
 
 
 def is_even(K: Array) -> bool:
-    """Whether all eigenvalues of K lie in ``_EVEN`` times their mean: K - low I and high I - K are definite.
+    """Whether all eigenvalues of K are in ``EVEN_SHARES`` of their mean (``dense_svd``).
 
     In host memory this is asked of columns that powers of two bring to one length: rounding is relative to lengths.
     """
-    if isinstance(K, np.ndarray):
-        K = _scaled(K)
-    mean = float(namespace(K).mean(namespace(K).linalg.diagonal(K)))
-    if not _SMALLEST_MEAN < mean < float("inf"):
-        return False
-    low, high = (share * mean for share in _EVEN)
-    return backend.is_definite(K, 1.0, -low) and backend.is_definite(K, -1.0, high)
+    return has_even_values(_scaled(K) if isinstance(K, np.ndarray) else K)
 
 
 def _scaled(K: Float) -> Float:
     """The Gram matrix of the same columns, each times a power of two: of a length from 1 to 2 where they differ."""
     squares = np.diagonal(K)
     low, high = float(squares.min()), float(squares.max())
-    if not _SMALLEST_MEAN < low <= high < float("inf") or high <= 4.0 * low:
+    if not SMALLEST_SQUARE < low <= high < float("inf") or high <= 4.0 * low:
         return K
     scale = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
     scaled: Float = K * scale[:, None] * scale

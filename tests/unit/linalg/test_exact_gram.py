@@ -1,5 +1,6 @@
 """The exact Gram matrix equals Python's integers bit for bit: any width, any panel, any entry up to half a unit."""
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import pairwise
 
@@ -187,3 +188,16 @@ def test_a_user_can_send_batches_without_holding_the_triangle():
     whole, _ = wide_cases.opened(parts, np.random.default_rng(9), masked=True)
     sums = [add(slices[0].rows(*panel), slices[1].rows(*panel)) for panel in exact_gram.row_panels(30, most=64)]
     np.testing.assert_array_equal(np.concatenate(sums), whole)
+
+
+def test_threads_make_the_same_words(monkeypatch):
+    rng = np.random.default_rng(7)
+    A, D = entries(rng, 300, 200), rng.integers(-MOST_DITHER, MOST_DITHER, (300, 200)).astype(float)
+    with ThreadPoolExecutor(3) as pool:
+        monkeypatch.setattr(exact_gram, "WORTH_THREADS", 1)
+        found = sliced(A, D).rows(10, 290, lambda work, pieces: list(pool.map(work, pieces)))
+    np.testing.assert_array_equal(found, sliced(A, D).rows(10, 290))
+    lower = np.tril(A[:, :200][:200])
+    with ThreadPoolExecutor(3) as pool:
+        found = sliced(lower, triangular=True).rows(0, 200, lambda work, pieces: list(pool.map(work, pieces)))
+    np.testing.assert_array_equal(found, sliced(lower).rows(0, 200))

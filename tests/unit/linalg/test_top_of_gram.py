@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.tolerances import EPS, VALUES_BAR, assert_close
 
-from fedsvd.linalg.dense_svd import EVEN, top_of_gram
+from fedsvd.linalg.dense_svd import EVEN, even_left, leads, top_of_gram
 
 ROWS, N, TOP = 900, 60, 5
 
@@ -59,3 +59,33 @@ def test_vectors_that_are_not_the_matrix_s_are_refused(monkeypatch):
     assert top_of_gram(gram(matrix(2.0)), TOP) is not None
     monkeypatch.setattr(scipy.linalg, "eigh", spoilt)
     assert top_of_gram(gram(matrix(2.0)), TOP) is None
+
+
+@pytest.mark.parametrize("rest", [1e-9, 0.499])
+def test_a_cholesky_factor_says_whether_a_larger_one_was_left_out(rest):
+    K = gram(matrix(2.0, rest=rest))
+    sigma, V = top_of_gram(K, TOP)
+    assert leads(K, sigma, V)
+    for left_out in range(TOP - 1):
+        some = np.arange(TOP) != left_out
+        assert not leads(K, sigma[some], V[:, some])
+
+
+@pytest.mark.parametrize("condition", [1.0, 2.0, 6.0])
+def test_all_of_an_even_square_are_those_of_the_matrix(condition):
+    rng = np.random.default_rng(4)
+    left, right = (np.linalg.qr(rng.normal(size=(N, N)))[0] for _ in range(2))
+    A = left * np.geomspace(1.0, 1.0 / condition, N) @ right
+    U, sigma = even_left(A)
+    assert_close(sigma, np.linalg.svd(A, compute_uv=False), VALUES_BAR)
+    assert np.linalg.norm(U.T @ U - np.eye(N)) <= 64 * EPS * (N + 16)
+    W = A.T @ (U / sigma)
+    assert np.linalg.norm(W.T @ W - np.eye(N)) <= 64 * EPS * (N + 16)
+
+
+def test_nor_are_they_taken_from_squares_of_a_matrix_that_is_not_even():
+    for condition in (1.01 * EVEN, 1e3, 1e12):
+        assert even_left(np.diag(np.geomspace(1.0, 1.0 / condition, N))) is None
+    assert even_left(np.zeros((N, N))) is None
+    assert even_left(np.ones((N, N + 1))) is None
+    assert even_left(1e200 * np.eye(N)) is None

@@ -14,7 +14,7 @@ from fedsvd.errors import UnexpectedMessage
 from fedsvd.linalg import backend
 from fedsvd.linalg.answers import accepts, rank_shown
 from fedsvd.linalg.backend import to_numpy
-from fedsvd.linalg.dense_svd import dense_svd, rank
+from fedsvd.linalg.dense_svd import dense_svd, even_left, rank
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.linalg.signs import flip, signs_of
 from fedsvd.linalg.wide_factor import WideFactor, factor
@@ -128,12 +128,16 @@ def _by_users(work: Work, prepared: Prepared) -> Script:
 def answer_of(R: Array, r: int, n: int) -> bytes:
     """What user 1 sends: U with its signs, then S; columns beyond the rank are zero."""
     M = R.shape[0]
-    found = dense_svd(backend.namespace(R).matrix_transpose(R))
-    kept = min(rank(found.sigma, M, n), r)
+    R_t = backend.namespace(R).matrix_transpose(R)
+    left = even_left(R_t)
+    if left is None:
+        whole = dense_svd(R_t)
+        left = to_numpy(whole.U), to_numpy(whole.sigma)
+    kept = min(rank(left[1], M, n), r)
     U, sigma = np.zeros((M, r)), np.zeros(r)
-    U[:, :kept] = to_numpy(found.U[:, :kept])
+    U[:, :kept] = left[0][:, :kept]
     U[:, :kept] *= signs_of(U[:, :kept])
-    sigma[:kept] = to_numpy(found.sigma[:kept])
+    sigma[:kept] = left[1][:kept]
     return np.ascontiguousarray(U, "<f8").tobytes() + np.ascontiguousarray(sigma, "<f8").tobytes()
 
 
