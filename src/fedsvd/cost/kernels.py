@@ -118,8 +118,8 @@ def dense_svd(m: int, n: int) -> Kernel:
 def factor_svd(m: int, n: int, *, wants_v: bool, ill: float) -> Kernel:
     """U', S' of a matrix held whole, verified: through a triangular factor where one side is twice the other.
 
-    A wide matrix whose V' is not asked for ends with its factor; a tall one has U' by one product, which is put right
-    where its condition asks for it.
+    A wide matrix whose V' is not asked for ends with its factor; a tall one has U' by one product, of the data or of
+    what was solved on the way to the factor. One that is hardly tall is put right where its condition asks for it.
     """
     long, short = max(m, n), min(m, n)
     size, square = float(m * n), float(short * short)
@@ -132,7 +132,8 @@ def factor_svd(m: int, n: int, *, wants_v: bool, ill: float) -> Kernel:
     if long >= 4 * short:
         factored = factor(short, long, long, ill).work
     work = factored + Work(svd=22 * square * short, gemm=2 * size * short, memory=8 * 5 * size)
-    work += Work(gemm=size * short, solve=size * short) * ill
+    solved = long >= 4 * short
+    work += Work(gemm=0.0 if solved else size * short, solve=2 * square * short if solved else size * short) * ill
     return Kernel(work, max(2 * size + square, 9 * square))
 
 

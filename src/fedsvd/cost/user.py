@@ -11,6 +11,7 @@ from fedsvd.cost.masks import cached_right, left, own_columns, right_columns, ri
 from fedsvd.cost.rates import Step, Work
 from fedsvd.cost.sum import SumUser
 from fedsvd.cost.traffic import Expected, released_columns
+from fedsvd.linalg.backend import VECTORS
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import shares_inverse, shares_vectors
@@ -87,27 +88,29 @@ class _MaskUser(User):
         self.read_in_place()
 
     def read_in_place(self) -> None:
-        """The data itself as A_i: a pass for each statistic, centred and scaled as it is read."""
+        """The data itself as A_i: one pass for means or the norm, one more for variances, centred as it is read."""
         size, piece = 8.0 * self.rows * self.n_i, self.piece
         copies = int(self.centred) + int(self.plan.unit_variance)
-        if self.centred:
-            self.step("statistics", Work(memory=size / 2))
+        self.step("statistics", Work(memory=(1 + self.centred) * size), (2 + copies) * piece)
         if self.plan.unit_variance or self.plan.task is Task.LR:
-            self.step("statistics", Work(memory=(3 + copies) * size), (3 + copies) * piece)
-        self.step("statistics", Work(memory=(3 + copies) * size), (2 + copies) * piece)
+            self.step("statistics", Work(memory=(1 + copies) * size), (3 + copies) * piece)
 
     def columns(self) -> None:
-        """A vertical regression's columns: means, energies and blinded labels in three passes."""
+        """A vertical regression's columns: means and energies in one pass, blinded labels in another."""
         plan, size = self.plan, 8.0 * self.rows * self.n_i
         piece = float(self.n_i * min(panel_width(self.n_i, plan.memory), self.rows))
-        passes = 2 + 3 * (plan.centre and not plan.biased)
         labels = float(plan.M * plan.targets)
-        self.step("statistics", Work(memory=passes * size / 2), piece)
+        self.step("statistics", Work(memory=2 * size), piece)
         if not plan.published:
-            self.step("statistics", Work(memory=size, gemm=2.0 * self.rows * self.n_i * plan.targets), piece)
+            self.step("statistics", self.times(plan.targets), piece)
         self.step("statistics", Work(memory=32 * labels), 3 * labels, keeps=labels)
         for planned in sums_before(plan):
             self.sum(planned)
+
+    def times(self, columns: int) -> Work:
+        """The data times so many vectors, where it lies: one by one, or as a product of a few of them."""
+        size, few = 8.0 * self.rows * self.n_i, columns <= VECTORS
+        return Work(memory=size * (columns if few else 1), gemm=0.0 if few else 2.0 * self.rows * self.n_i * columns)
 
     # --- the upload -----------------------------------------------------------------------------------------------
 
@@ -224,7 +227,7 @@ class _MaskUser(User):
         plan, r = self.plan, released_columns(self.plan, self.expected)
         if plan.published:
             return
-        work = Work(gemm=2.0 * plan.m * self.n_i * r, memory=16.0 * (plan.m * self.n_i + self.n_i * r))
+        work = Work(gemm=2.0 * plan.m * self.n_i * r, memory=8.0 * (plan.m * self.n_i + 2.0 * self.n_i * r))
         if plan.tall:  # rows of the data and of U, which may lie on disk
             piece = self.piece * (1 + self.centred + r / self.n_i) + self.n_i * r + (1 << 20)
         else:
@@ -287,8 +290,9 @@ class _MaskUser(User):
         if not self.stores_P:
             self.draw_P()
         sent = 8.0 * plan.M * columns
-        passes = Work(gemm=2.0 * self.rows * self.n_i * columns, memory=8.0 * self.rows * self.n_i / 4)
-        work = passes + left(plan, columns).work + Work(filled=sent, aes=(plan.k - 1) * sent, normals=plan.M)
+        work = (
+            self.times(columns) + left(plan, columns).work + Work(filled=sent, aes=(plan.k - 1) * sent, normals=plan.M)
+        )
         lines = 8 * LINES * plan.M * columns <= plan.memory  # else they are in a file
         self.step("challenge", work, (3.5 + lines) * plan.M * columns)
 

@@ -23,6 +23,8 @@ from fedsvd.linalg.transforms import dct_by_fft
 from fedsvd.types import Array, Float
 
 EPS = float(np.finfo(np.float64).eps)
+VECTORS = 2
+"""Columns up to which a product is made vector by vector."""
 _PIECE = 1 << 20  # entries whose norm is taken at once
 _TINY = float(np.finfo(np.float64).tiny)
 _SQUARABLE = 1e-140
@@ -30,7 +32,6 @@ _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
 _MIRRORED = 512  # rows of a triangle that are copied to the other one at a time
 _SMALL = 1 << 20  # multiplications of a product that is over before a call of another library is prepared
-_VECTORS = 2  # columns up to which a product is made vector by vector
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
 
 
@@ -125,7 +126,7 @@ def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False) -
     """``A B``; into ``out``, which may be rows or columns of a larger array, or with ``add`` onto it."""
     xp = namespace(A, B)
     if xp is np and blas.fits(A, B) and A.shape[0] * A.shape[1] * B.shape[1] > _SMALL:
-        if B.shape[1] <= _VECTORS and out is None:
+        if B.shape[1] <= VECTORS and out is None:
             return _by_vectors(A, B)
         return blas.gemm(A, B, out, add=add)
     product = A @ B if xp is np else foreign.matmul(xp, A, B)
@@ -250,15 +251,7 @@ def gram_plus_identity(Z: Array) -> Array:
         G = add_gram(None, Z)
         G[np.diag_indices_from(G)] += 1.0
         return G
-    return plus_diagonal(gram(Z), 1.0, spent=True)
-
-
-def plus_diagonal(A: Array, values: Array | float, *, spent: bool = False) -> Array:
-    """A with values added to its diagonal; over A, which is contiguous then, where it is ``spent``."""
-    xp, n = namespace(A), A.shape[0]
-    flat = xp.reshape(A if spent else xp.asarray(A, copy=True), (-1,))
-    flat[:: n + 1] = flat[:: n + 1] + values
-    return xp.reshape(flat, (n, n))
+    return foreign.plus_diagonal(xp, gram(Z), 1.0, spent=True)
 
 
 def add_gram(K: Array | None, X: Array, *, spent: bool = False) -> Array:
@@ -281,7 +274,7 @@ def is_definite(K: Array, sign: float, shift: float) -> bool:
             factored, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
         # A NaN that OpenBLAS lets through reaches the last pivot.
         return bool(info == 0 and np.isfinite(factored[-1, -1]))
-    return cholesky(plus_diagonal(sign * K, shift, spent=True)) is not None
+    return cholesky(foreign.plus_diagonal(xp, sign * K, shift, spent=True)) is not None
 
 
 def solve_triangular(

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
 from fedsvd.linalg.backend import gram, like, matmul, namespace, to_numpy
+from fedsvd.linalg.foreign import aligned_width
 from fedsvd.linalg.ring128 import cast, joined
 from fedsvd.types import Array, Each, expect_shape
 
@@ -44,6 +45,7 @@ MOST_DITHER = 1 << 15
 _DIGIT = (1 << SLICE_BITS) - 1
 PANEL = 1792  # columns that are multiplied at once
 _MOST_COLUMNS = PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
+_ALIGNED = 16  # columns of which a panel has a multiple, but for the last
 _BLOCKS = 8  # at least so many blocks of rows, so that little is computed left of the diagonal
 _LEAST_BLOCK, _MOST_BLOCK = 128, 192  # rows: with more, what is computed at once would outgrow the slices
 _NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
@@ -103,7 +105,8 @@ class Slices:
         """``T_0, ..., T_4`` in rows start to stop, from column ``start`` on, as int64."""
         q = min(self.shape[1], stop) if self.triangular else self.shape[1]
         panels = -(-q // PANEL)
-        ends = [q * k // panels for k in range(panels + 1)]
+        step = -(-q // (panels * _ALIGNED)) * _ALIGNED  # at most PANEL, which is a multiple of it too
+        ends = [*range(0, q, step), q]
         digits: list[Array] = []
         for left, right in pairwise(ends):
             products = _products(xp, [part[start:, left:right] for part in self.parts], stop - start, each)
@@ -123,7 +126,8 @@ def sliced(A: Array, D: Array | None = None, *, triangular: bool = False) -> Sli
         raise ShapeError(f"an exact Gram matrix of {m} x {q}: at least 1 x 1, at most {_MOST_COLUMNS} columns")
     if D is not None:
         expect_shape("D", D, m, q)
-    parts = tuple(xp.empty((m, q), dtype=A.dtype, device=A.device) for _ in range(3))
+    stored = q if xp is np else aligned_width(q)
+    parts = tuple(xp.empty((m, stored), dtype=A.dtype, device=A.device)[:, :q] for _ in range(3))
     step = max(1, (_NEAR_BLOCK if xp is np else _FAR_BLOCK) // q)
     for start in range(0, m, step):
         place = slice(start, min(start + step, m))

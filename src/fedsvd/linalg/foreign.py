@@ -20,6 +20,7 @@ _HARMLESS = 4.0  # an inverse of this norm, in units of an orthogonal one's, lea
 _HOPELESS = 1e6  # from here on not even a second product would repair it
 _SHORT = 2048  # a Gram matrix of fewer rows has too few tiles to fill a chip; from there on half of it is mirrored
 _BATCHES = 16
+_ALIGNED, _NARROW = 16, 1024  # numbers that rows are aligned to, where they are longer
 _STRIPES, _STRIPE = 8, 2048  # stripes of a Gram matrix, twice as many where they would have more rows than this
 
 
@@ -36,6 +37,18 @@ def _by_columns(B: Array) -> bool:
         strides = getattr(B, "strides", (0, 0))
         return bool(strides[0] == 8 and strides[1] > 8)
     return bool(B.stride(0) == 1 and B.stride(1) > 1)
+
+
+def aligned_width(columns: int) -> int:
+    """So many columns of a row-major matrix that all its rows begin where a chip reads at full speed."""
+    return -(-columns // _ALIGNED) * _ALIGNED if columns > _NARROW else columns
+
+
+def aligned(xp: Any, X: Array) -> Array:
+    """A copy of X, row-major, with columns of zeros up to ``aligned_width``."""
+    copied = xp.zeros((X.shape[0], aligned_width(X.shape[1])), dtype=X.dtype, device=X.device)
+    copied[:, : X.shape[1]] = X
+    return copied
 
 
 def gram(xp: Any, Z: Array) -> Array:
@@ -79,6 +92,14 @@ def mirrored(xp: Any, K: Array) -> Array:
     for start, stop in _stripes(K.shape[0]) if K.shape[0] >= _SHORT else ():
         K[stop:, start:stop] = xp.matrix_transpose(K[start:stop, stop:])
     return K
+
+
+def plus_diagonal(xp: Any, A: Array, values: Array | float, *, spent: bool = False) -> Array:
+    """A with values added to its diagonal; over A, where it is ``spent`` and contiguous."""
+    n = A.shape[0]
+    flat = xp.reshape(A if spent else xp.asarray(A, copy=True), (-1,))
+    flat[:: n + 1] = flat[:: n + 1] + values
+    return xp.reshape(flat, (n, n))
 
 
 def _stripes(m: int) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import like, namespace
+from fedsvd.linalg.foreign import aligned
 from fedsvd.linalg.reflect import reflect, reflect_over
 from fedsvd.types import Array, expect_shape
 
@@ -92,10 +93,10 @@ class Reflectors(FromTheLeft):
     def _there(self, X: Array, transposed: bool) -> Array:
         """The same on a device, over one copy of X: it may be as large as a third of the memory there."""
         order = [(k * REFLECTORS, V) for k, (V, _) in enumerate(self.blocks)]
-        X = namespace(X).asarray(X, copy=True)
+        copied = aligned(namespace(X), X)
         for start, V in order if transposed else reversed(order):
-            reflect_over(V, X[start:, :], transposed=transposed)
-        return X
+            reflect_over(V, copied[start:, :], transposed=transposed)
+        return copied[:, : X.shape[1]]
 
 
 def draw(n: int, normals: Normals, on: Array | None = None, *, columns: int | None = None) -> Reflectors:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from fedsvd.errors import FixedPointOverflow, PrecisionLost, ShapeError
-from fedsvd.linalg import backend, ring128
+from fedsvd.linalg import backend, foreign, ring128
 from fedsvd.linalg.backend import like, namespace, to_numpy
 from fedsvd.linalg.exact_gram import GRID_BITS, UNIT_BITS, sliced
 from fedsvd.types import Array, Each
@@ -228,7 +228,7 @@ def _plus_diagonal(A: Array, values: Array | float) -> Array:
     if xp is np:
         A[np.diag_indices_from(A)] += values
         return A
-    return backend.plus_diagonal(A, values)
+    return foreign.plus_diagonal(xp, A, values)
 
 
 def _lost() -> PrecisionLost:

@@ -31,7 +31,7 @@ def test_a_message_that_never_arrives_ends_in_an_error_that_names_who_waits(kind
 
 
 def test_a_computation_that_fails_ends_the_session_for_all(monkeypatch):
-    monkeypatch.setattr(Work, "panels", lambda work, stage: _fail(NumericalError("lost its digits", "scale")))
+    monkeypatch.setattr(Work, "panels", lambda work, *asked: _fail(NumericalError("lost its digits", "scale")))
     federation = svd()
     with pytest.raises(NumericalError, match="lost its digits"):
         federation.run()
@@ -43,7 +43,7 @@ def test_a_computation_that_fails_ends_the_session_for_all(monkeypatch):
 
 def test_what_is_wrong_with_a_partys_own_data_is_not_told_to_the_others(monkeypatch):
     fault = NotFinite("3 entries are missing, the first in column 'hiv_status'", "fill them in")
-    monkeypatch.setattr(Work, "panels", lambda work, stage: _fail(fault))
+    monkeypatch.setattr(Work, "panels", lambda work, *asked: _fail(fault))
     federation = svd()
     with pytest.raises(NotFinite):
         federation.run()
@@ -84,7 +84,7 @@ def test_parties_that_work_at_the_same_time_come_to_the_same_numbers():
 
 def test_a_fault_while_others_work_is_raised_when_they_have_ended_their_turn(monkeypatch):
     fault = NotFinite("3 entries are missing", "fill them in")
-    monkeypatch.setattr(Work, "panels", lambda work, stage: _fail(fault))
+    monkeypatch.setattr(Work, "panels", lambda work, *asked: _fail(fault))
     session = svd().assemble()
     with pytest.raises(NotFinite):
         Simulation(session.machines, Hub(), parallel=2).run()

@@ -107,3 +107,33 @@ def test_a_limit_that_a_worker_leaves_last_leaves_all_as_it_was():
     leave.set()
     worker.join()
     assert pools.threads() == before
+
+
+SMALL = """
+from fedsvd.linalg import pools
+
+with pools.small_work(1e6):
+    few = pools.threads()
+    with pools.small_work(1e6):
+        within = pools.threads()
+with pools.small_work(1e9):
+    many = pools.threads()
+print(few, within, many, pools.threads())
+"""
+
+
+def test_calls_of_few_operations_have_one_thread_and_others_all():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", SMALL], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "22"), ("26", "26")])
+def test_threads_of_the_blas_sleep_soon_unless_the_user_says_otherwise(given, found):
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    environment |= {"OPENBLAS_THREAD_TIMEOUT": given} if given else {}
+    code = "import os, fedsvd; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost, spectrum
 
-from fedsvd.roles.service_provider.factorise import _tall_svd
+from fedsvd.roles.service_provider.factorise import svd_of_tall
 
 ROWS, COLUMNS = 4400, 240  # more than a million numbers
 
@@ -21,7 +21,7 @@ def matrix(condition, rank=COLUMNS):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_it_is_that_of_lapack_and_orthonormal_at_any_condition(condition, order):
     A = np.asarray(matrix(condition), order=order)
-    U, sigma, Vt = _tall_svd(A)
+    U, sigma, Vt = svd_of_tall(A)
     bar = spectrum(*A.shape)
     assert_close(sigma, np.linalg.svd(A, compute_uv=False), bar)
     assert_close((U * sigma) @ Vt, A, bar)
@@ -32,7 +32,7 @@ def test_it_is_that_of_lapack_and_orthonormal_at_any_condition(condition, order)
 @pytest.mark.parametrize("rank", [1, 100, COLUMNS - 1])
 def test_it_has_as_many_triplets_as_the_rank(rank):
     A = matrix(100.0, rank)
-    U, sigma, Vt = _tall_svd(A)
+    U, sigma, Vt = svd_of_tall(A)
     assert sigma.shape == (rank,)
     assert_close((U * sigma) @ Vt, A, digits_lost(2))
     assert_close(U.T @ U, np.eye(rank), digits_lost(3))
@@ -41,6 +41,6 @@ def test_it_has_as_many_triplets_as_the_rank(rank):
 def test_a_jump_of_scale_in_the_middle_loses_nothing():
     A = matrix(1e3)
     A[ROWS // 2 :] *= 1e6
-    U, sigma, Vt = _tall_svd(A)
+    U, sigma, Vt = svd_of_tall(A)
     assert_close((U * sigma) @ Vt, A, digits_lost(2), sigma[0])
     assert_close(U.T @ U, np.eye(COLUMNS), digits_lost(3))

@@ -217,7 +217,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
         A = _near(R.T)
     if tall and plan.components is not None and (found := _top_of_tall(plan, A)) is not None:
         return found
-    U, sigma, Vt = _tall_svd(A) if tall else known_part(dense_svd(A), *A.shape)
+    U, sigma, Vt = svd_of_tall(A) if tall else known_part(dense_svd(A), *A.shape)
     # The full product would be the work of the factorisation again where the matrix is long.
     quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
     if plan.full_matrices:
@@ -229,7 +229,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     return _in_host_memory(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
 
 
-def _tall_svd(A: Array) -> SVD:
+def svd_of_tall(A: Array) -> SVD:
     """The thin SVD of A by its factor: where that is worth it by products, which are quicker than reflections.
 
     With the solved columns on the way to R, ``A^T = R^T Q``, the left vectors of A are one product, those of R^T with

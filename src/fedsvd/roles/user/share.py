@@ -7,12 +7,13 @@ T_i and D_i follow from this user's own seed, P and c from the mask seed. F is a
 that entries of the sum stay below a quarter.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.linalg.device import Device
 from fedsvd.linalg.exact_gram import Slices, row_panels, sliced
 from fedsvd.linalg.householder import Reflectors
 from fedsvd.linalg.widen import dither_deviation, draw_rows, unit, widen
@@ -23,9 +24,9 @@ from fedsvd.roles.user.work import Work
 from fedsvd.secagg import on_device
 from fedsvd.secagg.pads import Pads
 from fedsvd.secagg.pads_on_device import padded_there
-from fedsvd.types import Array, Ring
+from fedsvd.types import Array, Each, Ring
 
-_TOGETHER = 1 << 25  # words that a device makes at once: 512 MiB
+TOGETHER = 1 << 25  # words that a device makes at once: 512 MiB
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,23 +86,27 @@ class Batches:
     product to fill a chip.
     """
 
-    work: Work
     panels: list[tuple[int, int]]
     held: list[Slices]
-    group: dict[str, Any]  # what was made ahead: the words, and the batches they are of
+    device: Device | None = None
+    each: Each | None = None
+    group: dict[str, Any] = field(default_factory=dict)  # what was made ahead: the words, and whose they are
+
+    def __repr__(self) -> str:
+        return f"Batches({len(self.panels)})"
 
     def __call__(self, number: int) -> Ring:
         words = self._words(number)
-        return words if self.work.device is None else on_device.words_of(words, self.work.device)
+        return words if self.device is None else on_device.words_of(words, self.device)
 
     def padded(self, number: int, pads: Pads) -> Ring:
         """The same with pads, from a device."""
-        assert self.work.device is not None
-        return padded_there(self._words(number), pads, self.work.device, self.work.masks.each)
+        assert self.device is not None
+        return padded_there(self._words(number), pads, self.device, self.each)
 
     def _words(self, number: int) -> Array:
-        if self.work.device is None:
-            words = to_numpy(self.held[0].rows(*self.panels[number], self.work.masks.each)).view(np.uint64)
+        if self.device is None:
+            words = to_numpy(self.held[0].rows(*self.panels[number], self.each)).view(np.uint64)
         else:
             words = self._from_group(number)
         if number == len(self.panels) - 1:
@@ -110,17 +115,15 @@ class Batches:
         return words
 
     def _from_group(self, number: int) -> Array:
-        ends: list[int] = self.group.get("ends", [0])
         if number >= self.group.get("last", 0):
             self.group.clear()
-            sizes, last = [0], number
-            while last < len(self.panels) and (last == number or sizes[-1] + self._count(last) <= _TOGETHER):
-                sizes.append(sizes[-1] + self._count(last))
+            ends, last = [0], number
+            while last < len(self.panels) and (last == number or ends[-1] + self._count(last) <= TOGETHER):
+                ends.append(ends[-1] + self._count(last))
                 last += 1
             rows = self.panels[number][0], self.panels[last - 1][1]
-            ends = sizes
             self.group.update(first=number, last=last, ends=ends, words=self.held[0].rows(*rows))
-        place = number - self.group["first"]
+        place, ends = number - self.group["first"], self.group["ends"]
         return self.group["words"][ends[place] : ends[place + 1], :]
 
     def _count(self, number: int) -> int:
@@ -130,4 +133,4 @@ class Batches:
 
 def batches_of(work: Work, share_i: Slices) -> Batches:
     """The batches of this share."""
-    return Batches(work, row_panels(work.plan.M), [share_i], {})
+    return Batches(row_panels(work.plan.M), [share_i], work.device, work.masks.each)
