@@ -198,7 +198,7 @@ def svd_of_even(A: Float, K: Float) -> SVD | None:
     except scipy.linalg.LinAlgError:
         return None
     squares, V = squares[::-1], V[:, ::-1]
-    if not 0.0 < squares[0] <= EVEN**2 * squares[-1] or squares[0] < _SMALLEST_SQUARE:
+    if not 0.0 < squares[0] <= EVEN**2 * squares[-1] or squares[0] < SMALLEST_SQUARE:
         return None
     sigma = np.sqrt(squares)
     return SVD(backend.matmul(A, V / sigma), sigma, V.T)
