@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 import fedsvd
 from fedsvd.cli.main import cli
 from fedsvd.errors import ConfigError, NotAuthenticated, NotSealed, StorageError
+from fedsvd.policy.earlier_studies import Reading
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.results.signed_certificate import verify_certificate
 from fedsvd.results.write import read_result
 from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
+from fedsvd.storage import file_stamp
 
 PARTIES = ("a", "b", "c", "d")
 POLICY = Policy(records_for_full=1, records=1, consent_to_two=True)
@@ -92,22 +94,40 @@ def test_every_party_holds_one_certificate_that_all_and_the_csp_signed(study):
     assert len(bodies) == 1
 
 
+def commitment_of(study, party, rows):
+    """What a party that brought these rows committed to, made with the salt in its own folder."""
+    federation, _, _ = study
+    session = json.loads(certificate(study, party).read_bytes())["body"]["session"]
+    salt = bytes.fromhex((federation.kits[f"party/{party}"] / "state" / "commitments" / f"{session}.salt").read_text())
+    head = np.array((4, len(rows), 1), "<u8").tobytes()  # X_i is (features, records), column after column
+    content = hashlib.sha256(head + np.ascontiguousarray(rows, "<f8").tobytes()).digest()
+    return hashlib.sha256(salt + repr((4, len(rows))).encode() + content).hexdigest()
+
+
 def test_a_commitment_opens_to_the_partys_data_and_to_no_other(study):
     federation, _, _ = study
-    body = json.loads(certificate(study, "b").read_bytes())["body"]
-    salts = federation.kits["party/b"] / "state" / "commitments"
-    salt = bytes.fromhex((salts / f"{body['session']}.salt").read_text())
+    commitments = json.loads(certificate(study, "b").read_bytes())["body"]["commitments"]
     rows = np.load(federation.root / "b.npy")
-
-    def committed(rows):
-        head = np.array((4, len(rows), 1), "<u8").tobytes()  # X_i is (features, records), column after column
-        content = hashlib.sha256(head + np.ascontiguousarray(rows, "<f8").tobytes()).digest()
-        return hashlib.sha256(salt + repr((4, len(rows))).encode() + content).hexdigest()
-
-    assert committed(rows) == body["commitments"][1]
+    assert commitment_of(study, "b", rows) == commitments[1]
     rows[5, 2] = np.nextafter(rows[5, 2], np.inf)
-    assert committed(rows) != body["commitments"][1]
-    assert len(set(body["commitments"])) == 4
+    assert commitment_of(study, "b", rows) != commitments[1]
+    assert len(set(commitments)) == 4
+
+
+def test_a_table_that_was_read_before_the_session_is_committed_to_all_the_same(running, monkeypatch):
+    """Its file was written long ago, so that a member need not read it again to know that it is the same."""
+    federation, csp = running
+    reused, content = [], Reading.content
+    monkeypatch.setattr(file_stamp, "time", lambda now=file_stamp.time: now() + 3600.0)
+    monkeypatch.setattr(Reading, "content", lambda this, table: reused.append(content(this, table)) or reused[-1])
+    with federation.member_nodes(*members(*PARTIES)):
+        job = finished(federation, csp, file_of("svd", PARTIES, name="long-after"))
+    assert job.state is JobState.DONE, job.failures
+    again = federation, csp, job
+    commitments = json.loads(certificate(again, "a").read_bytes())["body"]["commitments"]
+    assert commitments == [commitment_of(again, name, np.load(federation.root / f"{name}.npy")) for name in PARTIES]
+    assert len(reused) >= 2 * len(PARTIES)
+    assert None not in reused
 
 
 def _altered(path, tmp_path, change):

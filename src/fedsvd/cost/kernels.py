@@ -152,8 +152,9 @@ def factor_svd(m: int, n: int, *, wants_v: bool, ill: float) -> Kernel:
         return Kernel(factored + inner.work, max(size + 1.2 * square, square + inner.numbers))
     if long >= 4 * short:
         factored = factor(short, long, long, ill).work
-    work = factored + Work(svd=22 * square * short, gemm=2 * size * short, memory=8 * 5 * size)
     solved = long >= 4 * short
+    small = (22.0 * ill + 11.0 * (1.0 - ill) if solved else 22.0) * square * short
+    work = factored + Work(svd=small, gemm=2 * size * short, memory=8 * 5 * size)
     work += Work(gemm=0.0 if solved else size * short, solve=2 * square * short if solved else size * short) * ill
     return Kernel(work, max(2 * size + square, 9 * square))
 

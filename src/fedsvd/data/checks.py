@@ -116,8 +116,11 @@ def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
     # A finite sum of squares has only finite terms, and it needs no mask as large as the panel. A sum that overflowed
     # proves nothing, so entries are counted before anything is refused.
     with np.errstate(over="ignore", invalid="ignore"):
-        flat = panel.ravel(order="K") if panel.flags.forc else None
-        total = np.einsum("ij,ij->", panel, panel) if flat is None else _sum_of_squares(flat)
+        if panel.flags.forc:
+            total = _sum_of_squares(panel.ravel(order="K"))
+        else:  # line by line, as they lie
+            lines = panel.T if abs(panel.strides[0]) < abs(panel.strides[1]) else panel
+            total = float(np.sum(np.vecdot(lines, lines)))
     if np.isfinite(total):
         return
     bad = ~np.isfinite(panel)

@@ -7,7 +7,8 @@ by their nonzero entries, generated ones by their address.
 """
 
 import hashlib
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +17,41 @@ from fedsvd.data.source import Index, MatrixSource, Reopen
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.types import Array, Digest, Float
 
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
 _PANEL_BYTES = 1 << 24
 _SPARSE_COLUMNS = 4096
+
+Known = Callable[[], bytes | None]  # the digest that a pass before this one gave, as long as nothing has changed since
+
+
+def begun_digest(shape: tuple[int, int], axis: int) -> "_Hash":
+    """The digest of a source of this shape before any line along the axis is hashed."""
+    return hashlib.sha256(np.array((*shape, axis), "<u8").tobytes())
 
 
 class HashedSource(MatrixSource):
     """A source with a running digest of what was read of it, along one axis."""
 
-    def __init__(self, base: MatrixSource, axis: int = 1) -> None:
+    def __init__(self, base: MatrixSource, axis: int = 1, known: Known = lambda: None) -> None:
         super().__init__(base.shape, base.dtype, base.names)
         self._base = base
         self._axis = axis
         self._next = 0
-        self._digest = hashlib.sha256(np.array((*base.shape, axis), "<u8").tobytes())
+        self._digest = begun_digest(base.shape, axis)
+        self._known: Known | None = known if known() else None
 
     @property
     def made_up(self) -> bool:
         return self._base.made_up
 
     def content_digest(self) -> bytes:
-        """SHA-256 of all entries; reads what no pass has read yet."""
+        """SHA-256 of all entries; reads what no pass has read yet, all of it where a known one no longer holds."""
+        if self._known is not None:
+            if digest := self._known():
+                return digest
+            self._known = None
         base, axis, end = self._base, self._axis, self.shape[self._axis]
         width = max(1, _PANEL_BYTES // (8 * self.shape[1 - axis]))
         while self._next < end:
@@ -50,6 +66,8 @@ class HashedSource(MatrixSource):
         return self._hash(1, start, self._base.columns(start, stop))
 
     def _hash(self, axis: int, start: int, panel: Float) -> Float:
+        if self._known is not None:
+            return panel
         lines = panel.T if axis else panel
         if axis == self._axis and start <= self._next < start + len(lines):
             new = lines[self._next - start :]
@@ -110,7 +128,11 @@ class _Sparse(HashedSource):
         return digest.digest()
 
 
-def hashed(source: MatrixSource, axis: int) -> MatrixSource:
-    """The source as it is read together with its digest; generated and sparse ones have theirs without being read."""
-    kind = _Sparse if isinstance(source, SparsePanels) else HashedSource
-    return source if source.made_up else kind(source, axis)
+def hashed(source: MatrixSource, axis: int, known: Known = lambda: None) -> MatrixSource:
+    """The source as it is read together with its digest; generated and sparse ones have theirs without being read.
+
+    Where a digest is ``known``, nothing is hashed, and it is asked for again at the end.
+    """
+    if source.made_up:
+        return source
+    return _Sparse(source, axis) if isinstance(source, SparsePanels) else HashedSource(source, axis, known)

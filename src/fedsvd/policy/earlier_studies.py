@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.data.hashed import begun_digest
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import StorageError
@@ -34,6 +35,9 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.storage import private
 from fedsvd.storage.journal import Journal
 from fedsvd.types import Float
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 _log = logging.getLogger(__name__)
 _PANEL_BYTES = 1 << 24
@@ -86,6 +90,16 @@ class Reading:
     def __init__(self, unchanged: Callable[[], bool]) -> None:
         self._unchanged = unchanged
         self._given: dict[object, tuple[str, list[Hashes]]] = {}
+        self._content: tuple[MatrixSource, bytes] | None = None
+
+    def content(self, table: MatrixSource) -> bytes | None:
+        """SHA-256 of a table's rows, as ``data.hashed`` has it of the transposed table; None where it must be read."""
+        known = self._content is not None and self._content[0] is table and self._unchanged()
+        return self._content[1] if known and self._content is not None else None
+
+    def note(self, table: MatrixSource, content: bytes) -> None:
+        """A pass over this table gave this digest of its rows."""
+        self._content = table, content
 
     def once(self, key: object, read: Callable[[], tuple[str, list[Hashes]]]) -> tuple[str, list[Hashes]]:
         """The source digest and the hashes, read only if they are not there or the table may have changed."""
@@ -97,7 +111,7 @@ class Reading:
         return found
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Hold no hashes any more."""
         self._given = {}
 
 
@@ -124,7 +138,7 @@ class EarlierStudies:
         reading = reading or Reading(lambda: False)
         versions = dict(self._versions()) if policy.least_changed and not data.table.made_up else None
         key = id(data), None if versions is None else tuple(versions)
-        source, found = reading.once(key, lambda: self._pass(data, versions))
+        source, found = reading.once(key, lambda: self._pass(data, versions, reading))
         if versions is None:
             return Brought(asked, source)
         ours, *restricted = found
@@ -136,23 +150,28 @@ class EarlierStudies:
         when = now or datetime.now(UTC)
         return self._judged(asked, source, ours, compared, complete, policy, when)
 
-    def _pass(self, data: Table, versions: Mapping[int, Hashes] | None) -> tuple[str, list[Hashes]]:
+    def _pass(self, data: Table, versions: Mapping[int, Hashes] | None, reading: Reading) -> tuple[str, list[Hashes]]:
         """The source digest; and where records are compared, their hashes, and as the columns of each version show
         them."""
         digest = hmac.new(self._key().derive("source").reveal(), digestmod=hashlib.sha256)
         if data.table.made_up:
             digest.update(data.table.content_digest())
             return digest.hexdigest(), []
-        digest.update(repr((data.table.shape, None if data.ids is None else data.ids.tolist())).encode())
-        panels = partial(_panels, data)
+        found: list[Hashes] = []
+        content = begun_digest(data.table.T.shape, 1)
         if versions is None:
-            for panel in panels():
-                digest.update(np.ascontiguousarray(panel).data)
-            return digest.hexdigest(), []
-        hasher = Hasher(_names(data), self._key())
-        steps = self._steps(hasher, panels)
-        subsets = [hasher.columns, *(old.columns for old in versions.values())]
-        found = hasher.hashes(_hashed(panels(), digest), steps, subsets)
+            for _ in _panels(data, content):
+                pass
+        else:
+            hasher = Hasher(_names(data), self._key())
+            steps = self._steps(hasher, partial(_panels, data))
+            subsets = [hasher.columns, *(old.columns for old in versions.values())]
+            found = hasher.hashes(_panels(data, content), steps, subsets)
+        reading.note(data.table, content.digest())
+        digest.update(repr((data.table.shape, None if data.ids is None else data.ids.tolist())).encode())
+        digest.update(content.digest())
+        if data.labels is not None:
+            digest.update(np.ascontiguousarray(data.labels).data)
         return digest.hexdigest(), found
 
     def alone(self) -> AbstractContextManager[None]:
@@ -272,19 +291,15 @@ def _compared(old: Hashes, new: Hashes, ours: Hashes, asked: Asked) -> Compared 
     return Compared(frozenset(), found.known, found.changed, found.touched, columns)
 
 
-def _panels(data: Table) -> Iterator[Float]:
-    """The table and its labels, by panels of rows."""
+def _panels(data: Table, content: "_Hash | None" = None) -> Iterator[Float]:
+    """The table and its labels, by panels of rows; the table's go into the digest."""
     rows, columns = data.table.shape
     height = max(1, _PANEL_BYTES // (8 * columns))
     for start in range(0, rows, height):
         panel = data.table.rows(start, min(start + height, rows))
+        if content is not None:
+            content.update(np.ascontiguousarray(panel, "<f8").data)
         yield panel if data.labels is None else np.hstack((panel, data.labels[start : start + height]))
-
-
-def _hashed(panels: Iterator[Float], digest: "hmac.HMAC") -> Iterator[Float]:
-    for panel in panels:
-        digest.update(np.ascontiguousarray(panel).data)
-        yield panel
 
 
 def _names(data: Table) -> list[str]:

@@ -7,10 +7,12 @@ does not come back to the same session. Any failure ends the attempt with a code
 import logging
 import threading
 from contextlib import suppress
+from functools import partial
 from time import perf_counter
 
 from fedsvd.cost.traffic import longest_message
-from fedsvd.data.hashed import hashed
+from fedsvd.data.hashed import Known, hashed
+from fedsvd.data.source import MatrixSource
 from fedsvd.engine.device import cores, each_over
 from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.player import Played, Player
@@ -163,7 +165,7 @@ class Attempt:
         if record.stage is Stage.PREPARE:  # it reads text and gaps too, in several passes
             source = Committed(own.data.table)
         if last:  # a matching reads ids alone
-            source = hashed(source, 0 if plan.by_rows else 1)
+            source = hashed(source, 0 if plan.by_rows else 1, _known(plan, own, source))
             source = read_ahead(source) if engine.cluster is None else source
         inputs = Inputs(
             source=source,
@@ -194,3 +196,10 @@ class Attempt:
     def _stage(self) -> str:
         machine = self._machine
         return "session" if machine is None or machine.failure is None else machine.stage.lower()
+
+
+def _known(plan: SessionPlan, own: OpenedData, source: MatrixSource) -> Known:
+    """The digest of our rows that reading gave when we enlisted, where the session reads the same in that order."""
+    if own.reading is None or plan.by_rows or source.T is not own.data.table:
+        return lambda: None
+    return partial(own.reading.content, own.data.table)

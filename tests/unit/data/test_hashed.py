@@ -1,11 +1,13 @@
 """A source that is hashed as it is read: one digest however it is read, another for every change, no second pass."""
 
 import hashlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from fedsvd.data import hashed as hashed_sources
 from fedsvd.data.hashed import HashedSource, hashed
 from fedsvd.data.open import open_source
 from fedsvd.engine.read_ahead import read_ahead
@@ -49,6 +51,26 @@ def test_what_a_checkpoint_spared_is_read_for_the_digest(done):
     source = hashed(open_source(X), 1)
     source.rows(0, 7)
     source.columns(done, 23)
+    assert source.content_digest() == EXPECTED
+
+
+def test_what_is_known_is_not_hashed_again(monkeypatch):
+    updates = []
+    monkeypatch.setattr(hashed_sources, "begun_digest", lambda shape, axis: SimpleNamespace(update=updates.append))
+    source = hashed(open_source(X), 1, lambda: b"known")
+    for panel in source.panels(1, 5):
+        assert panel.shape[0] == 7
+    assert (source.content_digest(), updates) == (b"known", [])
+
+
+def test_a_digest_that_no_longer_holds_is_made_of_all_entries():
+    known = [b"known"]
+    source = hashed(open_source(X), 1, lambda: known[0])
+    for _ in source.panels(1, 5):
+        pass
+    known[0] = None
+    assert source.content_digest() == EXPECTED
+    known[0] = b"known"
     assert source.content_digest() == EXPECTED
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost, spectrum
 
+from fedsvd.linalg.dense_svd import svd_of_even
 from fedsvd.roles.service_provider.factorise import svd_of_tall
 
 ROWS, COLUMNS = 4400, 240  # more than a million numbers
@@ -44,3 +45,12 @@ def test_a_jump_of_scale_in_the_middle_loses_nothing():
     U, sigma, Vt = svd_of_tall(A)
     assert_close((U * sigma) @ Vt, A, digits_lost(2), sigma[0])
     assert_close(U.T @ U, np.eye(COLUMNS), digits_lost(3))
+
+
+def test_an_uneven_matrix_is_none_of_those_that_its_gram_matrix_stands_for():
+    even, uneven = matrix(4.0), matrix(20.0)
+    U, sigma, Vt = svd_of_even(even, even.T @ even)
+    assert_close((U * sigma) @ Vt, even, digits_lost(2))
+    assert_close(U.T @ U, np.eye(COLUMNS), digits_lost(3))
+    assert svd_of_even(uneven, uneven.T @ uneven) is None
+    assert svd_of_even(0.0 * even, np.zeros((COLUMNS, COLUMNS))) is None

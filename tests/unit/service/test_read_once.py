@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from fedsvd.data.hashed import hashed
+from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
 from fedsvd.service.approvals import Approvals
 from fedsvd.service.enlist import open_data
@@ -38,6 +40,7 @@ def read(tmp_path, table, monkeypatch):
         before = passes.count(0)
         return memory.compare(RECORD, own).source, passes.count(0) - before
 
+    compare.content = lambda: own.reading.content(own.data.table)
     return compare
 
 
@@ -55,3 +58,13 @@ def test_a_file_that_changed_is_read_again(read, table):
     second, passes = read()
     assert passes > 0
     assert second != first
+
+
+def test_what_was_read_gives_the_digest_that_the_session_commits_to_as_long_as_it_holds(read, table):
+    assert read.content() is None
+    read()
+    assert read.content() == hashed(open_source(table).T, 1).content_digest()
+    with table.open("r+b") as file:
+        file.seek(-8, 2)
+        file.write(np.array(7.0).tobytes())
+    assert read.content() is None

@@ -25,6 +25,7 @@ from fedsvd.linalg.dense_svd import (
     leads,
     least_squares,
     rank,
+    svd_of_even,
     tall_svd,
     top_of_gram,
 )
@@ -233,7 +234,7 @@ def svd_of_tall(A: Array) -> SVD:
     """The thin SVD of A by its factor: where that is worth it by products, which are quicker than reflections.
 
     With the solved columns on the way to R, ``A^T = R^T Q``, the left vectors of A are one product, those of R^T with
-    Q, orthonormal as they are. Where they were not kept, A was even, or is rare: U is ``A V S^-1``, corrected.
+    Q, orthonormal as they are. An even A has them from its Gram matrix. What is left, and rare, is corrected.
     """
     if not isinstance(A, np.ndarray) or A.shape[0] < 4 * A.shape[1] or A.size < _MANY:
         return tall_svd(A, qr_r(A))
@@ -242,6 +243,9 @@ def svd_of_tall(A: Array) -> SVD:
     folded.update(A)
     R = folded.factor()
     verify_factor(R, A.T)
+    even = not (folded.route.cholesky or folded.route.householder)
+    if even and (found := svd_of_even(A, add_gram(None, R.T))) is not None:
+        return found
     columns = solved.of(R)
     if columns is None:
         return tall_svd(A, R)
