@@ -153,9 +153,9 @@ class Truth:
             self.masks[i + 1] = masks(plan, i, *rest)
             return self.masks[i + 1]
 
-        def recorded(keys: Any, stream: str, batch: int, *rest: Any) -> Recording:
+        def recorded(keys: Any, stream: str, batch: int, *rest: Any, **more: Any) -> Recording:
             self.bare.pop((keys.user, stream, batch), None)  # of an earlier study
-            return Recording(claimed(keys, stream, batch, *rest), self.bare, (keys.user, stream, batch))
+            return Recording(claimed(keys, stream, batch, *rest, **more), self.bare, (keys.user, stream, batch))
 
         monkeypatch.setattr(sums, "pad", copied)
         monkeypatch.setattr(sums, "claimed", recorded)
