@@ -12,6 +12,7 @@ the number of trials as weight, whose log-likelihood then leaves out the binomia
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,8 @@ def _gaussian(eta: Float, y: Float) -> Local:
 
 
 def _gaussian_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
+    if scale == 0.0:  # a perfect fit has no largest likelihood: that of the smallest scale there is, without residuals
+        return -0.5 * np.log(2.0 * math.pi * sys.float_info.min / weights)
     terms: Float = -0.5 * (weights * np.square(y - eta) / scale + np.log(2.0 * math.pi * scale / weights))
     return terms
 

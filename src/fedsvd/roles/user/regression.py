@@ -71,7 +71,7 @@ def vertical(work: Work) -> Script:
     path: ChosenRidge | None = None
     units = Units(masks.c / B if B else 1.0, B_y / masks.c, d_y)
     if plan.alphas:
-        path, w_i = yield from _chosen(work, columns, w_i, units, F1)
+        path, w_i = yield from _chosen(work, columns, w_i, units, F1, norm(solution.w_masked) * scale)
     else:
         null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
         w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)
@@ -92,12 +92,15 @@ def vertical(work: Work) -> Script:
     return RegressionResult(w_i.T, intercept, *found, fitted, models, path)
 
 
-def _chosen(work: Work, columns: Columns, w_i: Float, units: Units, F1: float) -> Script:
-    """The penalty that was chosen and its coefficients, once they are checked."""
+def _chosen(work: Work, columns: Columns, w_i: Float, units: Units, F1: float, unpenalised: float) -> Script:
+    """The penalty that was chosen and its coefficients, once they are checked.
+
+    They are shrunk from a solution without a penalty: what rounding did is relative to the length of that one.
+    """
     solved: ChosenSolution = yield from chosen_ridge(work, w_i, units)
     largest = 1.0 if work.row_weights is None else max(1.0, float(np.max(work.row_weights)))
     labels = math.sqrt(work.plan.m * work.plan.targets * largest)  # scaled, a label deviates by less than 1
-    sizes = Sizes(F1, labels, solved.length)
+    sizes = Sizes(F1, labels, max(solved.length, unpenalised))
     yield from check_solution(work, columns, columns.own_labels(), solved.w_i, sizes, solved.choice.alpha)
     return solved.choice, solved.w_i
 
