@@ -123,8 +123,8 @@ def panel_width(m: int, budget: int | None = None) -> int:
 
 
 def thread_numbers(m: int, budget: int) -> int:
-    """Numbers that all threads together have for their sums and pieces: what panels would take that are views."""
-    return 4 * m * panel_width(m, budget)
+    """Numbers that all threads together have for their sums and pieces: what panels would take, which are views then."""
+    return max(4 * m * panel_width(m, budget), budget // 32)
 
 
 def viewed_width(m: int) -> int:

@@ -28,7 +28,7 @@ from fedsvd.types import Each, Float
 
 IN_CACHE = 1 << 19
 """Numbers of a chunk that are solved and multiplied at once by all BLAS threads."""
-IN_THREAD = 1 << 19  # and by one thread
+IN_THREAD = 1 << 20  # and by one thread
 _CENTRED, _FEW_ROWS = 1 << 18, 64  # and where each is used for a few products only
 _LEAST_PIECE = 256  # columns: with fewer a solve is mostly the reading of R
 _NARROW, _NARROW_SUMS = 512, 32  # of narrow matrices so many sums, whatever the threads: the result is the same
