@@ -123,7 +123,7 @@ def panel_width(m: int, budget: int | None = None) -> int:
 
 
 def thread_numbers(m: int, budget: int) -> int:
-    """Numbers that all threads together have for their sums and pieces: what panels would take, which are views then."""
+    """Numbers that all threads together have for their sums and pieces: what panels would take, now views."""
     return max(4 * m * panel_width(m, budget), budget // 32)
 
 
