@@ -15,6 +15,7 @@ import pytest
 from tests.adversary.watch import columns, csp_view, payloads, public_keys, watched
 
 from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
 from fedsvd.engine import device as engine
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import FedSVDError, FixedPointOverflow, NotFinite, NumericalError, PrivacyWarning, RowsDiffer
@@ -174,15 +175,13 @@ def test_a_fault_in_one_partys_data_tells_the_others_its_code_and_nothing_of_its
     """A file that is cut short while a session runs: rows, columns and names are told at home alone."""
     session = failing()
 
-    class Broken:
-        shape = (M, WIDTHS[1])
-
-        def columns(self, start, stop):
+    class Broken(MatrixSource):
+        def _cells(self, rows, columns):
             raise NotFinite(f"1 entry is NaN, at row 3, column {NAMED!r}", f"look at {NAMED}")
 
     victim = next(machine for machine in session.machines if machine.me == user(2))
     assert isinstance(victim, User)
-    object.__setattr__(victim.inputs, "source", Broken())
+    object.__setattr__(victim.inputs, "source", Broken((M, WIDTHS[1]), np.dtype(np.float64)))
     texts, said = told(session)
     assert NAMED in texts[0]  # the owner's own error does say it
     assert said

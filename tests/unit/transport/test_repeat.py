@@ -112,7 +112,7 @@ def test_in_trouble_one_call_at_a_time_is_made_and_the_oldest_first():
     assert len(list(calls(weather, range(20), pause=pause))) == 20
     # The first few were on their way together when the trouble began; after that it was always the oldest.
     repeated = [body for body, failed_on in weather.avoided if failed_on >= 0]
-    assert repeated[0] == b"0"
+    assert max(set(repeated), key=repeated.count) == b"0"
     assert set(weather.tries) == {b"%d" % item for item in range(20)}
 
 
