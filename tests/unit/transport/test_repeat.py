@@ -110,9 +110,10 @@ def test_in_trouble_one_call_at_a_time_is_made_and_the_oldest_first():
         sleep(0.001)
 
     assert len(list(calls(weather, range(20), pause=pause))) == 20
-    # The first few were on their way together when the trouble began; after that it was always the oldest.
+    # The first few were on their way together when the trouble began, and fail in any order; no later one is repeated.
     repeated = [body for body, failed_on in weather.avoided if failed_on >= 0]
-    assert max(set(repeated), key=repeated.count) == b"0"
+    assert b"0" in repeated
+    assert set(repeated) <= {b"0", b"1", b"2", b"3"}
     assert set(weather.tries) == {b"%d" % item for item in range(20)}
 
 
