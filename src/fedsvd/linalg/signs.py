@@ -51,8 +51,10 @@ def _signs(U: Array) -> Array:
     # Largest and smallest entry rather than the argmax of |U|: no copy of U, and no gather, which the array API
     # standard lacks in its older versions.
     top, bottom = xp.max(U, axis=0), -xp.min(U, axis=0)
-    first = xp.argmax(U, axis=0) <= xp.argmin(U, axis=0)
-    positive = (top > bottom) | ((top == bottom) & first)
+    positive = top > bottom
+    if bool(xp.any(top == bottom)):
+        first = xp.argmax(U, axis=0) <= xp.argmin(U, axis=0)
+        positive = positive | ((top == bottom) & first)
     ones = xp.ones_like(top)
     return xp.where(positive, ones, -ones)
 
