@@ -103,7 +103,8 @@ class RoleProcess:
             self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # what was written for it, and not read
+                    pipe.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
