@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
 from fedsvd.cost.rates import Gains, Rates
+from fedsvd.kernels.library import VERSION, compiled
 from fedsvd.linalg import backend
 from fedsvd.linalg.householder import draw
 from fedsvd.linalg.pools import available, one_pool
@@ -207,7 +208,7 @@ def _key(busy: bool = False) -> str:
     # NumPy and SciPy may each bring a BLAS, and SciPy's is loaded late: a set, so that the key does not change with it.
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     blas = {(pool["internal_api"], str(pool.get("architecture")), pool["num_threads"]) for pool in pools}
-    versions = [__version__, np.__version__, scipy.__version__]
+    versions = [__version__, np.__version__, scipy.__version__, VERSION if compiled() is not None else "NumPy's loops"]
     return json.dumps([versions, platform.machine(), processor(), sorted(blas), own_cores(), *["busy"] * busy])
 
 
