@@ -51,20 +51,12 @@ def decode(words: Ring, scale: float, most: int, out: Float) -> int:
 
 def add(onto: Ring, words: Ring) -> None:
     """``onto + words`` mod 2^64, in place."""
-    library = compiled()
-    if library is not None and _in_one_piece(_WORD, onto, words):
-        library.add_words(at(onto), at(words), onto.size)
-    else:
-        np.add(onto, words, out=onto)
+    _combine("add_words", np.add, onto, words)
 
 
 def subtract(onto: Ring, words: Ring) -> None:
     """``onto - words`` mod 2^64, in place."""
-    library = compiled()
-    if library is not None and _in_one_piece(_WORD, onto, words):
-        library.subtract_words(at(onto), at(words), onto.size)
-    else:
-        np.subtract(onto, words, out=onto)
+    _combine("subtract_words", np.subtract, onto, words)
 
 
 def uniforms(words: Ring) -> Float:
@@ -95,6 +87,14 @@ def _encoded(Y: Float, scale: float, most: float, least: int, bits: NDArray[np.i
     np.copyto(out, np.rint(entries), casting="unsafe")
     np.add(out, filled.astype(np.int64), out=out)
     return 0
+
+
+def _combine(name: str, otherwise: np.ufunc, onto: Ring, words: Ring) -> None:
+    library = compiled()
+    if library is not None and _in_one_piece(_WORD, onto, words):
+        getattr(library, name)(at(onto), at(words), onto.size)
+    else:
+        otherwise(onto, words, out=onto)
 
 
 def _in_one_piece(kind: str, *arrays: NDArray[Any]) -> bool:
