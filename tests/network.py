@@ -33,12 +33,12 @@ GENEROUS = 60.0  # seconds after which a test that hangs fails; no test that pas
 CALLERS = {TA: "authority/ta", user(1): "party/a", user(2): "party/b", user(3): "party/c"}
 
 
-def unpin(kit: Path, party_id: str) -> None:
+def unpin(kit: Path, member: str) -> None:
     """The owner of this kit takes a line out of its pins."""
     path = kit / "pins.toml"
     lines = path.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(f'"{party_id}"')]
-    assert len(kept) == len(lines) - 1, f"{party_id} is not pinned"
+    kept = [line for line in lines if not line.startswith(f'"{member}"')]
+    assert len(kept) == len(lines) - 1, f"{member} is not pinned"
     path.write_text("".join(kept))
 
 

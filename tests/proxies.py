@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from time import sleep
+from time import monotonic, sleep
 
 
 def accepting(server: socket.socket, serve: Callable[[socket.socket], None]) -> None:
@@ -30,12 +30,35 @@ def stop_accepting(server: socket.socket) -> None:
     server.close()
 
 
+_THIN = 4096  # bytes in a receive buffer of a thin line
+_PACKET = 512
+
+
+class _Line:
+    """A line of so many bytes a second, that all connections of a proxy share."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._free = 0.0  # when the line is free again
+        self._lock = threading.Lock()
+
+    def carry(self, size: int) -> None:
+        """Wait until these bytes are through."""
+        with self._lock:
+            self._free = max(self._free, monotonic()) + size / self._rate
+            wait = self._free - monotonic()
+        sleep(max(0.0, wait))
+
+
 class Proxy:
     """Forwards bytes between members and the CSP, as long and as well as a test wants."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, rate: float | None = None) -> None:
         self._target = ("127.0.0.1", port)
         self._server = socket.create_server(("127.0.0.1", 0))
+        self._lines = (_Line(rate), _Line(rate)) if rate else None  # down and up, of all connections together
+        if rate:
+            self._server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _THIN)  # what is sent stays at the sender
         self.port = self._server.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         self.connections = 0
@@ -88,7 +111,7 @@ class Proxy:
             near.close()
             return
         try:
-            far = socket.create_connection(self._target)
+            far = self._connected()
         except OSError:
             near.close()
             return
@@ -101,11 +124,20 @@ class Proxy:
         near.close()
         far.close()
 
+    def _connected(self) -> socket.socket:
+        far = socket.socket()
+        if self._lines:
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _THIN)
+        far.connect(self._target)
+        return far
+
     def _pump(self, source: socket.socket, sink: socket.socket, up: bool) -> None:
         with suppress(OSError):
-            while data := source.recv(1 << 16):
+            while data := source.recv(_PACKET if self._lines else 1 << 16):
                 self.flows.wait()
                 sleep(self.delay)
+                if self._lines:
+                    self._lines[up].carry(len(data))
                 sink.sendall(data)
                 self.carried += len(data) * up
                 if self._cut_at is not None and self.carried >= self._cut_at:

@@ -15,10 +15,10 @@ from time import process_time
 import numpy as np
 
 from benchmarks.measure import fingerprint
-from fedsvd.lab.attacks.calibration import calibrate
-from fedsvd.lab.attacks.ica_table import Subject, ica_table
-from fedsvd.lab.datasets import real
-from fedsvd.lab.datasets.library import Library
+from fedsvd.audit.attacks.calibration import calibrate
+from fedsvd_lab.attacks.ica_table import Subject, ica_table
+from fedsvd_lab.datasets import real
+from fedsvd_lab.datasets.library import Library
 
 RESULTS = Path(__file__).parents[1] / "results"
 

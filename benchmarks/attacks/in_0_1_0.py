@@ -21,10 +21,9 @@ from fedsvd.runtime.planning import Study, plan_study
 from fedsvd.runtime.reruns import EarlierRuns
 
 import fedsvd
+from fedsvd.audit.attacks.view import _masks, record_tables
 from fedsvd.data.open import open_source
 from fedsvd.errors import FedSVDError, PrivacyWarning
-from fedsvd.lab.attacks.joint_diagonal import jointly_diagonal
-from fedsvd.lab.attacks.view import _masks, record_tables
 from fedsvd.protocol.messages import Aborted, Factors, Ready, SumReply
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
@@ -37,6 +36,7 @@ from fedsvd.secagg.pads import remove_group_pad
 from fedsvd.testing.federation import INSECURE_SEED, Federation
 from fedsvd.testing.links import altering
 from fedsvd.types import SessionId
+from fedsvd_lab.attacks.joint_diagonal import jointly_diagonal
 
 ROWS = Split.HORIZONTAL
 ATTACKS = {}

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import RESULTS, fingerprint
-from fedsvd.lab.experiments.ablation import PAPER, Measured, ablation, offloading
+from fedsvd_lab.experiments.ablation import PAPER, Measured, ablation, offloading
 
 SHAPES = ("4000x20000", "10000x100000")
 

@@ -21,7 +21,7 @@ import statsmodels.api as sm
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure import Row, at_most
-from fedsvd import FederatedLogisticRegression
+from fedsvd import FederatedLogisticRegression, Simulation
 from fedsvd.policy.rules import Policy
 from fedsvd.types import Float
 
@@ -64,7 +64,7 @@ def compared(
     tables, labels = np.split(X, cuts), np.split(y, cuts)
 
     def ours() -> Float:
-        found = FederatedLogisticRegression(policy=Policy.permissive()).fit(tables, labels)
+        found = FederatedLogisticRegression(federation=Simulation(policy=Policy.permissive())).fit(tables, labels)
         return np.append(found.intercept_, found.coef_)
 
     def newton(tolerance: float) -> Callable[[], Float]:

@@ -91,7 +91,7 @@ def _locally(federation: "LocalFederation", job: "Job", out: Path) -> tuple[floa
 
     started = perf_counter()
     run = federation.run(job)
-    run.write(out, "", draw=render)
+    run.write(out, draw=render)
     return perf_counter() - started, run.seconds
 
 

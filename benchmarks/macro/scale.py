@@ -18,8 +18,8 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measure import Row, at_most, fingerprint, unknown_groups
-from fedsvd.lab.scale import Case, Step, exponent, measured
 from fedsvd.protocol.tasks import Task
+from fedsvd_lab.scale import Case, Step, exponent, measured
 
 RESULTS = Path(__file__).parents[1] / "results"
 MOST_MEMORY = 1.5  # GiB, of a role's own process

@@ -96,7 +96,7 @@ def _run(job: Job, target: Path, state: Path) -> None:
 
     with Resumable(target) as resumable, local_federation(job, policy=Policy.permissive()) as federation:
         run = federation.run(job, seen, resumable)
-        run.write(target, "the data is wide: exact sums")
+        run.write(target)
     pieces[-1]["seconds"] = monotonic() - started
     _write(state / "pieces.json", pieces)
 

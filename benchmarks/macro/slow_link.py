@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import fingerprint
-from fedsvd.lab.network.link import Link, measure, open_link
 from fedsvd.policy.rules import Policy
 from fedsvd.service.local import LocalRun, local_federation
 from fedsvd.studies.job_file import Job, job_from
+from fedsvd_lab.network.link import Link, measure, open_link
 
 RESULT = Path(__file__).parents[1] / "results" / "slow-link.json"
 FEATURES, SAMPLES, PANEL = 1000, 100_000, 10_000

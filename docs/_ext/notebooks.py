@@ -1,12 +1,13 @@
-"""The examples' notebooks with outputs: ``python docs/_ext/notebooks.py`` runs them all and stores what they show.
+"""The examples' notebooks with outputs: ``python docs/_ext/notebooks.py`` runs them and stores what they show.
 
-Each is run in a copy of its folder, so that tables and results do not stay behind. What would differ from run to run or
-from machine to machine (times, versions) is not stored, and the notebooks print no such number: a test runs them again
-and compares the text.
+Names of examples after the command run those alone. Each is run in a copy of its folder, so that tables and results do
+not stay behind. What would differ from run to run or from machine to machine (times, versions) is not stored, and the
+notebooks print no such number: a test runs them again and compares the text.
 """
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ def executed(folder: Path) -> Any:
 
 def copied(name: str, target: Path) -> Path:
     """A fresh copy of an example, without what earlier runs left in it."""
-    return shutil.copytree(EXAMPLES / name, target / name, ignore=shutil.ignore_patterns("data", "results"))
+    left = shutil.ignore_patterns("data", "results", "rehearsal")
+    return shutil.copytree(EXAMPLES / name, target / name, ignore=left)
 
 
 def text(notebook: Any) -> list[str]:
@@ -42,12 +44,14 @@ def text(notebook: Any) -> list[str]:
     ]
 
 
-def main() -> None:
+def main(*names: str) -> None:
     for path in sorted(EXAMPLES.glob(f"*/{NOTEBOOK}")):
+        if names and path.parent.name not in names:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             notebook = executed(copied(path.parent.name, Path(folder)))
         nbformat.write(notebook, path)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -14,6 +14,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "22")
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
     from fedsvd.estimators.cca import FederatedCCA
+    from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
     from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
     from fedsvd.estimators.load import load
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from fedsvd.estimators.pcr import FederatedPCR
     from fedsvd.estimators.prepared import prepared
     from fedsvd.estimators.ridge_cv import FederatedRidgeCV
+    from fedsvd.estimators.statistic import FederatedStatistic
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
     from fedsvd.service.client import connect
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "FederatedCCA",
@@ -39,7 +41,12 @@ __all__ = [
     "FederatedPCR",
     "FederatedRidgeCV",
     "FederatedSVD",
+    "FederatedStatistic",
+    "Federation",
+    "Local",
+    "Masks",
     "Policy",
+    "Simulation",
     "__version__",
     "connect",
     "load",
@@ -87,6 +94,14 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import svd
 
             return svd.FederatedSVD
+        case "Federation" | "Local" | "Masks" | "Simulation":
+            from fedsvd.estimators import federation
+
+            return getattr(federation, name)
+        case "FederatedStatistic":
+            from fedsvd.estimators import statistic
+
+            return statistic.FederatedStatistic
         case "Policy":
             from fedsvd.policy import rules as release
 

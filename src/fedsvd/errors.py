@@ -4,7 +4,8 @@
     ├─ ConfigError (ValueError)              FSVD-100  A setting, an option or a job file that cannot be carried out
     │  ├─ ReleaseRefused                     FSVD-110  The plan releases more than a party allows
     │  ├─ NoDevice                           FSVD-111  The GPU that was asked for is not on this machine
-    │  └─ ApprovalSpent                      FSVD-113  The job was approved, and has already run
+    │  ├─ ApprovalSpent                      FSVD-113  The job was approved, and has already run
+    │  └─ TooManyJobs                        FSVD-114  A researcher has as many open jobs as the CSP takes
     ├─ ShapeError (ValueError)               FSVD-101  Tables or arrays that do not fit together
     ├─ MissingExtra (ImportError)            FSVD-102  An optional dependency is not installed
     ├─ DataError (ValueError)                FSVD-200  The data cannot be used for this study
@@ -18,7 +19,7 @@
     │  ├─ RowsDiffer                         FSVD-208  Parties hold different rows, or in another order
     │  ├─ RepeatedIds                        FSVD-209  Row ids that occur more than once
     │  ├─ ConstantData                       FSVD-210  No column of the joint table varies
-    │  ├─ SourceChanged                      FSVD-211  The data changed since the job was approved
+    │  ├─ SourceChanged                      FSVD-211  The data changed since it was approved or opened
     │  └─ TooFewCommon                       FSVD-212  Fewer records are common to all parties than were asked for
     ├─ NumericalError (ArithmeticError)      FSVD-300  A computation ended in numbers that cannot be released
     │  ├─ FixedPointOverflow                 FSVD-301  An entry is larger than the bound of the fixed point
@@ -27,8 +28,10 @@
     │  ├─ VerificationFailed                 FSVD-305  The result did not pass its check, and nothing was released
     │  └─ Separated                          FSVD-306  A generalised linear model has no finite coefficients here
     ├─ StorageError (OSError)                FSVD-350  A disk, a file or a budget stands in the way
+    ├─ OutOfResources                        FSVD-351  This machine has no memory, threads or open files left
     ├─ ProtocolError                         FSVD-400  The session is not what it should be
     │  ├─ LocalProtocolError                 FSVD-401  Our own side asked for something illegal
+    │  │  └─ ScriptFailed                    FSVD-402  The script of a foreign task died, hung or sent no answer
     │  └─ RemoteProtocolError                FSVD-410  A peer broke the protocol
     │     ├─ UnexpectedMessage               FSVD-411  A message that this state does not take
     │     ├─ RepeatedShare                   FSVD-412  A share came twice
@@ -38,13 +41,18 @@
     │     ├─ NotSealed                       FSVD-416  A sealed message or a signature does not verify
     │     ├─ SumAltered                      FSVD-417  A secure sum was changed on its way
     │     ├─ AnswerRefused                   FSVD-418  An answer of the CSP that no honest CSP gives
-    │     └─ SplitView                       FSVD-419  The users did not all receive the same results
+    │     ├─ SplitView                       FSVD-419  The users did not all receive the same results
+    │     └─ JobReplayed                     FSVD-420  A signed job is shown a second time, as another one
     ├─ TransportError                        FSVD-500  A connection does not work
     │  ├─ PeerLost                           FSVD-501  A role is gone
     │  ├─ TimedOut                           FSVD-502  No progress for too long
-    │  └─ NotAuthenticated                   FSVD-503  A certificate, a role or a pin does not fit
+    │  ├─ NotAuthenticated                   FSVD-503  A certificate, a role or a pin does not fit
+    │  ├─ KitRunsTwice                       FSVD-504  Two processes run with one kit
+    │  ├─ OtherVersion                       FSVD-505  A peer is of another version of fedsvd
+    │  └─ StillRunning                       FSVD-506  A job has not ended in the time that ``fit`` was to wait for it
     └─ NotFittedError (ValueError, AttributeError)  FSVD-600  An estimator is used before it was fitted
     PrivacyWarning (UserWarning)                           A setting reveals more than the default does
+    DigitsLost (UserWarning)                               Numbers of a result have fewer digits than usual
     DataWarning (UserWarning)                              The data may not be what the study takes it for
     └─ RowsNotCompared                                     Rows of split columns belong together by position alone
 
@@ -61,8 +69,7 @@ from pathlib import Path
 _OURS = Path(__file__).parent.as_posix() + "/"
 
 LONGEST_TEXT = 4000
-# Control characters (among them what begins an escape sequence), marks that turn the direction of text, surrogates,
-# private and unassigned code points, ends of lines and paragraphs.
+# Control characters and escapes, marks that turn text, surrogates, private and unassigned code points, ends of lines.
 _NOT_SHOWN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"  # part of words in several scripts, and harmless
 
@@ -118,6 +125,10 @@ class ApprovalSpent(ConfigError, code="FSVD-113"):
     """The job was approved, and has already run."""
 
 
+class TooManyJobs(ConfigError, code="FSVD-114"):
+    """A researcher has as many open jobs as the CSP takes."""
+
+
 class ShapeError(FedSVDError, ValueError, code="FSVD-101"):
     """Tables or arrays that do not fit together."""
 
@@ -171,7 +182,7 @@ class ConstantData(DataError, code="FSVD-210"):
 
 
 class SourceChanged(DataError, code="FSVD-211"):
-    """The data changed since the job was approved."""
+    """The data changed since it was approved or opened."""
 
 
 class TooFewCommon(DataError, code="FSVD-212"):
@@ -206,12 +217,20 @@ class StorageError(FedSVDError, OSError, code="FSVD-350"):
     """A disk, a file or a budget stands in the way."""
 
 
+class OutOfResources(FedSVDError, code="FSVD-351"):
+    """This machine has no memory, threads or open files left."""
+
+
 class ProtocolError(FedSVDError, code="FSVD-400"):
     """The session is not what it should be."""
 
 
 class LocalProtocolError(ProtocolError, code="FSVD-401"):
     """Our own side asked for something illegal."""
+
+
+class ScriptFailed(LocalProtocolError, code="FSVD-402"):
+    """The script of a foreign task died, hung or sent no answer."""
 
 
 class RemoteProtocolError(ProtocolError, code="FSVD-410"):
@@ -254,6 +273,10 @@ class SplitView(RemoteProtocolError, code="FSVD-419"):
     """The users did not all receive the same results."""
 
 
+class JobReplayed(RemoteProtocolError, code="FSVD-420"):
+    """A signed job is shown a second time, as another one."""
+
+
 class TransportError(FedSVDError, code="FSVD-500"):
     """A connection does not work."""
 
@@ -270,6 +293,18 @@ class NotAuthenticated(TransportError, code="FSVD-503"):
     """A certificate, a role or a pin does not fit."""
 
 
+class KitRunsTwice(TransportError, code="FSVD-504"):
+    """Two processes run with one kit."""
+
+
+class OtherVersion(TransportError, code="FSVD-505"):
+    """A peer is of another version of fedsvd."""
+
+
+class StillRunning(TransportError, code="FSVD-506"):
+    """A job has not ended in the time that ``fit`` was to wait for it."""
+
+
 class NotFittedError(FedSVDError, ValueError, AttributeError, code="FSVD-600"):
     """An estimator is used before it was fitted."""
 
@@ -282,30 +317,29 @@ class DataWarning(UserWarning):
     """The data may not be what the study takes it for: its numbers would be exact, and mean something else."""
 
 
+class DigitsLost(UserWarning):
+    """Numbers of a result have fewer digits than usual, and it says how many they have."""
+
+
 class RowsNotCompared(DataWarning):
     """Rows of split columns belong together by position alone; ``ids = "trust"`` says that this is known."""
 
 
 def together(problems: Sequence[FedSVDError]) -> FedSVDError:
     """One error for all of them, of the kind of the first; a single one is itself."""
-    first = problems[0]
     if len(problems) == 1:
-        return first
+        return problems[0]
     listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, start=1))
-    error = type(first)()
+    error = type(problems[0])()
     # A line to each problem; the texts themselves are printable already.
     error.fault = f"{len(problems)} problems were found, and nothing was sent:{listed}"
-    error.args = (error.fault, "")
-    error.problems = tuple(problems)
+    error.args, error.problems = (error.fault, ""), tuple(problems)
     return error
 
 
 def warn_caller(text: str, category: type[Warning] = PrivacyWarning) -> None:
-    """A warning at the caller's line: the innermost that is neither ours nor scikit-learn's nor joblib's.
-
-    A fixed ``stacklevel`` would be right for one way in only: an estimator is fitted directly, in a pipeline, in a
-    search, or through ``fit_transform``, which scikit-learn wraps.
-    """
+    """A warning at the caller's line: the innermost that is neither ours nor scikit-learn's nor joblib's."""
+    # No fixed stacklevel: an estimator is fitted directly, in a pipeline or search, or in what scikit-learn wraps.
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_library(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
@@ -313,5 +347,4 @@ def warn_caller(text: str, category: type[Warning] = PrivacyWarning) -> None:
 
 
 def _is_library(filename: str) -> bool:
-    path = filename.replace("\\", "/")
-    return path.startswith(_OURS) or "/sklearn/" in path or "/joblib/" in path
+    return (path := filename.replace("\\", "/")).startswith(_OURS) or "/sklearn/" in path or "/joblib/" in path

@@ -5,6 +5,7 @@ Shapes are not part of a type: they stand in docstrings and are checked once, at
 CuPy); ``Float`` and ``Ring`` are always NumPy.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NewType
 
@@ -17,8 +18,13 @@ Float = NDArray[np.float64]
 Ring = NDArray[np.uint64]
 Array = Any
 
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
 # A function over pieces of work, as ``map`` has it; a runtime may bring one that several threads share.
 Each = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
+
+# The value of an option, as JSON has it.
+Scalar = str | int | float | bool
 
 Digest = NewType("Digest", str)
 SessionId = NewType("SessionId", str)
@@ -43,6 +49,16 @@ def byte_size(count: float) -> str:
 def enough_bytes(count: int) -> str:
     """The least memory to allow, ``count`` bytes: in whole MiB for a job file, and exactly for Python."""
     return f"{-(-count // 2**20)} MiB ({count} bytes)"
+
+
+def bytes_of(text: object) -> object:
+    """A number of bytes, from a whole number or a text such as ``"512 MiB"``; anything else as it is."""
+    if not isinstance(text, str):
+        return text
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", text.lower())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError('a number of bytes, or a text such as "512 MiB" or "2 GB"')
+    return int(min(float(found[1]) * _UNITS[found[2]], 2.0**49))  # more than any limit, and still an integer
 
 
 def expect_shape(name: str, array: Array, *shape: int) -> None:

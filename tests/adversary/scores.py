@@ -1,4 +1,4 @@
-"""Tests of laws that this folder needs. How attacks are scored is in the lab: ``fedsvd.lab.attacks.score``."""
+"""Tests of laws that this folder needs. How attacks are scored is in the lab: ``fedsvd.audit.attacks.score``."""
 
 import numpy as np
 import scipy.stats

@@ -10,8 +10,8 @@ from tests.adversary.scores import uniform_bytes
 from tests.adversary.watch import Truth, columns, csp_view, gram_of, in_data_units, integers, seen_by_csp, watched
 from tests.tolerances import ACCEPTED, digits_lost
 
-from fedsvd.lab.attacks.collusion import csp_and_user
-from fedsvd.lab.attacks.score import beyond_rotation, correlations, gap
+from fedsvd.audit.attacks.collusion import csp_and_user
+from fedsvd.audit.attacks.score import beyond_rotation, correlations, gap
 from fedsvd.linalg.windows import Form
 from fedsvd.masks.orthogonal import orthogonal
 from fedsvd.protocol.messages import PaddedBatch

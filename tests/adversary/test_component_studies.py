@@ -9,11 +9,11 @@ from tests.adversary.opened import Opened
 from tests.adversary.watch import csp_view, watched
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd import FederatedCCA, FederatedPCA, FederatedPCR, FederatedSVD
+from fedsvd import FederatedCCA, FederatedPCA, FederatedPCR, FederatedSVD, Simulation
+from fedsvd.audit.attacks.view import X_masked
 from fedsvd.errors import ReleaseRefused
-from fedsvd.lab.attacks.view import X_masked
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.sums import FINE_STEP
+from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.protocol.tasks import PERMUTED_TABLES, RELEASED_BY_DEFAULT, Item, Split, Task
 from fedsvd.secagg import words128
 from fedsvd.testing.federation import Federation
@@ -38,7 +38,7 @@ def partners_scores(cca, own):
 
 def enforced(estimator, *data):
     with pytest.raises(ReleaseRefused) as refusal:
-        estimator.set_params(policy=Policy(enforce=True)).fit(*data)
+        estimator.set_params(federation=Simulation(policy=Policy(enforce=True))).fit(*data)
     return {rule for rule in ("parties", "records", "freedom", "mode") if f" {rule}: " in refusal.value.fault}
 
 
@@ -150,7 +150,7 @@ def test_a_party_with_few_records_is_refused_parallel_analysis_and_the_finding_s
     rng = np.random.default_rng(8)
     parts = [rng.normal(size=(n, 3)) for n in (200, 200, 5)]
     with pytest.raises(ReleaseRefused, match="permuted columns can give the values of each column away"):
-        FederatedPCA("parallel", policy=Policy(enforce=True)).fit(parts)
+        FederatedPCA("parallel", federation=Simulation(policy=Policy(enforce=True))).fit(parts)
 
 
 def test_permuted_gram_matrices_carry_nothing_of_which_values_stood_together(monkeypatch):
@@ -175,5 +175,5 @@ def test_a_regression_on_components_asks_for_consent_to_the_joint_gram_matrix():
     parts = [rng.normal(size=(150, 4)) for _ in range(3)]
     labels = [part.sum(axis=1) for part in parts]
     assert enforced(FederatedPCR(2), parts, labels) == {"mode"}
-    FederatedPCR(2, policy=Policy(enforce=True, consent_to_gram=True)).fit(parts, labels)
+    FederatedPCR(2, federation=Simulation(policy=Policy(enforce=True, consent_to_gram=True))).fit(parts, labels)
     assert enforced(FederatedPCR(2), parts[:2], labels[:2]) == {"mode", "parties"}

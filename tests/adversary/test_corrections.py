@@ -23,11 +23,11 @@ from tests.adversary.watch import (
 )
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd.lab.attacks.constant import constant_direction, cosine, label_counts
-from fedsvd.lab.attacks.deaggregate import share_of
-from fedsvd.lab.attacks.outputs import others_gram
-from fedsvd.lab.attacks.score import gap, largest_signed, score
-from fedsvd.lab.attacks.view import X_masked
+from fedsvd.audit.attacks.constant import constant_direction, cosine, label_counts
+from fedsvd.audit.attacks.deaggregate import share_of
+from fedsvd.audit.attacks.outputs import others_gram
+from fedsvd.audit.attacks.score import gap, largest_signed, score
+from fedsvd.audit.attacks.view import X_masked
 from fedsvd.policy.learned import lonely_windows
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Relay, Solution
 from fedsvd.protocol.parties import ALL, CSP, user

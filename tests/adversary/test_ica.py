@@ -11,16 +11,16 @@ import scipy.optimize
 from tests import datasets
 from tests.tolerances import ACCEPTED, REJECTED, REJECTED_BY_FEW
 
-from fedsvd.lab.attacks.alternating import WholeNumbers, alternating_ica
-from fedsvd.lab.attacks.calibration import calibrate
-from fedsvd.lab.attacks.ica_table import referee
-from fedsvd.lab.attacks.outputs import others_gram, records_from_gram
-from fedsvd.lab.attacks.rica import rica
-from fedsvd.lab.attacks.score import as_published, correlations, exact_entries, published_baseline
-from fedsvd.lab.attacks.unmix import Cuts
-from fedsvd.lab.attacks.view import record_tables
+from fedsvd.audit.attacks.alternating import WholeNumbers, alternating_ica
+from fedsvd.audit.attacks.calibration import calibrate
+from fedsvd.audit.attacks.outputs import others_gram, records_from_gram
+from fedsvd.audit.attacks.score import as_published, correlations, exact_entries, published_baseline
+from fedsvd.audit.attacks.unmix import Cuts
+from fedsvd.audit.attacks.view import record_tables
 from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.protocol.tasks import Item
+from fedsvd_lab.attacks.ica_table import referee
+from fedsvd_lab.attacks.rica import rica
 
 B = 100
 TOP = {"components": 1, "release": (Item.COMPONENTS, Item.SPECTRUM)}

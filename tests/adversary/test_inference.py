@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd import FederatedLinearRegression
+from fedsvd import FederatedLinearRegression, Masks, Simulation
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import CSP
@@ -37,7 +37,7 @@ def joint(parts, labels):
 
 def enforced(parts, labels):
     with pytest.raises(ReleaseRefused) as refusal:
-        FederatedLinearRegression(inference=True, policy=Policy(enforce=True)).fit(parts, labels)
+        FederatedLinearRegression(inference=True, federation=Simulation(policy=Policy(enforce=True))).fit(parts, labels)
     return {rule for rule in ("parties", "records", "freedom", "mode") if f" {rule}: " in refusal.value.fault}
 
 
@@ -72,7 +72,9 @@ def test_with_one_degree_of_freedom_who_knows_the_features_reads_all_labels_and_
 
 def test_beyond_coefficients_and_a_sum_of_squares_a_table_says_nothing_of_single_labels():
     parts, labels = tables((120, 120, 120), p=5)
-    regression = FederatedLinearRegression(inference=True, policy=Policy(enforce=True)).fit(parts, labels)
+    regression = FederatedLinearRegression(inference=True, federation=Simulation(policy=Policy(enforce=True))).fit(
+        parts, labels
+    )
     design = np.column_stack((np.ones(360), np.concatenate(parts)))
     truth, (model,) = np.concatenate(labels), regression.inference_
     left = truth - design @ model.coefficients
@@ -96,7 +98,9 @@ def seen_by_csp(parts, labels, **options):
 
 def test_inference_adds_two_sums_of_a_public_length_and_shows_the_csp_nothing():
     parts, labels = tables()
-    counts, table = (seen_by_csp(parts, labels, mode="A", inference=inference)[0] for inference in (False, True))
+    counts, table = (
+        seen_by_csp(parts, labels, masks=Masks(mode="A"), inference=inference)[0] for inference in (False, True)
+    )
     # A share of each sum from every party, and the totals back.
     assert {link: table[link] - n for link, n in counts.items()} == dict.fromkeys(counts, 2)
     assert counts

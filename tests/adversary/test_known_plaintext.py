@@ -10,17 +10,17 @@ import pytest
 from tests.adversary.watch import Truth, columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.lab.attacks.constant import constant_direction, cosine
-from fedsvd.lab.attacks.procrustes import (
+from fedsvd.audit.attacks.constant import constant_direction, cosine
+from fedsvd.audit.attacks.procrustes import (
     KnownColumns,
     KnownTile,
     from_known_columns,
     from_known_rows,
     from_known_tile,
 )
-from fedsvd.lab.attacks.score import gap, up_to_signs
-from fedsvd.lab.attacks.unmix import Cuts
-from fedsvd.lab.attacks.view import X_masked
+from fedsvd.audit.attacks.score import gap, up_to_signs
+from fedsvd.audit.attacks.unmix import Cuts
+from fedsvd.audit.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.studies import planning

@@ -9,7 +9,7 @@ import pytest
 from tests.adversary.watch import G_masked, Truth, columns, csp_view, view_of, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.lab.attacks.view import X_masked
+from fedsvd.audit.attacks.view import X_masked
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Mode, Split, Task

@@ -1,7 +1,8 @@
 """Lies that follow a thought: a CSP that knows what it wants users to believe, or to show.
 
-A singular value that is too small, a rank or a null space that is not there, rows called equal, true vectors that do
-not lead. What is refused is refused before anything is released; what passes is stated in the threat model.
+A singular value that is too small, a rank or a null space that is not there, rows called equal. True vectors that do
+not lead: ``test_order.py``. What is refused is refused before anything is released; what passes is stated in the threat
+model.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.adversary.opened import seen_by_csp, square
 from tests.adversary.test_a_lying_csp import federation, rows, studies
 from tests.tolerances import assert_close, digits_lost
 
@@ -102,24 +102,3 @@ def test_rows_that_differ_and_are_called_equal_are_found_before_anything_is_rele
         session.run(meddle=altering(RowIds, as_the_first))
     assert stopped.value.code == "FSVD-419"
     assert not session.released
-
-
-def test_true_vectors_that_do_not_lead_pass_in_mode_b_and_the_result_says_that_order_is_not_proved():
-    """Stated in the specification, step 7: mode A is for those to whom the order matters."""
-    T = rows(3, 9, 8, 7, m=5)
-    session = Federation(T, Task.SVD, Split.HORIZONTAL, components=2)
-    session.run()
-    G = sum(X.T @ X for X in T)
-    strengths = np.linalg.eigvalsh(G)
-    others: dict[str, np.ndarray] = {}
-
-    def later(answer: Factors):
-        return [replace(answer, U_masked=others["U"], sigma_scaled=others["S"])]
-
-    # The CSP has the joint Gram matrix under P and c: all its vectors are there to choose from.
-    seen = square(seen_by_csp(session), 5).astype(float)
-    values, U = np.linalg.eigh(np.ldexp(seen, -126))
-    others["U"], others["S"] = U[:, [2, 1]], np.sqrt(values[[2, 1]])
-    result = session.run(meddle=altering(Factors, later))[0]
-    assert not result.checked.order_proved
-    assert_close(result.sigma, np.sqrt(strengths[[2, 1]]), digits_lost(5))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd import FederatedLogisticRegression
+from fedsvd import FederatedLogisticRegression, Simulation
 from fedsvd.errors import ConfigError, ReleaseRefused
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
@@ -73,7 +73,7 @@ def test_the_csp_learns_how_many_iterations_a_model_needed_and_this_is_stated():
     federation = session(*drawn())
     (model,) = federation.run()[0].models
     names = {message.name for _, message in federation.views.of(CSP, SumShare)}
-    assert sum(name.startswith("gram") for name in names) - 1 == model.iterations
+    assert sum(name.startswith("gram") for name in names) - 2 == model.iterations  # the start and the end are no steps
     assert any("how many iterations" in line for line in what_each_role_learns(federation.plan))
 
 
@@ -86,7 +86,7 @@ def test_with_two_parties_each_iteration_gives_the_partners_weighted_gram_matrix
     assert_close(found, weighted_gram(tables[1], labels[1], model.coefficients), digits_lost(6))
     assert any("Gram matrix of each iteration" in line for line in what_each_role_learns(logistic.plan_))
     with pytest.raises(ReleaseRefused, match="parties"):
-        FederatedLogisticRegression(policy=Policy(enforce=True)).fit(tables, labels)
+        FederatedLogisticRegression(federation=Simulation(policy=Policy(enforce=True))).fit(tables, labels)
 
 
 def test_parties_see_the_coefficients_of_every_iteration_and_the_result_has_only_the_last_and_this_is_stated():
@@ -119,7 +119,7 @@ def test_few_events_are_refused_by_an_enforced_policy_though_the_plan_cannot_kno
         own[:] = 0.0
         own[:4] = 1.0
     with pytest.raises(ReleaseRefused, match="events for each coefficient"):
-        FederatedLogisticRegression(policy=Policy(enforce=True)).fit(tables, labels)
+        FederatedLogisticRegression(federation=Simulation(policy=Policy(enforce=True))).fit(tables, labels)
 
 
 def test_a_model_with_few_records_beyond_its_coefficients_is_below_the_policy():

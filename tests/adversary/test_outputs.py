@@ -8,11 +8,11 @@ import pytest
 from tests.adversary.watch import columns, seen_by_user, watched
 from tests.tolerances import assert_close, digits_lost
 
+from fedsvd.audit.attacks.binary import binary_columns
+from fedsvd.audit.attacks.outputs import difference, gram_from_components, others_gram, others_mean, single_record
+from fedsvd.audit.attacks.score import gap
 from fedsvd.data.open import open_source
 from fedsvd.errors import ReleaseRefused
-from fedsvd.lab.attacks.binary import binary_columns
-from fedsvd.lab.attacks.outputs import difference, gram_from_components, others_gram, others_mean, single_record
-from fedsvd.lab.attacks.score import gap
 from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Item, Split, Task

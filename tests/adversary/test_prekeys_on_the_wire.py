@@ -4,6 +4,7 @@ All roles run here, over mutual TLS, each with its own kit. In every case the jo
 has results or has uploaded anything.
 """
 
+import itertools
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic, sleep
@@ -14,6 +15,7 @@ from tests.e2e.commands import GENEROUS
 from tests.e2e.federations import federation_of
 from tests.tolerances import assert_close, digits_lost
 
+from fedsvd.identity.kit import Kit
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.messages import PaddedBatch, Relay, Relayed, SumShare
 from fedsvd.protocol.parties import TA, user
@@ -23,6 +25,7 @@ from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.service import api
 from fedsvd.service import csp as csp_node
+from fedsvd.service.client import signed
 from fedsvd.service.csp import CspNode
 from fedsvd.service.enlist import ticket_of
 from fedsvd.service.records import EnlistedFacts, JobState
@@ -58,8 +61,16 @@ def running(roles, kind=CspNode, members=MEMBERS):
         yield csp
 
 
-def submit(csp):
-    return csp.handle(api.SUBMIT, "researcher/res", api.Submit(file=FILE)).id
+@pytest.fixture
+def submit(kits):
+    """Submits the study, under the researcher's signature; its id."""
+    numbers = itertools.count()
+
+    def submitted(csp):
+        asked = signed(Kit.read(kits["researcher/res"]), FILE, f"{next(numbers):032x}")
+        return csp.handle(api.SUBMIT, "researcher/res", asked).id
+
+    return submitted
 
 
 def ended(csp, id):
@@ -111,7 +122,7 @@ class Swapping(CspNode):
         return super().handle(verb, caller, asked)
 
 
-def test_a_swapped_prekey_gets_no_sealed_message(roles, kits, heard):
+def test_a_swapped_prekey_gets_no_sealed_message(roles, kits, heard, submit):
     with running(roles, Swapping) as csp:
         job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-416")
@@ -133,7 +144,7 @@ class Stale(CspNode):
         return super().handle(verb, caller, asked)
 
 
-def test_a_prekey_of_an_earlier_attempt_gets_no_sealed_message(roles, kits):
+def test_a_prekey_of_an_earlier_attempt_gets_no_sealed_message(roles, kits, submit):
     with running(roles, Stale) as csp:
         id = submit(csp)
         ended(csp, id)
@@ -157,7 +168,7 @@ class Hoarding(Listening):
         return super().receive(sender, message)
 
 
-def test_sealed_messages_of_another_job_do_not_open(roles, kits, monkeypatch):
+def test_sealed_messages_of_another_job_do_not_open(roles, kits, monkeypatch, submit):
     """The first job is one that never comes to an upload: the parties of the second job are those of the first."""
     kept = {}
     monkeypatch.setattr(Hoarding, "kept", kept, raising=False)
@@ -180,7 +191,7 @@ def test_sealed_messages_of_another_job_do_not_open(roles, kits, monkeypatch):
     expect_nothing_gained(kits, job, "FSVD-416")
 
 
-def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(roles, kits):
+def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(roles, kits, submit):
     """Its offer is signed for the plan it saw; users take no other's."""
 
     class TwoFaced(CspNode):
@@ -207,7 +218,7 @@ class Inventive(CspNode):
         return answer
 
 
-def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_says_so(roles, kits, monkeypatch):
+def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_says_so(roles, kits, monkeypatch, submit):
     monkeypatch.setattr(Inventive, "kit_of_b", kits["party/b"], raising=False)
     monkeypatch.setattr(Site, "approved", lambda self, record: self.caller != "party/b")
     with running(roles, Inventive) as csp:
@@ -223,7 +234,7 @@ def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_say
         csp.handle(api.STOP, "researcher/res", api.About(id=id))
 
 
-def test_honest_roles_finish_the_same_study(roles, kits, heard):
+def test_honest_roles_finish_the_same_study(roles, kits, heard, submit):
     """So that the tests above cannot pass because nothing works here."""
     with running(roles) as csp:
         job = ended(csp, submit(csp))

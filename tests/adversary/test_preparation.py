@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from tests.unit.wire.said import same
 
-from fedsvd.lab.attacks.view import record
+from fedsvd.audit.attacks.view import record
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Task
 from fedsvd.service.enlist import open_data

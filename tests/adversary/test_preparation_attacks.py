@@ -156,7 +156,8 @@ def test_a_site_as_a_term_shows_every_partys_totals_where_the_gram_matrix_is_ope
     party = [{"name": name, "data": str(tmp_path / f"{name}.csv")} for name in given]
     asked = {"job": {"name": "s", "task": "lr", "inference": True}, "prepare": {"formula": "y ~ age + site"}}
     job = job_from({**asked, "party": party}, tmp_path)
-    model = run_job(prepare(job), policy=Policy.permissive()).parties[0].inference[0]
+    allowed = Policy.permissive()
+    model = run_job(prepare(job, policy=allowed), policy=allowed).parties[0].inference[0]
     G = np.linalg.inv(model.covariance / model.sigma**2)  # 1, age, site b, site c
     assert_close(G[1, 2:], np.array([given[name]["age"].sum() for name in "bc"]), digits_lost(7))
     assert any("read each other's totals" in line for line in job.prepare.description())

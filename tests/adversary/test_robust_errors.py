@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd import FederatedLinearRegression, FederatedRidgeCV
+from fedsvd import FederatedLinearRegression, FederatedRidgeCV, Simulation
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.rules import Policy
 
@@ -70,12 +70,12 @@ def test_three_parties_of_one_cluster_each_read_each_others_scores_and_this_is_s
     assert_close(found[0], b, digits_lost(7))
     assert_close(found[1], c, digits_lost(7))
     with pytest.raises(ReleaseRefused, match="clusters: errors that are robust to clusters go to 3 parties"):
-        clustered(parts, labels, policy=Policy(enforce=True))
+        clustered(parts, labels, federation=Simulation(policy=Policy(enforce=True)))
 
 
 def test_four_parties_of_one_cluster_each_do_not_determine_each_others_scores():
     parts, labels = drawn((150, 150, 150, 150))
-    model = clustered(parts, labels, policy=Policy(enforce=True))
+    model = clustered(parts, labels, federation=Simulation(policy=Policy(enforce=True)))
     a, *others = (score(X, y, model) for X, y in zip(parts, labels, strict=True))
     B = np.array(others)
     # Any rotation of the three about (1, 1, 1) has the same sum and the same sum of squares.

@@ -12,7 +12,7 @@ from tests.adversary.scores import same_law
 from tests.adversary.watch import G_masked, columns, csp_view, watched
 from tests.tolerances import ACCEPTED, IMPOSSIBLE, REJECTED, REJECTED_BY_FEW, digits_lost
 
-from fedsvd.lab.attacks.view import X_masked
+from fedsvd.audit.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.messages import PaddedBatch
 from fedsvd.protocol.parties import CSP

@@ -13,9 +13,9 @@ from tests import datasets
 from tests.adversary.watch import columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.lab.attacks.tiles import alike_windows, empty_tiles, tile_spectra
-from fedsvd.lab.attacks.unmix import Cuts
-from fedsvd.lab.attacks.view import X_masked
+from fedsvd.audit.attacks.tiles import alike_windows, empty_tiles, tile_spectra
+from fedsvd.audit.attacks.unmix import Cuts
+from fedsvd.audit.attacks.view import X_masked
 from fedsvd.linalg.windows import Form, block_sizes
 from fedsvd.protocol.tasks import Item
 from fedsvd.studies import planning

@@ -13,15 +13,15 @@ from tests.explicit import seed
 from tests.tolerances import ACCEPTED, REJECTED
 from tests.unit.lab.ratings import ratings as ratings_of
 
-from fedsvd.lab.attacks.alternating import WholeNumbers, alternate, refined
-from fedsvd.lab.attacks.joint_diagonal import jointly_diagonal
-from fedsvd.lab.attacks.unmix import Cuts
+from fedsvd.audit.attacks.alternating import WholeNumbers, alternate, refined
+from fedsvd.audit.attacks.unmix import Cuts
 from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.roles.user.masking import Masks
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
+from fedsvd_lab.attacks.joint_diagonal import jointly_diagonal
 
 M, N, SLICES = 8209, 16, 24  # a prime number of rows; the CSP cuts what it sees into so many slices
 

@@ -1,7 +1,7 @@
 """What the attackers of this folder may use: the recorded view of one party, and the plan, which is public.
 
-What reads a view (``X_masked`` and its kin) and the attacks themselves are in ``fedsvd.lab.attacks``. ``Truth`` is for
-the referee, never for the attacker: it copies shares before they are padded, and the masks users hold, so that a test
+What reads a view (``X_masked`` and its kin) and the attacks are in ``fedsvd.audit.attacks``. ``Truth`` is for the
+referee, never for the attacker: it copies shares before they are padded, and the masks users hold, so that a test
 can say whether an attack was right.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsvd.audit.attacks.view import CspView, UserView
 from fedsvd.data.open import open_source
-from fedsvd.lab.attacks.view import CspView, UserView
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, SumShare, Views
 from fedsvd.protocol.parties import CSP

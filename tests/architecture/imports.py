@@ -16,6 +16,7 @@ import ast
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 UNSEEN = "<computed import>"
@@ -75,6 +76,12 @@ class Codebase:
         while "." in above:
             yield above
             above = above.rpartition(".")[0]
+
+
+@cache
+def ours() -> Codebase:
+    """The product, parsed once in a run."""
+    return Codebase(Path(__file__).parents[2] / "src" / "fedsvd")
 
 
 def build(folder: Path, files: dict[str, str]) -> Codebase:

@@ -4,7 +4,7 @@ Packages are named without the leading ``fedsvd.``. A package that has no files 
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -13,7 +13,7 @@ from .imports import UNSEEN, Codebase, calls
 LAYERS = {
     16: ("", "__main__"),  # fedsvd/__init__.py: public names only; fedsvd/__main__.py: the command
     15: ("cli",),
-    14: ("lab",),
+    14: ("audit",),
     13: ("estimators", "testing"),
     12: ("service",),
     11: ("studies",),
@@ -21,7 +21,7 @@ LAYERS = {
     9: ("engine", "cost"),
     8: ("transport",),
     7: ("roles", "identity"),
-    6: ("wire", "policy", "prepare"),
+    6: ("wire", "policy", "prepare", "tasks"),
     5: ("protocol",),
     4: ("masks", "secagg", "compress"),
     3: ("linalg", "statistics"),
@@ -71,6 +71,7 @@ REACH_RULES = (
         "the TA receives no data",
     ),
     Forbidden(("roles.user",), ROLES[:2], "a user is not two parties"),
+    Forbidden(("roles", "policy", "cost", "engine", "results"), ("tasks",), "what is played is read from the plan"),
 )
 # What a file itself mentions.
 MENTION_RULES = (
@@ -90,12 +91,24 @@ MENTION_RULES = (
         ALL,
         ("numpy.random", "random"),
         "not cryptographic, streams not promised stable",
-        but=("lab", "testing"),
+        but=("audit", "testing"),
+    ),
+    Forbidden(ALL, ("fedsvd_lab",), "the product needs no experiment (ADR 0038)"),
+    Forbidden(
+        ("service", "transport", "identity", "audit", "testing"),
+        ("fedsvd.tasks",),
+        "studies reads declarations; the command line and estimators their options (ADR 0063)",
     ),
     Forbidden(
         ALL,
-        ("pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib.load", "joblib.dump", UNSEEN),
+        ("pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib.load", "joblib.dump"),
         "a peer's bytes are never code",
+    ),
+    Forbidden(
+        ALL,
+        (UNSEEN,),
+        "a peer's bytes are never code",
+        but=("engine.task_child",),  # a program of its own, which imports what an owner's policy names (ADR 0065)
     ),
 )
 
@@ -137,8 +150,14 @@ def _reach(codebase: Codebase) -> Iterator[str]:
                     yield f"{' -> '.join(way)}: forbidden, because {rule.because}"
 
 
-def _mentioned(codebase: Codebase) -> Iterator[str]:
-    for rule in MENTION_RULES:
+def violations_of_lab(codebase: Codebase) -> list[str]:
+    """What even experiments may not do: read pickles, or ask the system for entropy."""
+    rules = [rule for rule in MENTION_RULES if {"pickle", "secrets", UNSEEN} & set(rule.shut)]
+    return [*_mentioned(codebase, rules), *_pickles(codebase)]
+
+
+def _mentioned(codebase: Codebase, rules: Sequence[Forbidden] = MENTION_RULES) -> Iterator[str]:
+    for rule in rules:
         for module, file in codebase.files.items():
             name = _short(codebase, module)
             if any(within(name, package) for package in rule.but):

@@ -6,16 +6,14 @@ decorators. Exempt are the packages that are made for others to use, and what is
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from .imports import Codebase, SourceFile, build
+from .imports import Codebase, SourceFile, build, ours
 
-PACKAGE = Path(__file__).parents[2] / "src" / "fedsvd"
 FOR_OTHERS = {
     "fedsvd.testing": "the suites and fakes that are shipped for those who write a transport or a store",
-    "fedsvd.lab.attacks": "what tests/adversary and the benchmarks attack with",
+    "fedsvd.audit.attacks": "what tests/adversary and the benchmarks attack with",
 }
 RUN_BY_NAME = {"fedsvd.engine.parts.serve": "started as a process of its own"}
 
@@ -53,11 +51,11 @@ def _registered(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
 
 
 def test_every_function_and_class_of_a_module_is_used_in_the_product():
-    assert unused(Codebase(PACKAGE)) == []
+    assert unused(ours()) == []
 
 
 def test_every_exemption_is_of_something_that_exists():
-    codebase = Codebase(PACKAGE)
+    codebase = ours()
     assert not [package for package in FOR_OTHERS if package not in codebase.files]
     for name in RUN_BY_NAME:
         module, _, function = name.rpartition(".")

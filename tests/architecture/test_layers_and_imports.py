@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from .imports import Codebase, build
-from .rules import LAYERS, MENTION_RULES, REACH_RULES, violations
+from .imports import Codebase, build, ours
+from .rules import LAYERS, MENTION_RULES, REACH_RULES, violations, violations_of_lab
 
 ROOT = Path(__file__).parents[2]
 CSP = "roles/service_provider/core.py"
@@ -25,23 +25,29 @@ OBEDIENT = {
     "secagg/pads.py": "from fedsvd.randomness import seed",
     "secagg/aggregate.py": "from fedsvd.types import Ring",
     "protocol/machine.py": "from fedsvd.errors import ProtocolError",
+    "tasks/declared.py": "from fedsvd.protocol import machine",
     "roles/service_provider/core.py": "from fedsvd.secagg import aggregate\nfrom fedsvd.linalg import dense_svd",
     "roles/trusted_authority.py": "from fedsvd.masks.left import LeftMask",
     "roles/user/core.py": "from ...masks import left\nfrom ...secagg import pads",
     "engine/simulate.py": "import asyncio, logging, os, time\nfrom fedsvd.roles.user import core",
-    "lab/datasets.py": "import numpy as np\nimport random\nrng = np.random.default_rng(1)",
-    "cli/main.py": "from fedsvd import __version__\nfrom fedsvd.lab import datasets",
+    "audit/subject.py": "import numpy as np\nimport random\nrng = np.random.default_rng(1)",
+    "cli/main.py": "from fedsvd import __version__\nfrom fedsvd.audit import subject",
 }
 
 
 def test_the_codebase_obeys():
-    codebase = Codebase(ROOT / "src" / "fedsvd")
-    assert violations(codebase) == []
+    assert violations(ours()) == []
+
+
+def test_the_lab_reads_no_pickle_and_has_no_entropy_of_its_own(tmp_path):
+    assert violations_of_lab(Codebase(ROOT / "lab" / "src" / "fedsvd_lab")) == []
+    planted = build(tmp_path, {"datasets.py": "import pickle\nimport secrets\nimport random"})
+    assert len(violations_of_lab(planted)) == 2
 
 
 def test_the_checker_sees_every_file_of_the_codebase_and_their_imports():
     package = ROOT / "src" / "fedsvd"
-    codebase = Codebase(package)
+    codebase = ours()
     assert {file.path for file in codebase.files.values()} == set(package.rglob("*.py"))
     assert "fedsvd.randomness.entropy" in codebase.reach("fedsvd.randomness.keystream")
     assert "fedsvd.errors" in codebase.reach("fedsvd.storage.block_store")
@@ -72,7 +78,7 @@ def test_an_obedient_codebase_has_no_violations(tmp_path):
         ("masks/left.py", "from fedsvd.secagg import pads", NOT_LOWER),  # the same layer, another package
         ("types.py", "from fedsvd.randomness import seed", NOT_LOWER),
         ("errors.py", "from fedsvd import types", NOT_LOWER),
-        ("estimators/svd.py", "from fedsvd.lab import datasets", NOT_LOWER),
+        ("estimators/svd.py", "from fedsvd.audit import subject", NOT_LOWER),
         # Forbiddens between packages, some through other packages.
         (CSP, "from fedsvd.masks import left", SHUT),
         (CSP, "from fedsvd.secagg import pads", SHUT),
@@ -105,7 +111,7 @@ def test_an_obedient_codebase_has_no_violations(tmp_path):
         ("sealing/agree.py", "import os\ngetattr(os, 'urandom')(32)", SHUT),
         ("sealing/agree.py", "import os\nos.getrandom(32)", SHUT),
         ("sealing/agree.py", "import secrets", SHUT),
-        ("lab/attack.py", "from secrets import token_bytes", SHUT),
+        ("audit/attack.py", "from secrets import token_bytes", SHUT),
         ("randomness/seed.py", "import os\nos.urandom(32)", SHUT),
         ("data/source.py", "import random", SHUT),
         ("data/source.py", "from random import shuffle", SHUT),
@@ -117,7 +123,19 @@ def test_an_obedient_codebase_has_no_violations(tmp_path):
         ("data/source.py", "import numpy as np\ngetattr(np, 'random').rand()", SHUT),
         ("__init__.py", "import random", SHUT),
         ("cli/main.py", "import pickle", SHUT),
-        ("lab/datasets.py", "import marshal", SHUT),
+        ("audit/subject.py", "import marshal", SHUT),
+        ("cli/main.py", "from fedsvd_lab.cli import bench", SHUT),
+        (CSP, "from fedsvd.tasks import declared", SHUT),
+        ("roles/user/core.py", "from fedsvd.tasks import declared", SHUT),
+        ("protocol/machine.py", "from fedsvd.tasks import declared", NOT_LOWER),
+        ("tasks/declared.py", "from fedsvd.roles.user import core", NOT_LOWER),
+        ("tasks/options.py", "from fedsvd.prepare import missing", NOT_LOWER),
+        ("tasks/rules.py", "from fedsvd.policy.rules import Policy", NOT_LOWER),
+        ("tasks/rules.py", "from fedsvd.studies.study import Study", NOT_LOWER),
+        ("cost/work.py", "from fedsvd.tasks import declared", SHUT),
+        ("policy/rules.py", "from fedsvd.tasks import declared", NOT_LOWER),
+        ("results/result.py", "from fedsvd.tasks.options import OPTIONS", SHUT),
+        ("service/site.py", "from fedsvd.tasks.options import OPTIONS", SHUT),
         ("testing/federation.py", "from shelve import open as o", SHUT),
         ("data/npy.py", "import joblib\njoblib.load('x')", SHUT),
         ("data/npy.py", "import numpy as np\nnp.load('x', allow_pickle=True)", "allows pickle"),

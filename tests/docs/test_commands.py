@@ -24,7 +24,7 @@ def commands_on(page):
 
 def faults_of(line):
     """Words of a command line that the program does not know; ``svd|pca`` are two commands."""
-    words = [word for word in shlex.split(line.replace("...", ""))[1:] if word not in ("&", "|")]
+    words = [word for word in shlex.split(line.replace("...", ""), comments=True)[1:] if word not in ("&", "|")]
     for place, word in enumerate(words[:2]):
         if "|" in word:
             return [fault for each in word.split("|") for fault in _faults([*words[:place], each, *words[place + 1 :]])]
@@ -57,6 +57,7 @@ def test_a_command_that_does_not_exist_would_be_found():
     assert faults_of("fedsvd job approve JOB --kti KIT") == ["--kti"]
     assert faults_of("fedsvd federation approve request.pem --renew") == []
     assert faults_of("fedsvd --version") == []
+    assert faults_of("fedsvd job aprove  # a comment is no word of it") == ["aprove"]
 
 
 IN_TEXT = re.compile(

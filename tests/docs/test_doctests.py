@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from tests.e2e.federations import federation_of
+from tests.foreign import install_example
 from typer.testing import CliRunner
 
 import fedsvd
@@ -37,8 +38,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_example_of_a_public_name_runs(name, folder, monkeypatch):
+def test_the_example_of_a_public_name_runs(name, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(install_example(tmp_path))
     thing = getattr(fedsvd, name)
     found = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
     examples = [test for test in found if test.examples]

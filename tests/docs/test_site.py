@@ -84,6 +84,7 @@ CUT_OFF = """(() => {
 })()"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 390])
 def test_no_command_is_clipped_and_no_label_of_a_drawing_touches_another(site, width):
     browser = Browser()

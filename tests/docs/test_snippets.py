@@ -42,6 +42,7 @@ def test_the_whole_tutorial_as_typed(tmp_path):
     assert not list(seen.glob("*.npy"))
 
 
+@pytest.mark.slow
 def test_the_advice_of_the_page_about_text_columns_works(tmp_path):
     """FSVD-202: leave the column out, in Python; or as the id that it is."""
     rng = np.random.default_rng(5)
@@ -53,6 +54,7 @@ def test_the_advice_of_the_page_about_text_columns_works(tmp_path):
     typed("```sh\nfedsvd pca --party a.csv --party b.csv --id ward\n```\n", tmp_path)
 
 
+@pytest.mark.slow
 def test_components_outliers_and_two_tables_as_typed(tmp_path):
     said = typed(page("howto/components.md"), tmp_path)
     assert "patient 7 is beyond" in said
@@ -74,6 +76,7 @@ def test_a_federation_in_five_commands_as_typed(tmp_path):
         assert (found / "report.html").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["genotypes", "ratings", "regression-table", "outcome"])
 def test_a_how_to_as_typed(name, tmp_path):
     said = typed(page(f"howto/{name}.md"), tmp_path)
@@ -91,6 +94,7 @@ def test_the_job_of_the_bank_and_the_telco_runs_where_policies_are_enforced(tmp_
         assert_close(found, fitted[0], RESULT_BAR)
 
 
+@pytest.mark.slow
 def test_the_how_to_of_messy_tables_as_typed(tmp_path):
     said = typed(page("howto/messy-tables.md"), tmp_path)
     differences = [float(number) for number in re.findall(r"largest difference: (\S+)", said)]
@@ -101,6 +105,7 @@ def test_the_how_to_of_messy_tables_as_typed(tmp_path):
     assert list(tmp_path.glob("results/two-hospitals/parties/*/report.html"))
 
 
+@pytest.mark.slow
 def test_the_messy_study_as_typed(tmp_path):
     said = typed(page("howto/messy-study.md"), tmp_path)
     components, regression = map(float, re.findall(r"largest difference: (\S+)", said))
@@ -110,6 +115,7 @@ def test_the_messy_study_as_typed(tmp_path):
     assert len(list(tmp_path.glob("results/components/parties/*/report.html"))) == 3
 
 
+@pytest.mark.slow
 def test_the_how_to_of_single_cells_as_typed(tmp_path):
     said = typed(page("howto/single-cells.md"), tmp_path)
     assert float(re.search(r"largest difference: (\S+)", said)[1]) < RESULT_BAR
@@ -117,17 +123,32 @@ def test_the_how_to_of_single_cells_as_typed(tmp_path):
     assert before > 1 > 10 * max(by_site, by_combat)
 
 
+@pytest.mark.slow
 def test_the_how_to_of_parts_and_queries_as_typed(tmp_path):
     said = typed(page("howto/duckdb.md"), tmp_path)
     spectrum, coefficients = map(float, re.findall(r"largest difference: (\S+)", said))
     assert max(spectrum, coefficients) < STATISTIC_BAR
 
 
+@pytest.mark.slow
 def test_the_how_to_of_matching_records_as_typed(tmp_path):
     said = typed(page("howto/matching.md"), tmp_path)
     assert float(re.search(r"largest difference: (\S+)", said)[1]) < RESULT_BAR
     assert "230 of 260 records are common to all parties" in said
     assert list(tmp_path.glob("results/three-parties/parties/*/report.html"))
+
+
+@pytest.mark.slow  # a federation is started; test_fit_between_institutions.py has the same fits on threads
+def test_the_how_to_of_federations_as_typed(tmp_path):
+    said = typed(page("howto/federations.md"), tmp_path)
+    files = sorted((tmp_path / "first" / "data").glob("*.csv"))
+    D = np.concatenate([np.loadtxt(path, delimiter=",", skiprows=1) for path in files])
+    sigma = np.linalg.svd((D - D.mean(axis=0)) / D.std(axis=0), compute_uv=False)
+    explained = (sigma**2 / np.sum(sigma**2))[:3].round(6).tolist()
+    assert f"explained here: {explained}" in said
+    assert f"explained at hospital-a: {explained}" in said
+    assert "it waits for the owners" in said
+    assert re.findall(r"parties with scores.*: (\d)", said) == ["3", "1"]
 
 
 @pytest.mark.slow

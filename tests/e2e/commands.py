@@ -51,9 +51,9 @@ def answered(*words, **environment):
 class Process:
     """A command that goes on; what it says is kept."""
 
-    def __init__(self, *words, cwd=None, **environment):
+    def __init__(self, *words, cwd=None, before=(), **environment):
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "fedsvd", *map(str, words)],
+            [*before, sys.executable, "-m", "fedsvd", *map(str, words)],
             cwd=cwd,
             env={**ENVIRONMENT, **environment},
             stdin=subprocess.DEVNULL,

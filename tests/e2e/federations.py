@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -64,6 +65,7 @@ class Federation:
     how: str = "processes"  # or "threads": how a role is started unless ``start`` is given another way
     csp: str = ""  # its address, once it is known
     patience: float = 60.0
+    before: Sequence[str] = ()  # words before a command of a role
     via: dict = field(default_factory=dict)  # another address of the CSP, for some
     processes: dict[str, Process] = field(default_factory=dict)
     threads: dict[str, tuple[threading.Thread, threading.Event]] = field(default_factory=dict)
@@ -77,8 +79,12 @@ class Federation:
 
     # --- roles that come and go ---------------------------------------------------------------------------------------
 
-    def start(self, *names, how=None):
-        """Start roles by their names, the CSP first; they are ready when this returns."""
+    def start(self, *names, how=None, before=()):
+        """Start roles by their names, the CSP first; they are ready when this returns.
+
+        ``before`` stands before the commands of processes.
+        """
+        self.before = before
         begin = {"processes": self._process, "threads": self._thread}[how or self.how]
         for ready in [begin(name) for name in names]:
             ready()
@@ -91,7 +97,7 @@ class Federation:
             words += ["--address", self._listening()]
         else:
             words += ["--csp", self._dialled(name), *(["--yes"] if kind == "party" else [])]
-        process = self.processes[name] = Process(*words)
+        process = self.processes[name] = Process(*words, before=self.before)
 
         def ready():
             return json.loads(process.said("ready", "out"))["ready"]
@@ -203,7 +209,8 @@ class Federation:
 
     @contextmanager
     def client(self, name="researcher/res"):
-        client = CspClient(PinnedConnection(Site.at(self.kits[name]).dialling(self.csp, LONGEST)))
+        site = Site.at(self.kits[name])
+        client = CspClient(PinnedConnection(site.dialling(self.csp, LONGEST)), site.kit)
         try:
             yield client
         finally:

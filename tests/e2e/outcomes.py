@@ -74,9 +74,12 @@ def settled(client, id, wanted):
 
 
 def begun(client, id, who):
-    """A role is in the middle of its session."""
-    record = _watched(client, id, lambda record: who in record.progress)
-    assert who in record.progress
+    """A role is in the middle of its session: it has joined, and read its data."""
+
+    def joined(record):
+        return record.state == "running" and record.progress_of(who).stage not in ("", "reading")
+
+    assert joined(_watched(client, id, joined))
 
 
 def broken_everywhere(federation, client, id):

@@ -109,6 +109,8 @@ def test_a_broken_attempt_needs_the_authority_again_and_says_so(tmp_path):
             assert line.job(id).state == JobState.RECRUITING
             federation.start("authority/ta")
             line.wait(id, timeout=GENEROUS)
-            sessions = (federation.kits["authority/ta"] / "state" / "ledger.jsonl").read_text().splitlines()
+            ledger = (federation.kits["authority/ta"] / "state" / "ledger.jsonl").read_text().splitlines()
+            sessions = [line for line in ledger if '"event":"session"' in line]
             assert len(sessions) == len(set(sessions)) == 2
+            assert sum('"event":"nonce"' in line for line in ledger) == 1  # a resumed job has the one it had
         expect_right(federation, id)

@@ -21,6 +21,7 @@ ELSEWHERE = {
     ("csp", "ANSWERING"): {"scheme": "mask"},
     ("user", "UPLOADING"): {"scheme": "mask"},
     ("user", "WAITING"): {"scheme": "mask"},
+    ("user", "COMPARING"): {"scheme": "mask"},
     ("user", "CHECKING"): {"split": "vertical", "id": "id"},
     ("user", "FETCHING"): {"split": "vertical", "id": "id", "scheme": "mask", "rows": 2400, "memory": 300_000},
     ("user", "RECOVERING"): {"scheme": "paper", "authority": True},

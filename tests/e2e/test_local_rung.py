@@ -83,7 +83,7 @@ def expect_the_numbers_of_the_sim_rung(tmp_path, parties, cases):
         for place, (task, authority) in enumerate(cases):
             file = job_file(tmp_path, task, parties, authority)
             target, expected = tmp_path / f"local-{place}", simulated(file, tmp_path / f"sim-{place}")
-            federation.run(job_from(file, Path())).write(target, "as asked for", draw=render)
+            federation.run(job_from(file, Path())).write(target, draw=render)
             expect_equal(target, expected)
             for name in parties:
                 expect_equal(target / "parties" / name, expected / "parties" / name)

@@ -168,9 +168,10 @@ def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch)
 def test_no_submitted_job_and_no_number_of_them_stops_a_party(tmp_path):
     """What was seen before: a job with an id column of 900 kB, and every party of it ended at its next look."""
     with two_parties(tmp_path) as federation:
+        (federation.kits["csp/csp"] / "site.toml").write_text("open_jobs = 300\n")  # of a researcher; 100 if not said
         federation.start("csp/csp", "party/a", "party/b")
         site = Site.at(federation.kits["researcher/res"])
-        client = CspClient(PinnedConnection(site.dialling(federation.csp, GENEROUS)))
+        client = CspClient(PinnedConnection(site.dialling(federation.csp, GENEROUS)), site.kit)
         file = file_of("svd", ("a", "b"))
         try:
             for column in ("x" * 900_000, "x" * 200_000, "\x1b]0;x\x07"):

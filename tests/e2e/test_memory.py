@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedsvd.lab.scale import Case, measured
 from fedsvd.protocol.tasks import Task
+from fedsvd_lab.scale import Case, measured
 
 BUDGET = 96 << 20
 

@@ -7,9 +7,9 @@ from tests.browser import COLLISIONS, CONTRAST, Browser
 from tests.studies import companies, hospitals
 from tests.unit.results.report.pages import study
 
-from fedsvd.lab.audit.drawings import drawn, widths_drawn
-from fedsvd.lab.audit.finding import Picture
-from fedsvd.lab.audit.widths import WIDTHS, Width
+from fedsvd.audit.drawings import drawn, widths_drawn
+from fedsvd.audit.finding import Picture
+from fedsvd.audit.widths import WIDTHS, Width
 
 
 @pytest.fixture(scope="module")

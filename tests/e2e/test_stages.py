@@ -7,6 +7,7 @@ begins at the first session again.
 
 import hashlib
 import json
+import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,8 +22,10 @@ from tests.e2e.outcomes import LONGEST, broken_everywhere, settled
 from tests.messy import NUMBERS, PARTIES, messy_hospitals, record, write_job
 from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
 
+from fedsvd.errors import NotSealed
 from fedsvd.policy.rules import Policy
 from fedsvd.results.signed_certificate import verify_certificate
+from fedsvd.results.signed_files import verify_files
 from fedsvd.service.site import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -111,6 +114,32 @@ def test_a_pca_is_of_the_joint_table_with_its_gaps_filled_and_nothing_of_the_fir
         until(lambda: not answers(federation), "answers of the first session are left")
         for path in (federation.kits["csp/csp"] / "state").rglob("*"):
             assert not path.is_file() or b"high" not in path.read_bytes(), "a level of the grade"
+
+
+def test_files_of_two_studies_of_the_same_parties_cannot_be_swapped(tmp_path):
+    """Both are signed by the same keys: what belongs to which is what the roots in each certificate say."""
+    with hospitals(tmp_path, how="threads") as (federation, _):
+        federation.start(*ROLES)
+        with federation.client() as client:
+            asked = [{**MEANS, "drop": [*MEANS["drop"], *more]} for more in ((), ("mean area",))]
+            jobs = [settled(client, client.submit(record(None, words, **COMPONENTS)).id, {"done"}) for words in asked]
+        first, second = (federation.folder("west", job.id) for job in jobs)
+        for folder in (first, second):
+            assert verify_files(folder / "certificate.json").of == "user-3"
+        for name in ("certificate-prepare.json", "manifest.json", "mean.npy"):
+            verify_certificate(second / "certificate-prepare.json")  # it is a good one, of another study
+            forged = tmp_path / f"forged-{name}"
+            shutil.copytree(first, forged)
+            shutil.copy(second / name, forged / name)
+            with pytest.raises(NotSealed, match=f"{name} was altered"):
+                verify_files(forged / "certificate.json")
+        # A certificate that covers no file, signed by the same parties, does not stand for any.
+        shutil.copytree(first, tmp_path / "uncovered")
+        shutil.copy(first / "certificate-prepare.json", tmp_path / "uncovered" / "certificate.json")
+        np.save(tmp_path / "uncovered" / "mean.npy", np.zeros(3))
+        with pytest.raises(NotSealed, match="of another session than the results next to it"):
+            verify_files(tmp_path / "uncovered" / "certificate.json")
+        assert verify_files(first / "certificate-prepare.json") is None
 
 
 def test_approvals_cover_all_sessions_and_are_spent_at_the_end_of_the_last(tmp_path):

@@ -1,6 +1,7 @@
 """Standard errors and a chosen ridge of split columns, among processes over TLS: each party has its own rows."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -58,3 +59,5 @@ def test_each_process_has_its_coefficients_of_the_ridge_that_the_label_holder_ch
         table = pd.read_csv(folder / name / "coefficients.csv", float_precision="round_trip")
         wanted = [twin.coef_[FEATURES.index(feature)] for feature in own]
         assert_each_close(table["outcome"], wanted, STATISTIC_BAR)
+        page = (folder / name / "report.html").read_text(encoding="utf-8")
+        assert re.search(r"Rounding moves no coefficient by more than \de-\d\d\.", page)

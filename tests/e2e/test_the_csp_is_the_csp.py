@@ -91,7 +91,7 @@ def test_the_csp_itself_is_taken_for_the_csp(network):
 
 def test_a_second_csp_that_the_operator_signed_is_refused(network, folder):
     with impostor(network, *second_csp(folder)) as address:
-        with pytest.raises(NotAuthenticated, match="not the key that csp is pinned to"):
+        with pytest.raises(NotAuthenticated, match="not the key that csp/csp is pinned to"):
             ask(network, address)
         links = network.open((user(1),))
         with pytest.raises(NotAuthenticated):
@@ -160,7 +160,7 @@ def test_a_revoked_csp_is_refused_at_once_and_by_open_lines_too(network, folder,
 
 
 def test_a_kit_that_has_pinned_others_takes_no_csp_that_it_has_not(network):
-    unpin(network.kits["party/a"], "csp")
+    unpin(network.kits["party/a"], "csp/csp")
     with pytest.raises(NotAuthenticated, match="csp is not pinned"):
         ask(network)
 

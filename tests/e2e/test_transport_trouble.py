@@ -21,14 +21,16 @@ from fedsvd.errors import MalformedFrame, PeerLost, TimedOut, TransportError
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch
 from fedsvd.protocol.parties import CSP, Party, user
 from fedsvd.transport import pinned_connection
-from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, OPTIONS
+from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, LISTENING_OPTIONS
 from fedsvd.transport.grpc_client import Dialled
+from fedsvd.transport.pace import LEAST
 from fedsvd.transport.pinned_connection import CallFailed, PinnedChannels, PinnedConnection
 from fedsvd.transport.session import SessionLinks
 from fedsvd.types import Digest
 
 PLAN = Digest("0" * 64)
 MIB = 1 << 20
+THIN = 3_000.0  # bytes a second
 SHORT = 2.0  # seconds of patience where a line does not come back
 
 
@@ -59,6 +61,10 @@ def proxy(network):
 def batch(number: int, mib: int) -> PaddedBatch:
     words = np.random.default_rng(number).integers(0, 2**64, (mib, MIB // 8), np.uint64)
     return PaddedBatch(PLAN, number, words)
+
+
+def words(number: int, size: int) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 2**64, (1, size // 8), np.uint64)
 
 
 def expect_batch(message: object, number: int, mib: int) -> None:
@@ -169,6 +175,27 @@ def test_a_slow_line_is_a_line(network, proxy):
     talk_both_ways(links, end)
 
 
+@pytest.mark.slow
+@pytest.mark.chaos(
+    "a thin line", "3 kB/s, messages that take longer than the patience", "everything arrives; no redial"
+)
+def test_a_thin_line_is_not_a_dead_one(network):
+    """What was seen before: no frame got through in the time of a call, and the member was taken for dead."""
+    with Proxy(network.exchange.port, THIN) as proxy:
+        links, end = network.pair(address=proxy.address, patience=30.0)
+        up, down = (PaddedBatch(PLAN, number, words(number, 120 << 10)) for number in (1, 2))  # 40 s each
+        end.send(CSP, up)
+        links.send(user(1), down)
+        for receiving, sent in ((links, up), (end, down)):
+            said = None
+            while said is None:
+                links.expect_signs_of_life(30.0)
+                said = receiving.receive(1.0)
+            np.testing.assert_array_equal(said[1].payload, sent.payload)
+        assert proxy.connections <= 5  # the first asks for the certificate
+        network.close()
+
+
 def test_a_csp_that_refuses_for_a_while_is_waited_for(network, proxy):
     links, end = network.pair(address=proxy.address)
     proxy.refuses = True
@@ -254,7 +281,7 @@ def test_large_frames_that_never_get_through_are_an_error_though_small_calls_do(
     push, never = links.push, threading.Event()
 
     def swallowing(party: Party, body: bytes) -> bool:
-        if len(body) > MIB:
+        if len(body) > LEAST // 2:  # any part of a long message, however slow the line was found to be
             never.wait(GENEROUS)
         return push(party, body)
 
@@ -394,14 +421,15 @@ def test_small_talk_opens_few_connections(network, proxy):
 
 
 def test_a_dead_peer_is_found_and_dialled_again_soon():
-    for options in (dict(OPTIONS), dict(DIALLING_OPTIONS)):
+    for options in (dict(LISTENING_OPTIONS), dict(DIALLING_OPTIONS)):
         assert options["grpc.keepalive_time_ms"] <= 60_000
         assert options["grpc.keepalive_timeout_ms"] <= 20_000
         assert options["grpc.http2.ping_timeout_ms"] <= 20_000
         assert options["grpc.keepalive_permit_without_calls"] == 1
         assert options["grpc.http2.max_pings_without_data"] == 0
-        # The server would hang up on those who ask more often than it allows.
-        assert options["grpc.http2.min_ping_interval_without_data_ms"] < options["grpc.keepalive_time_ms"]
+    # The server would hang up on those who ask more often than it allows.
+    allowed = dict(LISTENING_OPTIONS)["grpc.http2.min_ping_interval_without_data_ms"]
+    assert allowed < dict(DIALLING_OPTIONS)["grpc.keepalive_time_ms"]
     assert dict(DIALLING_OPTIONS)["grpc.max_reconnect_backoff_ms"] <= 5_000
 
 

@@ -8,6 +8,8 @@ import pandas as pd
 from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Trust
+from fedsvd.studies.foreign import ForeignStudy
+from fedsvd.tasks.declaration import declaration_of
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -59,6 +61,61 @@ def lr_horizontal(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     D = [rng.normal(size=(5 + i, 2)) for i in range(k)]
     return Federation(D, Task.LR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
+
+
+EVERY_KIND = declaration_of(
+    {
+        "fedsvd": 1,
+        "name": "every-kind",
+        "about": "A sum of every kind, and a repetition.",
+        "options": {"most": {"kind": "integer", "least": 1, "most": 9, "default": 2, "help": "rounds at most"}},
+        "steps": [
+            {"name": "records", "kind": "whole", "size": "1", "says": "how many records there are"},
+            {"name": "sums", "kind": "wide", "size": "features", "says": "the total of every feature"},
+            {"name": "largest", "kind": "bound", "says": "a power of two above every entry"},
+            {
+                "repeat": "rounds",
+                "most": "most",
+                "steps": [
+                    {"name": "unit", "kind": "bound", "says": "a power of two above every entry of a round"},
+                    {
+                        "name": "halved",
+                        "kind": "total",
+                        "size": "features",
+                        "bits": 20,
+                        "unit": "unit",
+                        "says": "parts",
+                    },
+                ],
+            },
+            {"name": "checked", "kind": "total", "size": "2", "bits": 12, "says": "two numbers in units of 1"},
+        ],
+        "outputs": [
+            {"name": "total", "axes": ["feature"], "size": ["features"], "says": "totals"},
+            {"name": "bounds", "axes": ["place"], "size": ["3"], "says": "the bound, the last unit, the last part"},
+        ],
+    }
+)
+
+
+def every_kind(X_i: Float):
+    """A script that asks for a sum of every kind, and plays two rounds."""
+    X_i = np.asarray(X_i)
+    yield "records", [X_i.shape[1]]
+    total = yield "sums", X_i.sum(axis=1)
+    (bound,) = yield "largest", [np.abs(X_i).max()]
+    for number in (1, 2):
+        (unit,) = yield "unit", [np.abs(X_i.sum(axis=1)).max() / number]
+        part = yield "halved", X_i.sum(axis=1) / number
+    yield "checked", [0.25, -1.0]
+    return {"total": total, "bounds": [bound, unit, part[0]]}
+
+
+def foreign(k: int = 2, script=every_kind, most: int = 2, **asked) -> Federation:
+    """A foreign task, whose script runs in this process; ``script`` may be a list, one to each user."""
+    scripts = script if isinstance(script, list) else [script] * k
+    of = ForeignStudy(EVERY_KIND, {"most": most})
+    return Federation(tables(k), Task.FOREIGN, H, foreign=of, statistic=lambda plan, i: scripts[i], **asked)
 
 
 def chosen(k: int = 2, **asked) -> Federation:
@@ -196,6 +253,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),
+    "foreign": foreign,
+    "foreign dealt by the TA": lambda k=2: foreign(k, trust=Trust.AUTHORITY),
     "match by hashes": lambda k=2: match(Align.SERVER, k),
     "match by hashes, two ids a message": lambda k=2: match(Align.SERVER, k, memory=512),
     "match by blinded points": lambda k=2: match(Align.ECDH, k),

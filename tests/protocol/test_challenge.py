@@ -49,7 +49,9 @@ class Lying:
 
         def lie(_, rows):
             basis = np.linalg.qr(np.vstack(self.panels)[:, : sum(WIDTHS)])[0]
-            return product(rows[:, :-1], rows[:, -1], basis)
+            products = rows.T @ rows
+            products[:-1, -1] = products[-1, :-1] = product(rows[:, :-1], rows[:, -1], basis)
+            return products
 
         monkeypatch.setattr(Multiplied, "product", lie)
 
@@ -127,7 +129,7 @@ def test_products_without_sense_are_refused(fault):
 def test_products_that_a_user_does_not_wait_for_are_refused():
     def meddle(origin, to, said):
         early = isinstance(said, Solution) and to == user(2)
-        return [said, Product(said.plan, np.zeros(2))] if early else [said]
+        return [said, Product(said.plan, np.zeros(9))] if early else [said]
 
     with pytest.raises(UnexpectedMessage):
         federation().run(meddle=meddle)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.tolerances import VALUES_BAR, assert_close, digits_lost
 
-from fedsvd import FederatedLinearRegression, FederatedSVD
+from fedsvd import FederatedLinearRegression, FederatedSVD, Simulation
 
 cupy = pytest.importorskip("cupy")
 pytestmark = [
@@ -25,7 +25,7 @@ def _gpu():
 def test_singular_values_on_cupy_are_numpys(split):
     X = np.random.default_rng(5).standard_normal((240, 30))
     parties = [X[:100], X[100:]] if split == "horizontal" else [X[:, :12], X[:, 12:]]
-    found = FederatedSVD(split=split, device="cupy").fit(parties).singular_values_
+    found = FederatedSVD(split=split, federation=Simulation(device="cupy")).fit(parties).singular_values_
     expected = np.linalg.svd(X, compute_uv=False)
     assert_close(found, expected, VALUES_BAR)
 
@@ -34,7 +34,7 @@ def test_coefficients_on_cupy_are_numpys():
     rng = np.random.default_rng(6)
     X = rng.standard_normal((300, 8))
     y = X @ rng.standard_normal(8) + 2.0
-    model = FederatedLinearRegression(device="cupy").fit([X[:120], X[120:]], [y[:120], y[120:]])
+    model = FederatedLinearRegression(federation=Simulation(device="cupy")).fit([X[:120], X[120:]], [y[:120], y[120:]])
     A = np.column_stack([np.ones(300), X])
     expected = np.linalg.lstsq(A, y, rcond=None)[0]
     assert_close(np.ravel(model.coef_), expected[1:], digits_lost(4))

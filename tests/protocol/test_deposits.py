@@ -12,7 +12,7 @@ from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import NotSealed, RepeatedShare, UnexpectedMessage
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.machine import Abort, Finish, Send
-from fedsvd.protocol.messages import Begin, Computed, KeyBook, KeyOffer, PaddedBatch, Relay, Relayed
+from fedsvd.protocol.messages import Begin, KeyBook, KeyOffer, PaddedBatch, Relay, Relayed
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.seed import Seed
@@ -219,7 +219,7 @@ def test_the_csp_sends_nothing_before_everything_is_in():
     csp, ta, one, two = session.machines
     begun = {machine.me: machine.receive(machine.me, Begin(session.plan.digest)) for machine in (ta, one, two)}
     (dealing,) = begun[TA]
-    begun[TA] = ta.receive(TA, Computed(session.plan.digest, dealing.label, dealing.work()))
+    begun[TA] = ta.computed(dealing.work())
     assert isinstance(begun[TA][-1], Finish)
     order = [(ONE, begun[ONE][0]), (TA, begun[TA][0]), (TA, begun[TA][1]), (TWO, begun[TWO][0])]
     for party, effect in order:

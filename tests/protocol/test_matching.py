@@ -10,6 +10,7 @@ from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import (
     AnswerRefused,
     ConfigError,
+    LocalProtocolError,
     NotSealed,
     PeerAborted,
     RepeatedIds,
@@ -19,10 +20,10 @@ from fedsvd.errors import (
     TooFewCommon,
     UnexpectedMessage,
 )
-from fedsvd.linalg.common_rows import common_rows
 from fedsvd.protocol.matching import EMPTY, answer_rows, exchanges, padded_answer, positions_in, sealed_parts
 from fedsvd.protocol.messages import CommonRows, IdHashes, Relay, Relayed
-from fedsvd.protocol.parties import CSP, user
+from fedsvd.protocol.parties import ALL, CSP, user
+from fedsvd.protocol.relayed import SEAL_BYTES
 from fedsvd.protocol.tasks import Align, Split, Task
 from fedsvd.roles.user import matching
 from fedsvd.testing.federation import Federation
@@ -105,6 +106,11 @@ class TestTheAnswer:
         assert positions_in(answer).tolist() == [-1, 0]
 
 
+def sealed_like(length):
+    """Bytes as long as a sealed message of this content."""
+    return bytes(SEAL_BYTES + length)
+
+
 class TestRefusals:
     @pytest.mark.parametrize("align", list(Align))
     def test_too_small_an_overlap_ends_it_without_its_size(self, align):
@@ -151,15 +157,24 @@ class TestRefusals:
         machine = federation([["a"], ["a"]], Align.SERVER).assemble().machines[0]
         machine.state = machine.STATES.PREPARING
         batch = IdHashes(machine.plan.digest, 0, np.zeros((1, 2), np.uint64))
+        machine.receive(user(1), Relay(machine.plan.digest, user(2), sealed_like(64)))  # seeds
+        machine.receive(user(1), Relay(machine.plan.digest, ALL, sealed_like(8 + 32)))  # the commitment
         assert machine.receive(user(1), batch) == ()
         (abort,) = machine.receive(user(1), batch)
         assert isinstance(abort.error, RepeatedShare)
 
-    def test_hashes_where_the_plan_matches_by_points_are_refused(self):
-        run = federation([["a"], ["a"]], Align.ECDH)
+    @pytest.mark.parametrize(("align", "words"), [(Align.SERVER, 4), (Align.ECDH, 2)])
+    def test_hashes_where_the_plan_matches_by_points_are_refused_and_points_where_it_does_by_hashes(self, align, words):
+        run = federation([["a"], ["a"]], align)
         machine = run.assemble().machines[0]
         machine.state = machine.STATES.PREPARING
-        (abort,) = machine.receive(user(1), IdHashes(machine.plan.digest, 0, np.zeros((1, 2), np.uint64)))
+        (abort,) = machine.receive(user(1), IdHashes(machine.plan.digest, 0, np.zeros((1, words), np.uint64)))
+        assert isinstance(abort.error, ShapeError)
+
+    def test_sets_of_ids_where_the_plan_matches_none_are_refused(self):
+        machine = Federation([np.ones((2, 2))] * 2).assemble().machines[0]
+        machine.state = machine.STATES.PREPARING
+        (abort,) = machine.receive(user(1), IdHashes(machine.plan.digest, 0, np.zeros((2, 2), np.uint64)))
         assert isinstance(abort.error, UnexpectedMessage)
 
     def test_a_matching_needs_a_way_split_columns_and_ids(self):
@@ -235,26 +250,29 @@ class TestALyingCSP:
         run = federation([["a"], ["a"]], Align.ECDH)
         machine = run.assemble().machines[0]
         machine.state = machine.STATES.PREPARING
-        most = run.assemble().plan.k + 8 + sealed_parts(machine.plan)
-        for _ in range(most):
-            machine.receive(user(1), Relay(machine.plan.digest, user(2), b"x"))
+        machine.receive(user(1), Relay(machine.plan.digest, user(2), sealed_like(64)))
         assert machine.failure is None
-        machine.receive(user(1), Relay(machine.plan.digest, user(2), b"x"))
+        machine.receive(user(1), Relay(machine.plan.digest, user(2), sealed_like(64)))  # the seeds a second time
         assert isinstance(machine.failure, UnexpectedMessage)
 
 
 class TestALyingUser:
-    def test_user_1_that_gives_wrong_places_is_found(self, monkeypatch):
-        def swapped(arrays):
-            found = common_rows(arrays)
-            places = list(found.positions)
-            places[1] = places[1][::-1]
-            return type(found)(tuple(places), found.sizes, found.pairwise)
+    def test_one_that_passes_other_places_on_to_the_owner_of_a_set_is_found(self, monkeypatch):
+        """The set of user 2 has 7 records, and its last user turns the places around before it passes them on."""
+        honest, times = matching.unshuffled, []
 
-        monkeypatch.setattr(matching, "common_rows", swapped)
+        def turned(positions, order):
+            found = honest(positions, order)
+            times.extend([True] * (len(order) == 7))
+            return found[::-1] if len(order) == 7 and len(times) == 1 else found
+
+        monkeypatch.setattr(matching, "unshuffled", turned)
         ids = [str(n) for n in range(6)]
+        run = federation([ids, [*ids, "6"], ids], Align.ECDH)
         with pytest.raises((SplitView, PeerAborted), match="FSVD-419"):
-            federation([ids, ids, ids], Align.ECDH).run()
+            run.run()
+        assert len(times) == 2
+        assert not run.released
 
     def test_a_set_of_another_length_is_refused(self, monkeypatch):
         honest = matching.points_of
@@ -264,7 +282,8 @@ class TestALyingUser:
             return points[:-1] if len(points) == 4 else points
 
         monkeypatch.setattr(matching, "points_of", short)
-        with pytest.raises((UnexpectedMessage, PeerAborted), match="FSVD-411"):
+        # Its own software does not send it: the plan has another length there.
+        with pytest.raises(LocalProtocolError, match="FSVD-401"):
             federation([["a", "b", "c", "d"], ["a", "b", "c"]], Align.ECDH).run()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.foreign import ONE_SUM
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ReleaseRefused
@@ -19,6 +20,8 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declaration import declaration_of
+from fedsvd.tasks.declared import with_steps
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import SessionId
 
@@ -30,12 +33,17 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     fields.setdefault("release", RELEASED_BY_DEFAULT[task])
     fields.setdefault("split", Split.HORIZONTAL)
     fields.setdefault("scheme", Scheme.SUM)
-    fields.setdefault("mode", Mode.B if fields["scheme"] is Scheme.SUM else None)
-    if task is Task.LR:
+    mode = Mode.A if task is Task.PCR else Mode.B
+    fields.setdefault("mode", mode if fields["scheme"] is Scheme.SUM else None)
+    fields.setdefault("centre", task is Task.PCA)
+    if task in (Task.LR, Task.PCR, Task.PREDICT):
         fields.setdefault("targets", 1)
         fields.setdefault("label_user", 1)
     if task is Task.PREPARE:
         fields.setdefault("least_count", 5)
+    if task is Task.FOREIGN:
+        fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
+        fields["steps"], fields["foreign"] = declaration_of(ONE_SUM).planned({}, m, len(counts))
     if task is Task.CCA:
         m = max(m, sum(counts) + 11)
     if task is Task.GLM:
@@ -43,7 +51,8 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
         fields["glm"] = ModelPlan(Family.BINOMIAL, "logit", least_class=10, least_events=5)
     if task is Task.MATCH:
         m, fields = 1, {**fields, "scheme": Scheme.MASK, "mode": None, "align": Align.ECDH, "least_overlap": 10}
-    return SessionPlan(SessionId("s"), task, trust=Trust.PEERS, m=m, counts=counts, **fields)
+    bare = SessionPlan(SessionId("s"), task, trust=Trust.PEERS, m=m, counts=counts, **fields)
+    return bare if task is Task.PREPARE else with_steps(bare)
 
 
 def found(asked, policy=None):
@@ -52,7 +61,30 @@ def found(asked, policy=None):
 
 @pytest.mark.parametrize("task", list(Task))
 def test_a_plan_of_three_with_enough_records_is_not_found_wanting(task):
-    assert found(plan(task)) == {}
+    # A regression on components has no other way than to open the joint Gram matrix: its owner is asked.
+    policy = Policy(foreign={"one-sum": "sha256:..."})
+    assert set(found(plan(task), policy)) == ({"mode"} if task is Task.PCR else set())
+
+
+def test_nothing_foreign_is_allowed_unless_it_is_named():
+    asked = plan(Task.FOREIGN)
+    for policy in (Policy(), Policy.permissive(), Policy(tasks=tuple(Task)), Policy(foreign={"other": "sha256:..."})):
+        assert found(asked, policy)["foreign"].below
+        assert "fedsvd tasks show one-sum" in found(asked, policy)["foreign"].text
+    assert found(asked, Policy(tasks=(), foreign={"one-sum": "sha256:..."})) == {}
+    assert found(plan(Task.FOREIGN, (200, 300)), Policy(foreign={"one-sum": "sha256:..."})).keys() == {"parties"}
+
+
+def test_the_ledger_of_a_foreign_task_has_its_own_sentences_and_the_words_of_what_is_enforced():
+    lines = what_each_role_learns(plan(Task.FOREIGN, m=7))
+    assert "Every party learns the total of every feature: 7 numbers of 53 bits." in lines
+    assert "In all, every party learns at most 7 joint numbers of one-sum, 371 bits." in lines
+    enforced = (
+        "An honest party's software sends nothing its plan does not declare, and an honest CSP passes on nothing "
+        "undeclared; what the code of an installed task computes from its owner's table, within the declared numbers, "
+        "is for the owner to read."
+    )
+    assert enforced in lines
 
 
 # Parties.
@@ -104,6 +136,33 @@ def test_so_are_more_components_than_the_others_have_records():
 
 
 # Records.
+
+
+def test_directions_that_are_opened_to_show_the_order_count_like_components():
+    """3 of 200 components and 16 directions outside: partners with 18 records are determined by them."""
+    asked = plan(Task.PCA, (182, 9, 9), m=200, components=3, release=(Item.COMPONENTS,))
+    assert full_outputs(asked)
+    assert not full_outputs(replace(asked, counts=(180, 10, 10)))
+
+
+def test_the_ledger_says_what_is_opened_to_show_the_order():
+    def lines(m, *release, mode=Mode.B):
+        asked = plan(Task.PCA, (300, 300, 300), m=m, components=4, release=(Item.COMPONENTS, *release), mode=mode)
+        return [line for line in what_each_role_learns(asked) if "outside of U" in line]
+
+    assert lines(200) == [
+        "To show that the vectors of the CSP lead, every party sees the joint Gram matrix outside of U in 16 of 196 "
+        "directions, the largest ones there among them, to 16 bits."
+    ]
+    assert lines(200, Item.SPECTRUM) == [
+        "Where the total variance does not show that the vectors of the CSP lead, every party sees the joint Gram "
+        "matrix outside of U in 16 of 196 directions, the largest ones there among them, to 16 bits."
+    ]
+    assert lines(20) == [
+        "To show that the vectors of the CSP lead, every party sees how much of the variance is outside of U."
+    ]
+    assert lines(20, Item.SPECTRUM) == []
+    assert lines(200, mode=Mode.A) == []
 
 
 def test_full_outputs_want_a_hundred_records_of_each_party():
@@ -226,7 +285,8 @@ def test_schemes_that_show_the_csp_more_need_the_owners_word_and_the_finding_say
 )
 def test_a_permissive_policy_finds_nothing_below_it_and_every_plan_has_its_ledger(task, counts, scheme, split, m):
     asked = plan(task, tuple(counts), m=m, scheme=scheme, split=split)
-    assert not any(finding.below for finding in findings(asked, Policy.permissive()))
+    below = {finding.rule for finding in findings(asked, Policy.permissive()) if finding.below}
+    assert below == ({"foreign"} if task is Task.FOREIGN else set())
     lines = what_each_role_learns(asked)
     assert any(line.startswith("The CSP ") for line in lines)
     assert all(line.endswith(".") for line in lines)

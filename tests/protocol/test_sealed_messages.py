@@ -195,13 +195,13 @@ COMMON = {"answer": svd, "signs": lambda k=2: svd(k, mode=Mode.B)}
 """What user 1 decides for all: U and S where the users open the sum, else the signs of U."""
 
 
-def after_the_seed(change, to=TWO):
+def after_the_seed(change, to=TWO, passed=1):
     """Every sealed message to a user but the first, which brings the seed, becomes what ``change`` makes of it."""
     letters = []
 
     def meddle(letter):
         letters.append(letter)
-        return (letter,) if len(letters) == 1 else (change(letter, letters),)
+        return (letter,) if len(letters) <= passed else (change(letter, letters),)
 
     return altering(Relayed, meddle, to=to)
 
@@ -221,8 +221,10 @@ def test_what_user_1_decides_comes_from_user_1_alone(purpose):
         renamed.append(letter)
         return replace(letter, origin=THREE)
 
+    # In mode B the other two users' digests of the CSP's answer come between the seed and the signs.
+    passed = 3 if purpose == "signs" else 1
     with pytest.raises(UnexpectedMessage, match="where one of user 1 is awaited"):
-        federation.run(meddle=after_the_seed(rename))
+        federation.run(meddle=after_the_seed(rename, passed=passed))
     assert federation.machines[TWO].stage == "RELAYING"
     group = federation.machines[TWO].group
     group.receive(THREE, renamed[0].sealed)
@@ -250,7 +252,7 @@ def test_what_user_1_decides_has_the_length_that_the_plan_says(purpose, content)
         return replace(letter, sealed=sealed)
 
     with pytest.raises(UnexpectedMessage, match="length"):
-        federation.run(meddle=after_the_seed(other))
+        federation.run(meddle=after_the_seed(other, passed=2 if purpose == "signs" else 1))
 
 
 def test_more_messages_to_all_users_than_the_plan_has_are_refused():

@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks.chaos import PAGE, RESULT, page
+from benchmarks.chaos import FOUND, PAGE, RESULT, page, ran
 from tests.e2e.test_chaos import KILLS
 
 DEMANDED = (
@@ -17,15 +17,28 @@ DEMANDED = (
     "bad certificates",
     "a plaintext client",
     "an oversized frame",
+    "callers without number",
+    "a mute CSP",
+    "a thin line",
+    "damaged calls",
 )
 
 
+def recorded():
+    return json.loads(RESULT.read_text())
+
+
 def cases():
-    return json.loads(RESULT.read_text())["cases"]
+    return recorded()["cases"]
 
 
 def test_the_page_is_made_of_what_was_recorded():
-    assert PAGE.read_text() == page(cases()), "run: make chaos"
+    assert PAGE.read_text() == page(cases(), recorded()["found"]), "run: make chaos"
+
+
+def test_what_was_found_in_0_2_0_was_done_again_and_none_of_it_failed():
+    found = recorded()["found"]
+    assert [file for *_, file in FOUND if "FAILED" in ran(file, found)] == [], "run: make chaos"
 
 
 def test_every_trouble_has_its_cases_and_none_failed():

@@ -139,14 +139,14 @@ def write_field(kind: str, value: object) -> bytes:
 
 def write_message(description: list) -> bytes:
     number, *fields = description
-    head = b"FSVD" + struct.pack("<BB", 2, number) + bytes.fromhex(PLAN)
+    head = b"FSVD" + struct.pack("<BB", 3, number) + bytes.fromhex(PLAN)
     return head + b"".join(write_field(*field) for field in fields)
 
 
 def write_frames(number: int, content: bytes, length: int) -> list[bytes]:
     parts = [content[start : start + length] for start in range(0, len(content), length)]
     heads = [
-        b"FSVF" + struct.pack("<B16sQIIQ", 1, bytes.fromhex(SESSION), number, part, len(parts), len(content))
+        b"FSVF" + struct.pack("<B16sQIIQ", 3, bytes.fromhex(SESSION), number, part, len(parts), len(content))
         for part in range(len(parts))
     ]
     return [head + checksum(head, rest) + rest for head, rest in zip(heads, parts, strict=True)]

@@ -14,10 +14,10 @@ from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.cli.signals import heed_signals
 from fedsvd.identity.names import grouped, ungrouped
-from fedsvd.policy.column_lines import asked_of_columns, of_others
-from fedsvd.policy.component_lines import components
+from fedsvd.policy.foreign_lines import released
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
+from fedsvd.policy.sentences import asked_of_columns, components, of_others
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import FACTORS, Item, Split, Task
@@ -26,6 +26,8 @@ from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.records import JobState
 from fedsvd.service.serve import enlist_now
 from fedsvd.service.site import Site
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.job_stages import Stage
 
 
 def approve(
@@ -57,6 +59,7 @@ def approve(
     summary = _record(considered, link)
     if format is Format.TEXT:
         output.answer(summary, lambda console: _show(console, considered, link))
+    considered.expect_signed()
     considered.expect_all_known()
     considered.expect_allowed()
     compared = {ungrouped(text) for text in pin or ()}
@@ -95,7 +98,7 @@ def take_part_now(output: Output, site: Site, id: str, csp: str | None) -> None:
     if record is None:
         output.line("this kit is running, and takes part by itself")
         return
-    if stop.is_set() and record.state in (JobState.RECRUITING, JobState.RUNNING):
+    if stop.is_set() and record.under_way:
         output.line(f"interrupted: {record.name} ({record.short}) waits for this party; fedsvd party start goes on")
         return
     if record.state is not JobState.DONE:
@@ -124,6 +127,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "name": record.name,
         "task": considered.job.study.task,
         "submitter": record.submitter,
+        "signature": considered.unsigned or "holds",
         "data": None if considered.data is None else str(considered.data),
         "approved_before": considered.before,
         "members": [
@@ -135,7 +139,9 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         return summary
     return {
         **summary,
-        "size": size_of(plan),
+        "size": _size(considered),
+        "bounds": considered.bounds or None,
+        "columns": [{"own": each.own, "study": each.study, "use": each.use} for each in considered.columns],
         "scheme": plan.scheme,
         "mode": plan.mode,
         "why": plan.reason,
@@ -147,7 +153,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "assumed": list(considered.assumed),
         "sessions_before": [_session(each, names) for each in considered.before_it],
         "leaves_this_site": leaves_each_site(plan),
-        "released": [str(item) for item in plan.release],
+        "released": released(plan),
         "learns": _learns(plan, names),
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
         "cost": cost_record(plan, estimate(plan, link=link), names),
@@ -177,16 +183,42 @@ def size_of(plan: SessionPlan) -> str:
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components{chosen}"
 
 
+def _size(considered: Considered) -> str:
+    """The size of the study, with what it can be at most where an earlier session decides."""
+    assert considered.plan is not None
+    return f"{'at most ' if considered.record.stage is Stage.MATCH else ''}{size_of(considered.plan)}"
+
+
+def _columns(considered: Considered) -> list[str]:
+    """Every column that is taken, by its own name: none is left out, however many there are."""
+    if not considered.columns:
+        return ["all of them; the file gives them no names"]
+    plain = [repr(each.own) for each in considered.columns if each.own == each.study and each.use == "feature"]
+    told = [str(each) for each in considered.columns if each.own != each.study or each.use != "feature"]
+    return [*told, *([f"under their own names: {', '.join(plain)}"] if plain else [])]
+
+
+def _nothing(considered: Considered) -> str:
+    if considered.assumed:
+        return (
+            "nothing against it, if the others are as large as they were taken to be; judged again when they are known"
+        )
+    return "nothing against it"
+
+
 def _show(console: Console, considered: Considered, link: str | None) -> None:
     plan, study, record = considered.plan, considered.job.study, considered.record
     names = tuple(party.name for party in considered.job.parties)
     about = {
         "job": f"{record.name} ({record.short}), submitted by {record.submitter}",
-        "task": f"{study.task}, {study.split} split, {len(considered.job.parties)} parties",
+        "signature": f"does not hold: {considered.unsigned}"
+        if considered.unsigned
+        else f"of {record.submitter}, holds",
+        "task": f"{_named(considered.job)}, {study.split} split, {len(considered.job.parties)} parties",
     }
     if plan is not None:
         brings = ", ".join(f"{name} {count}" for name, count in _brings(plan, names).items())
-        about |= {"size": size_of(plan), "brings": brings}
+        about |= {"size": _size(considered), "brings": brings}
         about |= {"rows": how_rows_belong(plan)} if how_rows_belong(plan) else {}
         scheme = f"{in_scheme(plan.scheme, plan.mode)} ({plan.reason}); masks dealt by {plan.trust}"
         about |= {"our data": str(considered.data), "scheme": scheme}
@@ -200,6 +232,9 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
         return
     if considered.assumed:
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
+    if considered.bounds:
+        console.print(considered.bounds)
+    _list(console, "Columns of your file that go into the study", _columns(considered))
     if considered.prepared:
         _list(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
     if considered.doubts:
@@ -208,16 +243,24 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
         _list(console, f"What leaves this site in a session before the study ({each.task})", leaves_each_site(each))
         _list(console, "What each role can derive from that session", _learns(each, names))
     _list(console, "What leaves this site", leaves_each_site(plan))
-    _list(console, "What is released", [str(item) for item in plan.release])
+    _list(console, "What is released", released(plan))
     _list(console, "What each role can derive", _learns(plan, names))
     _list(
         console,
         "What your policy says",
-        [named(str(each), names) for each in considered.found] or ["nothing against it"],
+        [named(str(each), names) for each in considered.found] or [_nothing(considered)],
     )
     estimated = estimate(plan, link=link)
     _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))
     console.print(cost_table(plan, estimated.cost, names))
+
+
+def _named(job: Job) -> str:
+    """The task of a job; a foreign one by its own name and options."""
+    if job.foreign is None:
+        return str(job.study.task)
+    options = ", ".join(f"{name} = {value!r}" for name, value in job.foreign.study.options.items())
+    return f"{job.foreign.name} ({job.study.task}{f'; {options}' if options else ''})"
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

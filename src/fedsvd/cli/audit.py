@@ -14,9 +14,10 @@ from fedsvd.cli.options import FormatOption, Overwrite, Quiet, Scratch
 from fedsvd.cli.output import Format, Output, duration, facts, listing
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import named
+from fedsvd.storage import private
 
 if TYPE_CHECKING:
-    from fedsvd.lab.audit.audit import Audit
+    from fedsvd.audit.audit import Audit
 
 
 def audit(
@@ -37,10 +38,10 @@ def audit(
 ) -> None:
     """Attack your own data as the CSP and the other parties of a job could, before you join it."""
     # Imported here: --help needs none of the attacks.
+    from fedsvd.audit.audit import BUDGET
+    from fedsvd.audit.audit import audit as run_audit
+    from fedsvd.audit.page import render, template
     from fedsvd.data.open import open_source
-    from fedsvd.lab.audit.audit import BUDGET
-    from fedsvd.lab.audit.audit import audit as run_audit
-    from fedsvd.lab.audit.page import render, template
     from fedsvd.studies.job_file import read_job
 
     output = Output(format, quiet)
@@ -52,7 +53,7 @@ def audit(
     found = run_audit(source, asked, budget=budget or BUDGET, include_data=include_data, seed=seed, report=output.line)
     names = tuple(party.name for party in asked.parties)
     record = _named(found.record(), names)
-    out.write_text(render(found, record, include_data), encoding="utf-8")
+    private.replace(out, render(found, record, include_data).encode())
     record["out"] = str(out)
     output.answer(record, lambda console: _show(console, found, record))
 

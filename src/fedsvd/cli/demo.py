@@ -27,6 +27,7 @@ from fedsvd.results.folder import REPORT, expect_free
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import PARTIES, party_folders, read_result
 from fedsvd.service.local import LocalFederation, local_federation
+from fedsvd.storage import private
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.types import Float, byte_size
 
@@ -83,7 +84,7 @@ def _patients() -> tuple[Float, list[str]]:
 def _save_csv(path: Path, names: list[str], D_i: Float) -> None:
     """A table as a hospital would bring it; the shortest text of a number reads back to the same bits."""
     lines = [",".join(names), *(",".join(map(repr, row)) for row in D_i.tolist())]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    private.replace(path, ("\n".join(lines) + "\n").encode())
 
 
 def _job(task: str, folder: Path, **options: Any) -> Job:
@@ -99,7 +100,7 @@ def _federated(
     with watched(output) as seen:
         run = federation.run(job, seen)
     target = out / job.study.name
-    run.write(target, "", overwrite=True, draw=reports.drawing())
+    run.write(target, overwrite=True, draw=reports.drawing())
     written.append(str(target))
     own = [read_result(folder) for folder in party_folders(target)]
     return read_result(target), own, run.seconds

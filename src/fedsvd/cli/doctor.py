@@ -15,14 +15,21 @@ def doctor(
     kit: KitOption,
     job: Annotated[Path | None, typer.Option("--job", help="A job file: check this site's data for it, too.")] = None,
     csp: CspOption = None,
+    itself: Annotated[
+        bool,
+        typer.Option("--self", help="Only whether this kit's role runs here and answers, for systemd and containers."),
+    ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong."""
     # Imported here: --help needs neither the transport nor the roles.
-    from fedsvd.service.doctor import examine
+    from fedsvd.service.doctor import examine, examine_itself
     from fedsvd.studies.job_file import read_job
 
-    checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))
+    if itself:
+        checks = list(examine_itself(kit))
+    else:
+        checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))
     problems = [check for check in checks if not check.ok]
     record = {
         "checks": [{"name": each.name, "ok": each.ok, "text": each.text, "fix": each.fix} for each in checks],

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fedsvd.errors import FedSVDError
+from fedsvd.storage.faults import of_machine
 
 OK, FAILED, MISUSED, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 # Typer brings its own copy of click from version 0.20 on, so the class is found where it is sure to be.
@@ -100,6 +101,9 @@ class Commands(Lazy):
         except typer.Abort:
             sys.exit(FAILED)
         except Exception as error:
+            if (ours := of_machine(error)) is not None:
+                _show_error(as_json, ours.code, ours.fault, ours.fix, type(ours).__name__)
+                sys.exit(FAILED)
             if os.environ.get("FEDSVD_DEBUG"):
                 traceback.print_exc()
             fault = f"unexpected {type(error).__name__}: this is a defect of fedsvd"

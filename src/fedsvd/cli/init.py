@@ -21,9 +21,10 @@ from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import LABELLED, Split, Task
-from fedsvd.studies.job_faults import NAME_RULE, near
+from fedsvd.storage import private
+from fedsvd.studies.job_faults import NAME_RULE
 from fedsvd.studies.job_file import job_from, schema
-from fedsvd.studies.job_values import TASKS
+from fedsvd.tasks.values import near
 
 JOB = "job.toml"
 Answer = TypeVar("Answer")
@@ -99,8 +100,8 @@ class Asking:
 
 
 def _task(word: str) -> Task:
-    if word not in TASKS:
-        raise ConfigError(f"{word!r} is not a task", f"one of {', '.join(TASKS)}{near(word, TASKS)}")
+    if word not in _ABOUT:
+        raise ConfigError(f"{word!r} is not a task", f"one of {', '.join(_ABOUT)}{near(word, _ABOUT)}")
     return Task(word)
 
 
@@ -198,8 +199,5 @@ def _expect_free(paths: Iterable[Path]) -> None:
 def _write(files: dict[Path, str]) -> None:
     _expect_free(files)
     for path, text in files.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as fault:
-            raise StorageError(f"cannot write {path}: {fault.strerror}", "name another folder") from None
+        private.make_folders_or_say(path.parent)
+        private.create(path, text.encode())

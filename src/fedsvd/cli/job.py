@@ -12,11 +12,10 @@ from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.reports import drawn
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.watch import watched
-from fedsvd.errors import ApprovalSpent
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.service.client import Connection, Results
 from fedsvd.service.failures import first_cause
-from fedsvd.service.records import Failure, JobRecord, JobState
+from fedsvd.service.records import Failure, JobRecord, JobState, ListedJob, WatchedJob
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import read_job, study_of
 
@@ -60,7 +59,7 @@ def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Form
     """The jobs that this kit submitted or takes part in."""
     with Connection(kit, csp) as connection:
         jobs, site = connection.jobs(), connection.site
-    here = [_approved(site, record) for record in jobs]
+    here = [site.standing(record) if site.caller in record.members else "submitted" for record in jobs]
     shown = [{**_short(record), "approved": approved} for record, approved in zip(jobs, here, strict=True)]
     rows = [
         (record.short, record.name, record.task, _standing(record), record.submitter, approved)
@@ -145,34 +144,25 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
     output.answer(shown_facts, lambda console: console.print(facts(shown)))
 
 
-def _standing(record: JobRecord) -> str:
-    return str(record.state) if record.over or not record.in_stage else f"{record.state}, {record.in_stage}"
+def _standing(record: JobRecord | ListedJob) -> str:
+    place = f"place {record.place}" if isinstance(record, WatchedJob | ListedJob) and record.place else ""
+    session = "" if record.over else record.in_stage
+    return ", ".join(filter(None, (str(record.state), place, session)))
 
 
-def _short(record: JobRecord) -> dict[str, Any]:
+def _short(record: JobRecord | ListedJob) -> dict[str, Any]:
     return {
         "job": record.id,
         "name": record.name,
         "task": record.task,
         "state": record.state,
+        "place": record.place if isinstance(record, WatchedJob | ListedJob) else 0,
         "attempt": record.attempt,
         "session": record.stage,
         "submitter": record.submitter,
         "members": list(record.members),
         "enlisted": sorted(record.enlisted),
     }
-
-
-def _approved(site: Site, record: JobRecord) -> str:
-    if site.caller not in record.members:
-        return "submitted"
-    if not site.approved(record):
-        return "awaits approval"
-    try:
-        site.expect_unspent(record)
-    except ApprovalSpent:
-        return "approval spent"
-    return "approved"
 
 
 def _failures(site: Site, record: JobRecord) -> list[Failure]:

@@ -93,7 +93,7 @@ def renew(
 @join.command()
 def pin(
     kit: KitOption,
-    name: Annotated[str, typer.Argument(help="The other owner's id.")],
+    name: Annotated[str, typer.Argument(metavar="ROLE/ID", help="The other member: party/hospital-b, csp/centre.")],
     fingerprint: Annotated[str, typer.Argument(help="The key's fingerprint, as its owner read it out.")],
     instead: Annotated[bool, typer.Option("--instead", help="The owner changed its key: replace the pin.")] = False,
     format: FormatOption = Format.TEXT,
@@ -151,7 +151,7 @@ def _show_kit(kit: Kit, format: Format) -> None:
         "federation": kit.identity.federation,
         "key_fingerprint": grouped(kit.identity.fingerprint),
         "expires": kit.certificate.not_valid_after_utc.isoformat(),
-        "pins": {name: grouped(digits) for name, digits in kit.pins().items() if name != kit.identity.party_id},
+        "pins": {name: grouped(digits) for name, digits in kit.pins().items() if name != str(kit.identity)},
         "revoked": 0 if revoked is None else len(list(revoked)),
         "warnings": warnings,
         "rehearsal": kit.rehearsal,

@@ -14,6 +14,7 @@ from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.study import left_behind, point_out, point_out_units, show_estimate, show_resumption
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
+from fedsvd.policy.foreign_lines import to_allow
 from fedsvd.policy.rules import Policy
 from fedsvd.results.folder import expect_free
 from fedsvd.service.local import local_federation
@@ -31,15 +32,15 @@ def carry_out_locally(
     """Run a job with one process to each role, write its results, and show what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)
-    prepared = prepare(job, scratch)
-    planned = plan_job(prepared)
-    with output.notices_of_warnings(prepared.names), parties_named(prepared.names):
+    names = tuple(party.name for party in job.parties)
+    with output.notices_of_warnings(names), parties_named(names):
         # The parties look again, each by itself; here it is reported before anything is started.
         try:
+            prepared = prepare(job, scratch, replace(policy, enforce=True))
+            planned = plan_job(prepared)
             guard(planned.plan, replace(policy, enforce=True))
         except ReleaseRefused as refused:
-            fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
-            raise ReleaseRefused(refused.fault, fix) from None
+            raise ReleaseRefused(refused.fault, _way_out(job, policy)) from None
     point_out(output, prepared)
     show_estimate(output, prepared, planned.plan, apart=True)
     output.line(f"starting {len(planned.plan.parties)} processes on this machine")
@@ -51,9 +52,16 @@ def carry_out_locally(
         with local_federation(job, policy=here, scratch=scratch, resumable=resumable) as federation:
             with watched(output) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen)
-            results = run.write(target, planned.why, overwrite, reports.drawing())
+            results = run.write(target, overwrite, reports.drawing())
     point_out_units(output, results)
     show_outcome(output, results, run.seconds, target, apart=True)
+
+
+def _way_out(job: Job, policy: Policy) -> str:
+    """What lets a refused job run here: consent, but for the code of others, which a policy must name."""
+    if job.foreign is not None and job.foreign.name not in policy.foreign:
+        return to_allow(job.foreign.name)
+    return "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
 
 
 @contextmanager

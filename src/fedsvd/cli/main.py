@@ -1,15 +1,17 @@
 """The ``fedsvd`` command: one file per verb, imported when it is called; errors and exit codes are in ``group.py``.
 
-A verb's file brings along what it needs, and that may be SciPy, gRPC or the attacks of the lab. The list of commands
+A verb's file brings along what it needs, and that may be SciPy, gRPC or the attacks of an audit. The list of commands
 must not: it has its own line about each verb.
 """
 
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
 
 from fedsvd import __version__
 from fedsvd.cli.group import Commands
+from fedsvd.errors import MissingExtra
 
 VERBS = {
     "demo": "Three hospitals factorise one table, each in a process of its own; no one hands over a row.",
@@ -26,7 +28,7 @@ VERBS = {
     "plan": "Say what a job will do, what it reveals and what it costs, before anything is sent.",
     "predict": "Apply a result to new tables: predictions, scores, coordinates.",
     "report": "Draw the report of a results folder again.",
-    "verify": "Check every signature of a study's certificate; exit code 1 unless all hold.",
+    "verify": "Check every signature of a study's certificate, and every file next to it; exit code 1 unless all hold.",
     "doctor": "Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong.",
     "audit": "Attack your own data as the CSP and the other parties of a job could, before you join it.",
     "reproduce": "The paper's tables and figures: its own numbers, our run of its scheme, our default, side by side.",
@@ -36,6 +38,7 @@ VERBS = {
     "authority": "The Trusted Authority, which deals masks and sees no data.",
     "party": "A party, which owns data.",
     "job": "Jobs of a federation: submit, approve, watch, resume, stop, results.",
+    "tasks": "Foreign tasks that are installed here: list them, show one.",
     "audit-log": "A role's audit log: JSON lines, chained by hashes.",
     "bench": "Speed, memory and bytes, measured on this machine.",
 }
@@ -88,10 +91,6 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import audit
 
             return audit.audit
-        case "reproduce":
-            from fedsvd.cli import reproduce
-
-            return reproduce.reproduce
         case "federation":
             from fedsvd.cli import federation
 
@@ -120,11 +119,20 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import audit_log
 
             return audit_log.audit_log
-        case "bench":
-            from fedsvd.cli import bench
+        case "tasks":
+            from fedsvd.cli import statistics
 
-            return bench.bench
+            return statistics.tasks
+        case "reproduce" | "bench":
+            return _of_lab(name)
     raise KeyError(name)
+
+
+def _of_lab(name: str) -> Any:
+    """A command of the distribution ``fedsvd-lab``, which the product neither needs nor imports."""
+    for found in entry_points(group="fedsvd.commands", name=name):
+        return found.load()
+    raise MissingExtra(f"fedsvd {name} is part of fedsvd-lab, which is not installed", "pip install ./lab in a clone")
 
 
 class Verbs(Commands):

@@ -75,8 +75,7 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
                 + (f" in {len(plan.parties)} processes" if apart else ""),
                 "scheme": f"{in_scheme(plan.scheme, plan.mode)} ({shared.why}), masks dealt by {plan.trust}",
                 **({"rows": rows} if rows else {}),
-                "rank": shared.rank,
-                "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
+                **_measured(shared),
                 **_own_parts(measured),
                 "moved": f"{byte_size(certificate.bytes_total)} in {messages} messages",
                 "time": duration(seconds) + (", over mutual TLS" if apart else ""),
@@ -96,10 +95,19 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
         console.print(f"{name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")
 
 
+def _measured(shared: PartyResult) -> dict[str, Any]:
+    """How exact the result is; of a foreign task its name and declaration, for nothing is factorised."""
+    about, certificate = shared.plan.foreign, shared.certificate
+    if about is not None:
+        return {"task": f"{about.name}, declaration {about.declaration[:16]}"}
+    verified = f"residual {certificate.residual_text}, orthogonality {certificate.orthogonality:.1e}"
+    return {"rank": shared.rank, "verified": verified}
+
+
 def _leading_tables(shared: PartyResult) -> list[Table]:
     """The tables of all parties that come first; of a result that was read from its folder, as its arrays have them."""
     if shared.tables:
-        return [table for table in shared.tables if table.name in _TABLES]
+        return [table for table in shared.tables if table.name in _TABLES or shared.plan.foreign is not None]
     found = {name: shared.arrays[name] for name in ("singular_values", "intercept") if name in shared.arrays}
     return [Table(name, {"": range(1, 1 + len(values)), name: values}) for name, values in found.items()]
 

@@ -9,11 +9,14 @@ from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
 from fedsvd.cli.output import Format, Output, facts, listing
+from fedsvd.policy.foreign_lines import amount, declared_sums
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
+from fedsvd.protocol.foreign import ForeignPlan
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Align, Item, Mode, Split, Task, Trust
+from fedsvd.protocol.steps import COMPARED, StepKind, What, listed
+from fedsvd.protocol.tasks import Align, Item, Mode, Split, Trust
 from fedsvd.types import byte_size
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ def plan(
     }
     other = other_family(prepared.study, planned)
     compared = None if other is None else (other.plan, estimate(other.plan, link=link))
+    record["openings"] = openings_record(planned.plan)
     record["other_family"] = None if compared is None else family_record(*compared)
     stages = (planned.plan,) if matching is None else (matching.plan, planned.plan)
     for finding in (each for stage in stages for each in findings(stage, Policy())):
@@ -69,6 +73,7 @@ def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | No
     return {
         "job": prepared.name,
         "task": plan.task,
+        **({} if plan.foreign is None else {"foreign": _foreign(plan.foreign)}),
         "split": plan.split,
         "samples": samples,
         "features": features,
@@ -87,11 +92,33 @@ def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | No
         "units": units(prepared.study, prepared.words),
         "leaves_each_site": [*(() if first is None else leaves_each_site(first)), *leaves_each_site(plan)],
         "rows": how_rows_belong(plan) or None,
-        "released": {item: _whom(plan, item) for item in plan.release},
+        "released": _released(plan),
         "learns": [
             named(line, prepared.names) for stage in (first, plan) if stage for line in what_each_role_learns(stage)
         ],
     }
+
+
+def openings_record(plan: SessionPlan) -> list[dict[str, Any]]:
+    """How many numbers the study opens, of what and to whom: as expected, and at most; bits are those of a float64."""
+    # Imported here: --help needs no linear algebra.
+    from fedsvd.cost.traffic import Expected, expected_steps, full_rank
+    from fedsvd.protocol.openings import openings, totals
+
+    expected = totals(openings(plan, expected_steps(plan, Expected(full_rank(plan)))))
+    return [
+        {
+            "what": what,
+            "to": to,
+            "expected": dict(zip(("numbers", "bits"), expected.get((what, to), (0, 0)), strict=True)),
+            "most": {"numbers": numbers, "bits": bits},
+        }
+        for (what, to), (numbers, bits) in totals(openings(plan, listed(plan.steps))).items()
+    ]
+
+
+def _foreign(about: ForeignPlan) -> dict[str, Any]:
+    return {"name": about.name, "options": about.chosen, "declaration": about.declaration}
 
 
 def _roles(plan: SessionPlan) -> dict[str, str]:
@@ -100,7 +127,11 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
         "parties": "mask and pad their own data; take the masks off the answer and check it",
         "csp": "adds up padded shares, factorises the masked sum, verifies it; sees no mask",
     }
-    if plan.mode is Mode.A:
+    if plan.foreign is not None:
+        task = plan.foreign.name
+        roles["parties"] = f"run the script of {task}, each in a process of its own; open the sums it asks for"
+        roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
+    elif plan.mode is Mode.A:
         roles["parties"] = "share their Gram matrices exactly, open the sum, factorise it; test the result by their own"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.mode is Mode.B:
@@ -109,6 +140,13 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
     if plan.trust is Trust.AUTHORITY:
         roles["authority"] = "deals the seeds of the masks, then leaves; sees no data"
     return roles
+
+
+def _released(plan: SessionPlan) -> dict[str, str]:
+    """Who gets what: every released item, or every output that a foreign task declares."""
+    if plan.foreign is None:
+        return {item: _whom(plan, item) for item in plan.release}
+    return {output.name: f"to every party, {output.says}" for output in plan.foreign.outputs}
 
 
 def _whom(plan: SessionPlan, item: Item) -> str:
@@ -124,12 +162,16 @@ def _whom(plan: SessionPlan, item: Item) -> str:
 def leaves_each_site(plan: SessionPlan) -> list[str]:
     """Everything a party sends, in the order in which it goes."""
     # Imported here: --help needs no linear algebra.
-    from fedsvd.protocol.shared import shares_inverse, shares_vectors
-    from fedsvd.protocol.sums import planned_sums
+    from fedsvd.protocol.openings import opened
     from fedsvd.protocol.upload import upload_bytes
 
     lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
-    if plan.task is Task.PREPARE:
+    found, steps = opened(plan), tuple(listed(plan.steps))
+    names, kinds = {step.name for step in steps}, {step.kind for step in steps}
+    if plan.foreign is not None:
+        parts = [f"its part of the sum {step.name!r} ({amount(step, times)})" for step, times in declared_sums(plan)]
+        return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
+    if What.PREPARED in found:
         rounds = [step for step in plan.steps if step.name.startswith("low rank")]
         named_alone = [step for step in plan.steps if step not in rounds]
         parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in named_alone]
@@ -137,40 +179,40 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
             [f"its part of {len(rounds)} sums of low-rank imputation ({rounds[0].size} numbers each)"] if rounds else []
         )
         return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
-    if plan.matches:
+    if What.RECORDS in found:
         return [*lines, *_sets(plan)]
     if plan.check_ids:
         lines.append("one keyed hash of all its row ids; the key stays among the parties")
-    if plan.glm is not None:
+    if What.DEVIANCE in found:
         lines.append("for each iteration its sums of squares, deviance and counts, under pads that only totals survive")
-    elif plan.centre or plan.task is Task.LR:
+    elif found & {What.MEAN, What.ENERGY, What.LABELS}:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
-    else:
+    elif What.NORM in found:
         lines.append("the norm of its data, under a pad that only the total survives")
-    upload = byte_size(upload_bytes(plan))
+    upload = byte_size(upload_bytes(plan)) if StepKind.UPLOAD in kinds or What.GRAM in found else ""
     gram = f"its Gram matrix of {plan.M} x {plan.M}, with noise in the last digits, as exact integers ({upload})"
-    if plan.glm is not None:
+    if What.ITERATES in found:
         lines.append(f"for each iteration {gram}, padded likewise; the parties open the total")
         lines.append("from party 1, the coefficients of each iteration, sealed to the parties")
-    elif plan.mode is Mode.A:
+    elif What.GRAM in found:
         lines.append(f"{gram}, under pads that only the total survives; the parties open the total")
         lines.append("from party 1, the joint result, sealed to the parties")
-    elif plan.mode is Mode.B:
+    elif StepKind.UPLOAD in kinds and plan.mode is Mode.B:
         lines.append(f"{gram}, under a rotation that the CSP does not know, and padded; the CSP opens the total")
-    else:
+    elif StepKind.UPLOAD in kinds:
         form = "masked by rotations that the CSP does not know"
         lines.append(f"its share of {plan.M} x {plan.N} numbers ({upload}), {form}, and padded")
-    if plan.task is not Task.PREDICT and not plan.published and plan.mode is not Mode.A:
+    if COMPARED in steps:
         lines.append("its part of the sums that check the CSP's answer, under pads that only the total survives")
-    if any(planned.name == "orthogonality" for planned in planned_sums(plan)):
+    if "orthogonality" in names:
         lines.append("its part of the sum that corrects the right singular vectors, under such pads too")
-    if plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+    if StepKind.RECOVER in kinds:
         lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
-    if shares_inverse(plan) or shares_vectors(plan):
-        what = "means" if shares_inverse(plan) else "coefficients"
+    if found & {What.INVERSE, What.PATH}:
+        what = "means" if What.INVERSE in found else "coefficients"
         lines.append(f"random words that hide what the CSP splits among the parties, and its {what} under such words")
         lines.append("for each other party, sealed to it, its part of what that party alone is to have")
-    if plan.releases(Item.SCORE):
+    if What.SCORES in found:
         lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
     return lines
 
@@ -180,13 +222,15 @@ def _sets(plan: SessionPlan) -> list[str]:
     if plan.align is Align.SERVER:
         return ["a keyed hash of every id, sorted, to the CSP; the key stays among the parties"]
     return [
-        "a blinded point for every id, and those of the others once it has blinded them, sealed from party to party"
+        "a blinded point for every id, and those of the others once it has blinded them, sealed from party to party",
+        "the points of one other party's ids, which all have blinded, shuffled, to the CSP",
     ]
 
 
 def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Table) -> None:
     most = "at most " if record["align"] else ""
-    what = f"{record['task']} of {most}{record['samples']} samples x {record['features']} features"
+    task = record["task"] if "foreign" not in record else f"{record['foreign']['name']} ({record['task']})"
+    what = f"{task} of {most}{record['samples']} samples x {record['features']} features"
     if record["components"]:
         what += f", {record['components']} components"
     console.print(

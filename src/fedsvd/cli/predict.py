@@ -5,25 +5,28 @@ are computed here, table by table. A regression on split columns is predicted by
 holder. With split columns, an SVD or LSA folds new columns in: their places among the columns it was made from.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from fedsvd.cli.options import FormatOption, IdsOption, Linkage, Overwrite, Parties, Quiet, Scratch
+from fedsvd.cli.option_table import asked
+from fedsvd.cli.options import FormatOption, Overwrite, Parties, Quiet, Scratch
 from fedsvd.cli.output import Format, Output, number, top_of
 from fedsvd.cli.tasks import has_name, named_parties, pair
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.outputs import TARGET
 from fedsvd.protocol.tasks import JOINED, Ids, Split, Task
 from fedsvd.results.folder import expect_free
+from fedsvd.results.outputs import Values, written
 from fedsvd.results.result import PartyResult
-from fedsvd.results.tables import by_feature, by_sample
 from fedsvd.results.write import party_folders, read_result, write_predictions
-from fedsvd.studies.job_data import party_named
-from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted, with_recipe
+from fedsvd.studies.predict import in_the_order_of, new_data, of_new_rows, predict_together, predicted, with_recipe
+from fedsvd.studies.problems import party_named
 from fedsvd.studies.table_columns import labels_in
 
 _ROWS_SHOWN = 5
@@ -32,8 +35,8 @@ _ROWS_SHOWN = 5
 def predict(
     results: Annotated[Path, typer.Argument(help="A results folder: of a party, or of a job.")],
     party: Parties,
-    ids: IdsOption = Ids.COMPARE,
-    linkage: Linkage = None,
+    ids: Annotated[Ids, asked("job", "ids")] = Ids.COMPARE,
+    linkage: Annotated[list[str] | None, asked("party", "link")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for what is predicted.")] = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
@@ -114,12 +117,12 @@ def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyRe
     if model.task in JOINED:
         predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
         return predicted(model, predictions, data)
-    return by_sample(model.emptied(), "scores", estimator.transform(data.table), data.ids)
+    return written(of_new_rows(model), Values({"scores": estimator.transform(data.table)}), data.ids)
 
 
 def _modelled(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyResult:
     """The expected target of new rows, or the probability of each class; quality where the labels are there too."""
-    from fedsvd.results.model_table import classes_of, own_rows
+    from fedsvd.results.model_table import own_rows, predicted_columns
 
     data, columns = new_data(model, table), model.facts.get("columns") or {}
     known, offset = table.names or (), columns.get("offset")
@@ -131,11 +134,9 @@ def _modelled(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyR
         names = (*model.targets, *(() if offset is None else (offset,)))
         labels = labels_in(table, names, model.facts.get("classes") or ())
     fitted, _, said = own_rows(model, eta, labels)
-    classes = classes_of(model)
-    found = by_sample(
-        model.emptied(), "predictions", fitted, data.ids, classes if fitted.shape[1] > 1 else model.targets
-    )
-    return found.adding(facts={"own_rows": said}) if said else found
+    facts = {"own_rows": said} if said else {}
+    found = Values({"predictions": fitted}, facts, labels={TARGET: predicted_columns(model, fitted)})
+    return written(of_new_rows(model), found, data.ids)
 
 
 def _folded_in(model: PartyResult, table: MatrixSource) -> PartyResult:
@@ -143,7 +144,8 @@ def _folded_in(model: PartyResult, table: MatrixSource) -> PartyResult:
 
     columns = in_the_order_of(model, table)
     coordinates = projected(columns.T, model.arrays["left_vectors"])
-    return by_feature(model.emptied(), "coordinates", coordinates, columns.names)
+    named = replace(of_new_rows(model), features=None if columns.names is None else tuple(columns.names))
+    return written(named, Values({"coordinates": coordinates}))
 
 
 def _record(model: PartyResult, found: dict[str, PartyResult], out: Path | None) -> dict[str, Any]:

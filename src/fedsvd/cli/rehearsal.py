@@ -17,6 +17,7 @@ from rich.console import Console
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.signals import heed_signals
+from fedsvd.storage import private
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The rehearsal's folder.")]
 _HOSPITALS = {"hospital-a": slice(0, 200), "hospital-b": slice(200, 350), "hospital-c": slice(350, None)}
@@ -100,7 +101,7 @@ def _three_hospitals(folder: Path) -> Path:
     (folder / "data").mkdir(mode=0o700)
     for name, rows in _HOSPITALS.items():
         lines = [header, *(",".join(map(repr, row)) for row in table.data[rows].tolist())]
-        (folder / "data" / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        private.replace(folder / "data" / f"{name}.csv", ("\n".join(lines) + "\n").encode())
     text = job_text("three-hospitals", Task.PCA, Split.HORIZONTAL, list(_HOSPITALS), _COMPONENTS, "")
-    (folder / JOB).write_text(text.replace("# unit_variance", "unit_variance"), encoding="utf-8")
+    private.replace(folder / JOB, text.replace("# unit_variance", "unit_variance").encode())
     return folder / JOB

@@ -8,8 +8,8 @@ import typer
 
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output
-from fedsvd.errors import StorageError
 from fedsvd.results.folder import REPORT
+from fedsvd.storage import private
 
 if TYPE_CHECKING:
     from fedsvd.results.result import PartyResult
@@ -49,8 +49,5 @@ def report(
     page = render(read_result(results))
     # Next to the folder, not inside: its manifest lists what it holds.
     target = out or results.absolute().parent / f"{results.absolute().name}-{REPORT}"
-    try:
-        target.write_text(page, encoding="utf-8")
-    except OSError as fault:
-        raise StorageError(f"cannot write {target}: {fault.strerror}", "name another file: --out") from None
+    private.replace(target, page.encode())
     Output(format).answer({"report": str(target)}, lambda console: console.print(f"report: {target}"))

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fedsvd.cli.options import DeviceOption, EngineOption, FormatOption, Out, Overwrite, Quiet, Scratch
+from fedsvd.cli.option_table import asked
+from fedsvd.cli.options import FormatOption, Out, Overwrite, Quiet, Scratch
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.studies.job_file import read_job
@@ -19,8 +20,8 @@ def run(
     out: Out = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
-    device: DeviceOption = None,
-    engine: EngineOption = None,
+    device: Annotated[str | None, asked("job", "device")] = None,
+    engine: Annotated[str | None, asked("job", "engine")] = None,
     quiet: Quiet = False,
     format: FormatOption = Format.TEXT,
 ) -> None:

@@ -1,18 +1,20 @@
 """``fedsvd svd``, ``pca``, ``lsa``, ``lr``, ``glm``, ``cca``, ``pcr``: a study without a job file, with its options.
 
-The commands are made from the model of the job file (``studies.job_file``): a key of ``[job]`` is an option of every
-task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.
+The commands are made from the option table (``tasks/options.py``): a key of ``[job]`` is an option of every task it
+applies to, with the default it has there. What is asked is put together as a job file and checked as one.
 """
 
 import csv
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from fedsvd.cli import options
 from fedsvd.cli.main import VERBS
+from fedsvd.cli.option_table import match_options, parameter, parameters, prepare_options, study_options
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.data.open import is_address
@@ -20,82 +22,11 @@ from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.studies.job_faults import NAME_RULE
-from fedsvd.studies.job_file import Job, StudySection, applies, job_from
+from fedsvd.studies.job_file import Job, job_from
+from fedsvd.tasks.option import NEEDED
+from fedsvd.tasks.options import option_of, section_of
 
-_STUDY: dict[str, Any] = {
-    "label": options.Label,
-    "components": options.Components,
-    "split": options.SplitOption,
-    "label_party": options.LabelParty,
-    "alpha": options.Alpha,
-    "alphas": options.Alphas,
-    "choose_by": options.ChooseBy,
-    "intercept": options.Intercept,
-    "weights": options.Weights,
-    "offset": options.Offset,
-    "inference": options.Inference,
-    "cov_type": options.CovType,
-    "cluster": options.Cluster,
-    "family": options.FamilyOption,
-    "link": options.LinkFunction,
-    "classes": options.Classes,
-    "tolerance": options.Tolerance,
-    "max_iterations": options.MaxIterations,
-    "least_class": options.LeastClass,
-    "least_events": options.LeastEvents,
-    "unit_variance": options.UnitVariance,
-    "id": options.Id,
-    "sort_by_id": options.SortById,
-    "ids": options.IdsOption,
-    "full_matrices": options.FullMatrices,
-    "release": options.Release,
-    "memory": options.Memory,
-    "device": options.DeviceOption,
-    "engine": options.EngineOption,
-    "write": options.WriteOption,
-    "verify": options.VerifyOption,
-}
-PREPARE: dict[str, tuple[Any, Any]] = {
-    "columns": (options.ColumnsOption, None),
-    "drop": (options.DropOption, None),
-    "rename": (options.RenameOption, None),
-    "ordinal": (options.OrdinalOption, None),
-    "missing": (options.MissingOption, None),
-    "constant": (options.ConstantOption, None),
-    "penalty": (options.PenaltyOption, None),
-    "rounds": (options.RoundsOption, None),
-    "indicators": (options.IndicatorsOption, False),
-    "indicators_for": (options.IndicatorsForOption, None),
-    "categories": (options.CategoriesOption, None),
-    "reference": (options.ReferenceOption, None),
-    "drop_first": (options.DropFirstOption, None),
-    "missing_level": (options.MissingLevelOption, None),
-    "most_levels": (options.MostLevelsOption, None),
-    "formula": (options.FormulaOption, None),
-    "covariates": (options.CovariatesOption, None),
-    "combat": (options.CombatOption, False),
-    "preserve": (options.PreserveOption, None),
-    "centre": (options.CentreOption, None),
-    "scale": (options.ScaleOption, None),
-    "minimum": (options.MinimumOption, None),
-}
-MATCH: dict[str, tuple[Any, Any]] = {
-    "align": (options.AlignOption, None),
-    "least_overlap": (options.LeastOverlap, None),
-    "id_case": (options.IdCase, None),
-    "id_spaces": (options.IdSpaces, None),
-    "id_dates": (options.IdDates, None),
-    "month_first": (options.MonthFirst, False),
-    "linkage": (options.Linkage, None),
-}
-_MASKS: dict[str, tuple[Any, Any]] = {
-    "scheme": (options.SchemeOption, options.SchemeName.AUTO),
-    "mode": (options.ModeOption, None),
-    "block_size": (options.BlockSize, None),
-}
 _RUN: dict[str, tuple[Any, Any]] = {
-    "trust": (options.TrustOption, Trust.PEERS),
-    "name": (options.Name, None),
     "env": (Env, Environment.SIM),
     "policy": (PolicyOption, None),
     "consent": (Consent, False),
@@ -110,34 +41,33 @@ _RUN: dict[str, tuple[Any, Any]] = {
 def command(verb: str) -> Callable[..., None]:
     """The function behind ``fedsvd VERB``, with the signature that Typer reads."""
     task = Task(verb)
-    study = [key for key in _STUDY if applies(key, task)]
-    matching = MATCH if applies("ids", task) else {}
+    sections = {
+        "study": parameters(*study_options(task)),
+        "match": parameters(*match_options(task)),
+        "prepare": parameters(*prepare_options()),
+        "masks": parameters(*section_of("masks")),
+    }
 
     def run(party: list[str], **given: Any) -> None:
-        section = {key: given[key] for key in study}
-        masks = {key: given[key] for key in _MASKS}
-        prepare = {key: given[key] for key in PREPARE}
-        match = {key: given[key] for key in matching}
-        job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare, match)
+        said = {name: {key: given[key] for key in keys} for name, keys in sections.items()}
+        job = job_from_options(task, party, trust=given["trust"], name=given["name"], **said)
         output = Output(given["format"], given["quiet"])
         run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent"))
         carry_out_on(given["env"], output, job, *run_options)
 
-    keys = {"party": (options.Parties, inspect.Parameter.empty)}
-    keys |= {key: (_STUDY[key], _default(key)) for key in study} | matching | PREPARE | _MASKS | _RUN
+    keys: dict[str, tuple[Any, Any]] = {"party": (options.Parties, inspect.Parameter.empty)}
+    for section in sections.values():
+        keys |= section
+    keys |= parameters(option_of("", "trust"), option_of("job", "name")) | _RUN
     kind = inspect.Parameter.KEYWORD_ONLY
-    signature = [inspect.Parameter(key, kind, default=default, annotation=it) for key, (it, default) in keys.items()]
+    signature = [
+        inspect.Parameter(key, kind, default=inspect.Parameter.empty if default is NEEDED else default, annotation=it)
+        for key, (it, default) in keys.items()
+    ]
     run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     run.__annotations__ = {key: annotation for key, (annotation, _) in keys.items()}
     run.__name__, run.__doc__ = verb, VERBS[verb]
     return run
-
-
-def _default(key: str) -> Any:
-    """The job file's own default; a model cannot do without its family; a regression without a label has a formula."""
-    if key in ("classes", "label"):
-        return None
-    return inspect.Parameter.empty if key == "family" else StudySection.model_fields[key].default
 
 
 def job_from_options(
@@ -151,7 +81,7 @@ def job_from_options(
     match: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a job file with these options would describe; options that were left out are left out there."""
-    section = {key: value for key, value in study.items() if value not in (None, [], ())}
+    section = {key: _plain(value) for key, value in study.items() if value not in (None, [], ())}
     if isinstance(section.get("components"), str):
         section["components"] = _count(section["components"])
     named = [word.strip() for words in section.pop("release", ()) for word in words.split(",") if word.strip()]
@@ -160,20 +90,25 @@ def job_from_options(
         section["release"] = [*default, *(word for word in named if word not in default)]
     record: dict[str, Any] = {
         "job": {"name": name or str(task), "task": str(task), **section},
-        "masks": {key: value for key, value in masks.items() if value is not None},
+        "masks": {key: _plain(value) for key, value in masks.items() if value is not None},
         "party": named_parties(parties),
     }
     asked = prepare_section(prepare or {})
     if asked:
         record["prepare"] = asked
-    matched = {key.removeprefix("id_"): value for key, value in (match or {}).items() if value not in (None, [], ())}
-    matched = {key: value for key, value in matched.items() if value is not False}
-    add_links(record["party"], matched.pop("linkage", ()))
+    given = {key: value for key, value in (match or {}).items() if value not in (None, [], ()) and value is not False}
+    add_links(record["party"], given.pop("linkage", ()))
+    matched = {each.key: _plain(given[parameter(each)]) for each in section_of("match") if parameter(each) in given}
     if matched:
         record["match"] = matched
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())
+
+
+def _plain(value: Any) -> Any:
+    """A word of a list as its text: the job file has it from another enumeration of the same words."""
+    return str(value) if isinstance(value, StrEnum) else value
 
 
 def _count(word: str) -> int | float | str:
@@ -188,7 +123,7 @@ def _count(word: str) -> int | float | str:
 
 def prepare_section(given: dict[str, Any]) -> dict[str, Any]:
     """``[prepare]`` of a job file, from the words of a command line; options that were left out are left out."""
-    asked = {key: value for key, value in given.items() if value not in (None, [], ()) and value is not False}
+    asked = {key: _plain(value) for key, value in given.items() if value not in (None, [], ()) and value is not False}
     for key in ("columns", "drop", "indicators_for", "categories", "covariates", "preserve"):
         if key in asked:
             asked[key] = [name for words in asked[key] for name in _names(words)]

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from fedsvd.cli.output import Output, duration
 from fedsvd.protocol.certificate import READING
-from fedsvd.service.records import JobState, Progress, WatchedJob
+from fedsvd.service.records import AWAITS_APPROVAL, JobState, Progress, WatchedJob
 from fedsvd.types import byte_size
 
 _WORTH_A_LINE = 2.0  # seconds that a stage lasts
@@ -74,7 +74,7 @@ class Pace:
 
     def _row(self, record: WatchedJob, role: str, now: float) -> Row:
         progress = record.progress_of(role)
-        if record.state is JobState.RECRUITING:
+        if record.state in (JobState.RECRUITING, JobState.QUEUED):
             return Row(role, "") if role == "csp" else Row(role, _recruited(record, role))
         if role in record.progress_of("csp").awaits:
             return Row(role, "awaited")
@@ -123,6 +123,8 @@ def _recruited(record: WatchedJob, role: str) -> str:
         return "enlisted"
     if record.progress_of(role).stage == READING:  # it enlists when it has read its data
         return READING
+    if record.progress_of(role).stage == AWAITS_APPROVAL:
+        return "awaited: its owner has not approved this, or must once more"
     again = role.startswith("authority/") and record.attempt > 1
     return "awaited once more: a new session needs fresh seeds" if again else "awaited"
 
@@ -131,7 +133,8 @@ def _state(record: WatchedJob) -> str:
     """How a job stands, in words; which attempt, and which session of it, where there are several."""
     attempt = f"attempt {record.attempt}" if record.attempt > 1 else ""
     session = "" if record.over else record.in_stage
-    return ", ".join(filter(None, (str(record.state), attempt, session)))
+    place = f"place {record.place}" if record.place else ""
+    return ", ".join(filter(None, (str(record.state), place, attempt, session)))
 
 
 def _table(record: WatchedJob, rows: list[Row]) -> Table:

@@ -54,17 +54,26 @@ def at_offset(reduced: Reduced, offset: Float) -> Array:
 
 def row_energy(A_i: Array) -> Float:
     """The squared norm of every row: this user's part of the joint variances."""
-    norms = backend.to_numpy(backend.column_norms(backend.namespace(A_i).matrix_transpose(A_i)))
-    squared: Float = norms * norms
-    return squared
+    return np.square(row_norms(A_i))
+
+
+def row_norms(A_i: Array) -> Float:
+    """The norm of every row, also where its square would leave float64."""
+    norms: Float = backend.to_numpy(backend.column_norms(backend.namespace(A_i).matrix_transpose(A_i)))
+    return norms
 
 
 def unit_scales(energy: Float, count: int, mean: Float) -> Float:
+    """``scales_of`` rows of these squared norms."""
+    return scales_of(np.sqrt(energy), count, mean)
+
+
+def scales_of(norms: Float, count: int, mean: Float) -> Float:
     """The joint standard deviation of every row (divisor n, as scikit-learn's); zero where a row is constant.
 
     A row is constant when its deviation is within rounding of its mean, scikit-learn's rule for StandardScaler.
     """
-    variance = energy / count
-    constant = variance <= count * EPS * variance + (count * EPS * mean) ** 2
-    scales: Float = np.where(constant, 0.0, np.sqrt(variance))
+    deviation = norms / np.sqrt(count)
+    constant = deviation * np.sqrt(max(0.0, 1.0 - count * EPS)) <= count * EPS * np.abs(mean)
+    scales: Float = np.where(constant, 0.0, deviation)
     return scales

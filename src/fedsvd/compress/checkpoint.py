@@ -45,6 +45,10 @@ class Checkpoint:
         self._every = every
         self._saved = 0
 
+    @property
+    def _temporary(self) -> Path:
+        return self.path.with_name(self.path.name + ".new")
+
     def due(self, done: int) -> bool:
         """Whether enough columns went by since the last save."""
         return done - self._saved >= self._every
@@ -55,7 +59,7 @@ class Checkpoint:
         first = panel_digest(source.columns(0, min(n_i, state.width)))
         header = _HEADER.pack(_MAGIC, m, n_i, state.done, state.width, first, state.last, _shift_digest(shift))
         body = header + state.factor.to_bytes()
-        temporary = self.path.with_name(self.path.name + ".new")
+        temporary = self._temporary
         try:
             # What an earlier kill left there is not written into: it would keep its mode, or be a link elsewhere.
             temporary.unlink(missing_ok=True)
@@ -79,7 +83,13 @@ class Checkpoint:
         except OSError as error:
             raise StorageError(f"cannot read the checkpoint {self.path.name}", "check that it is your file") from error
         body, digest = blob[:-32], blob[-32:]
-        if len(body) < _HEADER.size or body[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
+        whole = hashlib.sha256(body).digest() == digest  # in every version the last 32 bytes are that of the rest
+        if whole and body[:7] == _MAGIC[:7] and body[:8] != _MAGIC:
+            raise StorageError(
+                f"the checkpoint {self.path.name} is of another version of fedsvd ({body[7:8]!r}, here {_MAGIC[7:]!r})",
+                "open it with the version that wrote it, or delete it; the pass starts again",
+            )
+        if len(body) < _HEADER.size or body[:8] != _MAGIC or not whole:
             raise StorageError(f"the checkpoint {self.path.name} is damaged", "delete it; the pass starts again")
         _, m, n_i, done, width, first, last, shifted = _HEADER.unpack_from(body)
         if (m, n_i) != source.shape or shifted != _shift_digest(shift):
@@ -92,8 +102,9 @@ class Checkpoint:
         return Progressed(StreamingFactor.from_bytes(body[_HEADER.size :], on), done, width, last)
 
     def remove(self) -> None:
-        """Forget the pass."""
+        """Forget the pass, and what a kill left of the next state of it."""
         self.path.unlink(missing_ok=True)
+        self._temporary.unlink(missing_ok=True)
 
 
 def panel_digest(X: Float) -> bytes:

@@ -41,6 +41,7 @@ from fedsvd.secagg import fixed_point, wide
 from fedsvd.secagg.dither import encode_filled
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, pad
+from fedsvd.storage.private import make_folders
 from fedsvd.types import Digest, SessionId
 
 _ROUNDS = 3
@@ -236,7 +237,7 @@ def _read(path: Path, key: str) -> Rates | None:
 
 def _write(path: Path, key: str, machine: Rates) -> None:
     """Store the rates for this user alone; a reader never sees half of them."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folders(path.parent)
     entries: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         stored = json.loads(path.read_text(encoding="utf-8"))

@@ -6,16 +6,12 @@ transport holds; data at rest, the interpreter and the fixed buffers of the BLAS
 work over the rates of a machine, the same for every role; what a network adds is in them where the speed of its links
 is given.
 
-``least_memory`` is that with which a plan of the sum family runs: what its Gram matrices take at the peak of any role.
-It follows from the same account of arrays as the estimate that is shown (``exact.py``, ``sum.py``, ``provider.py``), so
-that the two cannot differ. Panels of the data follow the budget, so the least budget is the one that its own panels do
-not exceed. What does not grow with the square of the common side comes with the interpreter and is not counted.
+Nothing here is hashed: the memory budget of a plan is a law of its shapes (``protocol/budget.py``), and an estimate may
+count the threads of this machine.
 """
 
 from dataclasses import dataclass, replace
-from functools import cache
 
-from fedsvd.compress.reduce import PANELS
 from fedsvd.cost.provider import authority_steps, provider_steps
 from fedsvd.cost.rates import DEFAULT, Rates, Step, Work
 from fedsvd.cost.traffic import Expected, full_rank, traffic
@@ -24,7 +20,7 @@ from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.parties import CSP, TA, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode
-from fedsvd.types import SessionId, byte_size
+from fedsvd.types import byte_size
 
 
 @dataclass(frozen=True)
@@ -123,6 +119,7 @@ def predict(
     in_memory: bool = True,
     link: float | None = None,
     iterations: int | None = None,
+    searched: bool = True,
 ) -> Cost:
     """The cost of a session on this plan.
 
@@ -130,10 +127,11 @@ def predict(
     need not correct their right singular vectors, and compress them by products alone; without it they do. Where it
     is left open half of that work is counted. The sum for the correction is made in any case, if need be of zeros.
     Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
-    in bytes a second, one way at a time; its delay is not counted. ``iterations`` are those of each model.
+    in bytes a second, one way at a time; its delay is not counted. ``iterations`` are those of each model. Unless it is
+    ``searched``, the trace shows what U leaves out (step 7).
     """
     ill = 0.5 if well_conditioned is None else float(not well_conditioned)
-    expected = Expected(full_rank(plan) if rank is None else rank, ill, in_memory)
+    expected = Expected(full_rank(plan) if rank is None else rank, ill, in_memory, searched=searched)
     expected = expected if iterations is None else replace(expected, iterations=iterations)
     sent, messages, longest = traffic(plan, expected)
     steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
@@ -220,40 +218,3 @@ def _time(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 3600:.3g} h"
-
-
-_LONG = 2048  # rows from which on terms of lower order are small compared with squares
-_COLUMNS = 64  # of the data at once, to begin with
-_ROUNDS = 64
-
-
-def least_memory(plan: SessionPlan) -> int:
-    """Bytes that the role which needs most cannot do without, from the shapes of a plan of the sum family."""
-    return _least_memory(replace(plan, session=SessionId("00" * 16), memory=1, reason="", identities=(), prekeys=()))
-
-
-@cache
-def _least_memory(plan: SessionPlan) -> int:
-    times = max(1, _LONG // plan.M)
-    large = replace(
-        plan,
-        m=times * plan.m,
-        counts=tuple(times * n_i for n_i in plan.counts),
-        targets=times * plan.targets,
-        components=None if plan.components is None else times * plan.components,
-        memory=PANELS * 8 * times * plan.M * _COLUMNS,
-    )
-    for _ in range(_ROUNDS):  # each time the part of a budget that panels take is added to it
-        needed = _most_alive(large)
-        if needed <= 1.001 * large.memory:
-            break
-        large = replace(large, memory=needed)
-    return -(-large.memory // times**2)
-
-
-def _most_alive(plan: SessionPlan) -> int:
-    expected = Expected(full_rank(plan), in_memory=False)
-    # User 1 leads; of the others the one with most columns has the widest share.
-    users = {0, max(range(plan.k), key=plan.counts.__getitem__), plan.k - 1}
-    steps = [step for i in users for step in user_steps(plan, i, expected)] + provider_steps(plan, expected)
-    return max(step.alive for step in steps)

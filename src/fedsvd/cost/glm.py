@@ -9,7 +9,7 @@ from fedsvd.cost.kernels import compress, dense_svd
 from fedsvd.cost.rates import Work
 from fedsvd.cost.sum import SumUser
 from fedsvd.cost.traffic import evaluations_of
-from fedsvd.protocol.sums import evaluation_sums
+from fedsvd.protocol.sums import FELL, evaluation_sums
 
 _SPECIAL = 30.0  # numbers read and written, for each row, by the special functions of a family
 
@@ -19,8 +19,10 @@ class GlmUser(SumUser):
 
     def run(self) -> None:
         """Every evaluation that is expected."""
-        for number, with_gram in evaluations_of(self.plan, self.expected):
-            self.evaluate(number, with_gram)
+        assert self.plan.glm is not None
+        left_out = evaluations_of(self.plan, self.plan.glm, self.expected)
+        for number, without in enumerate(left_out, start=1):
+            self.evaluate(number, FELL not in without)
 
     def evaluate(self, number: int, with_gram: bool) -> None:
         """One pass over the rows; the sums; the joint factor and what is solved with it."""

@@ -15,7 +15,7 @@ from fedsvd.linalg.pools import available
 from fedsvd.linalg.solved_columns import IN_CACHE, piece_of_thread, sums_at_once
 from fedsvd.linalg.streaming_factor import longest_chunk, most_at_once
 from fedsvd.linalg.verify import PANEL
-from fedsvd.linalg.windows import Form, block_sizes, block_width
+from fedsvd.linalg.windows import Form, block_width, block_widths
 from fedsvd.masks.permute import ROUNDS
 
 
@@ -65,7 +65,7 @@ def _preconditioned(width: int, count: int, panel: int) -> Kernel:
         return Kernel(work * 1.5, 2.0 * first * width + small * width)
     rest = max(count - first, 0)
     updated = chunks(width, rest, panel)
-    chunk, updates = max(updated, default=0), len(updated)
+    chunk, updates = max(updated, default=0), sum(updated.values())
     solve = (2.0 * width**2 * rest + updates * 1.4 * width**3) * (1 + _LESS / width)
     work += Work(solve=solve, memory=8.0 * width * (rest + 6 * updates * width))
     waiting = first if panel < 2 * width else 0  # narrow panels wait until they are worth an update
@@ -73,16 +73,17 @@ def _preconditioned(width: int, count: int, panel: int) -> Kernel:
     return Kernel(work, max(solved + 3.0 * width**2, 1.0 * first * width + 1.2 * width**2) + waiting * width)
 
 
-def chunks(width: int, rest: int, panel: int) -> list[int]:
-    """Columns of every chunk after the first 2 width ones."""
-    found: list[int] = []
+def chunks(width: int, rest: int, panel: int) -> Counter[int]:
+    """How many chunks of each length come after the first 2 width columns."""
+    found = Counter[int]()
     seen, most = 2 * width, max(panel, 2 * width)
     while rest > 0:
-        if len(found) >= _GROWING:  # by now they are as long as they get
-            found += [most] * -(-rest // most)
+        if found.total() >= _GROWING:  # by now they are as long as they get
+            found[most] += -(-rest // most)
             break
-        found.append(min(longest_chunk(seen, width), most, rest))
-        seen, rest = seen + found[-1], rest - found[-1]
+        length = min(longest_chunk(seen, width), most, rest)
+        found[length] += 1
+        seen, rest = seen + length, rest - length
     return found
 
 
@@ -92,13 +93,13 @@ def stored(form: Form, n: int, b: int = 0) -> float:
         return float(sum((n - start) * min(REFLECTORS, n - start) for start in range(0, n, REFLECTORS)))
     # Of a mixing mask reflectors are stored: half of what the blocks would take.
     own, rounds = (2.25 * n, ROUNDS / 2) if form is Form.MIXING else (0.0, 1.0)
-    widths = Counter(block_sizes(n, block_width(form, b)))
+    widths = block_widths(n, block_width(form, b))
     return own + rounds * sum(count * stored(Form.HAAR, width) for width, count in widths.items())
 
 
 def draw(form: Form, n: int, b: int = 0) -> Kernel:
     """Drawing a mask of n rows: half as many normals as a square of each block has."""
-    widths = Counter((n,) if form is Form.HAAR else block_sizes(n, block_width(form, b)))
+    widths = {n: 1} if form is Form.HAAR else block_widths(n, block_width(form, b))
     rounds = ROUNDS if form is Form.MIXING else 1
     normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
     # Normals and their places are alive together with the block they fill.
@@ -116,7 +117,7 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
         copies = 2 if n <= REFLECTORS else 3
         return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
     work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
-    for width, count in Counter(block_sizes(n, block_width(form, b))).items():
+    for width, count in block_widths(n, block_width(form, b)).items():
         work += Work(blocks=2.0 * rounds * width * width * count * columns)
     if form is Form.MIXING:
         work += Work(dct=2.0 * size * math.log2(n + 1), memory=32.0 * size)

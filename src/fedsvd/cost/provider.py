@@ -20,7 +20,7 @@ from fedsvd.protocol.upload import (
     retention,
 )
 
-_SORT = 5000.0  # bytes of memory traffic that comparing one hash with all others is worth
+_SORT = 5000.0  # bytes of memory traffic that comparing one record is worth: it is sorted by two words or four
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
 
 
@@ -33,8 +33,9 @@ def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
     ids = float(plan.m * plan.check_ids)
     work = Work(memory=8.0 * plan.k * (together + 2 * ids))
     provider.step("sums", work, max(2.0 * batch, (2 * plan.k + 1) * ids), keeps=ids * plan.k)
-    if plan.matches and plan.align is Align.SERVER:
-        provider.step("matching", Work(memory=_SORT * plan.n), 16.0 * plan.n)
+    if plan.matches:
+        wide = 24.0 if plan.align is Align.ECDH else 16.0
+        provider.step("matching", Work(memory=_SORT * plan.n), wide * plan.n)
     if plan.opens_nothing or plan.mode is Mode.A:
         return provider.steps
     if plan.mode is Mode.B:

@@ -8,8 +8,8 @@ from fedsvd.cost.kernels import apply, chunks, compress, dense_svd, stored
 from fedsvd.cost.rates import Work
 from fedsvd.cost.traffic import released_columns
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.sums import planned_sums, sums_before
-from fedsvd.protocol.tasks import LABELLED, PERMUTED_TABLES, Check, Item, Mode, Task
+from fedsvd.protocol.sums import ORDER_BLOCK, order_steps, planned_sums, sums_before
+from fedsvd.protocol.tasks import LABELLED, PERMUTED_TABLES, SUMS_ALONE, Check, Item, Mode, Task
 from fedsvd.protocol.upload import upload_bytes
 
 
@@ -19,7 +19,7 @@ class SumUser(User):
     def run(self) -> None:
         """Steps 3 to 8, or a preparation."""
         plan = self.plan
-        if plan.task is Task.PREPARE:
+        if plan.task in SUMS_ALONE:
             self.prepare()
             return
         self.factor()
@@ -50,7 +50,7 @@ class SumUser(User):
         makes = plan.task in (Task.SVD, Task.LSA) and plan.own_vectors and plan.components is None
         if not (makes and self.expected.ill and self.expected.in_memory and plan.check is Check.NONE):
             return 0.0
-        updates = len(chunks(plan.m, self.n_i - 2 * plan.m, viewed_width(plan.m)))
+        updates = chunks(plan.m, self.n_i - 2 * plan.m, viewed_width(plan.m)).total()
         return float(plan.m * self.n_i + (updates + 2) * plan.m**2)  # a factor to each chunk, and that of all
 
     def prepare(self) -> None:
@@ -172,6 +172,8 @@ class SumUser(User):
 
     def check(self, columns: float) -> None:
         """The checks of step 7: products of L_i with so many columns, and their sums."""
+        # The checks' own products, and two with each direction outside of U that is searched.
+        columns += 2.0 * order_steps(self.plan) * ORDER_BLOCK
         products = Work(gemm=2.0 * self.L_i * columns, memory=32.0 * self.plan.m * columns)
         width = self.plan.factor_widths[self.i]
         self.step("checks", products, (width + 2.0 * self.plan.m) * columns / 2)

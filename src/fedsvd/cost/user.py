@@ -14,16 +14,15 @@ from fedsvd.cost.traffic import Expected, released_columns
 from fedsvd.linalg.backend import VECTORS
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.shared import shares_inverse, shares_vectors
-from fedsvd.protocol.sums import sums_before
+from fedsvd.protocol.shared import challenge_columns, shares_inverse, shares_vectors
+from fedsvd.protocol.sums import ORDER_BLOCK, order_steps, sums_before
 from fedsvd.protocol.tasks import Align, Item, Scheme, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.roles.user.masked_rows import LINES
 from fedsvd.roles.user.masking import OF_MEMORY
 
 _POINT, _BLIND = 1.1, 0.75  # hashing an id to a point, and blinding one, in units of a key agreement
-_LIMBS = 23  # products of limbs and slices behind one product in the ring
-_SORT = 5000.0  # bytes of memory traffic that comparing one record is worth: it is sorted by two words or four
+_LIMBS = 32  # products of limbs and slices behind one product in the ring
 
 
 def user_steps(plan: SessionPlan, i: int, expected: Expected) -> list[Step]:
@@ -233,6 +232,9 @@ class _MaskUser(User):
         else:
             piece = float(plan.m + r) * self.panel * (1 + self.centred) + 2.0 * plan.m * r
         self.step("checks", work, piece)
+        searched, columns = order_steps(plan), float(ORDER_BLOCK) if order_steps(plan) else 0.0
+        passes = Work(gemm=4.0 * plan.m * self.n_i * columns, memory=8.0 * plan.m * self.n_i * (1 + plan.tall))
+        self.step("order", passes * searched, piece + plan.m * columns * (searched + 2.0))
         for planned in self.checks:
             self.sum(planned)
 
@@ -286,7 +288,7 @@ class _MaskUser(User):
 
     def challenge(self) -> None:
         """Step 7 on split columns: two kinds of vectors under P, and up."""
-        plan, columns = self.plan, self.plan.targets + 1
+        plan, columns = self.plan, challenge_columns(self.plan)
         if not self.stores_P:
             self.draw_P()
         sent = 8.0 * plan.M * columns
@@ -303,8 +305,6 @@ class _MaskUser(User):
         if plan.align is Align.ECDH:
             most = float(max(plan.counts))
             self.step("blinding", Work(keys=_POINT * own + _BLIND * plan.n, aes=64.0 * plan.n), 12 * most)
-            if self.i == 0:
-                self.step("comparing", Work(memory=_SORT * plan.n), 24.0 * plan.n)
 
     def scores(self) -> None:
         """Partial scores of a prediction, added up for the label holder."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedsvd.data.checks import expect_matrix, expect_numeric, first_text_column
 from fedsvd.data.source import Index, MatrixSource, pick
 from fedsvd.errors import DataError, MissingExtra, NotFinite, RaggedRows, UnknownFormat
+from fedsvd.storage.faults import reading
 
 
 class ArraySource(MatrixSource):
@@ -34,7 +35,7 @@ class ArraySource(MatrixSource):
 
     @property
     def in_memory(self) -> bool:
-        return not isinstance(self._array, np.memmap)
+        return not self._mapped
 
     def inspect(self) -> None:
         if self._array.dtype.kind == "f" or isinstance(self._array, np.ma.MaskedArray):
@@ -114,16 +115,15 @@ class ZarrSource(MatrixSource):
             import zarr
         except ImportError:
             raise MissingExtra("Zarr stores need zarr", "pip install 'fedsvd[formats]'") from None
-        try:
+        with reading(f"{path} is not a Zarr store", "write it again with zarr"):
             array = zarr.open(str(path), mode="r")
-        except (ValueError, KeyError, OSError):
-            raise UnknownFormat(f"{path} is not a Zarr store", "write it again with zarr") from None
         if not hasattr(array, "shape") or not hasattr(array, "oindex"):
             raise UnknownFormat(f"{path} is a group of arrays", "name one array inside it")
         expect_numeric(array.dtype, "column 0")
         super().__init__(array.shape, np.dtype(array.dtype), names)
-        self._array = array
+        self._path, self._array = path, array
 
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
-        cells: NDArray[Any] = np.asarray(self._array.oindex[rows, columns])
+        with reading(f"{self._path} is damaged"):
+            cells: NDArray[Any] = np.asarray(self._array.oindex[rows, columns])
         return cells

@@ -1,8 +1,8 @@
 """Matrices in text tables: ``.csv`` and ``.tsv``, also gzipped.
 
 Text cannot be entered in the middle, so the file is parsed once, in chunks, when it is opened, and its numbers
-go to a private temporary file (``storage/scratch.py``); rows and columns are then read from there in any order and as
-often as needed. Memory is bounded by the chunk while opening and by the panel after. Text columns (ids, dates)
+go to a private temporary file (``storage/file_cells.py``); rows and columns are then read from there in any order and
+as often as needed. Memory is bounded by the chunk while opening and by the panel after. Text columns (ids, dates)
 may stand in the table: they are refused only when the matrix is read with them in it. The file itself is
 opened for reading only.
 """
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
 from fedsvd.data.csv_layout import MISSING, Layout, lay_out
 from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
-from fedsvd.data.source import Index, MatrixSource, pick
-from fedsvd.storage.scratch import spooled
-from fedsvd.types import Float
+from fedsvd.data.source import Index, MatrixSource
+from fedsvd.storage.file_cells import FileCells, spooled
 
 
 class CsvSource(MatrixSource):
@@ -56,7 +55,7 @@ class CsvSource(MatrixSource):
                 self._layout.how_numbers_are_written(),
                 None if self.names is None else self.names[column],
             )
-        return pick(self._table, rows, columns)
+        return self._table.read(rows, columns)
 
     def _texts(self, position: int) -> list[str]:
         try:
@@ -74,11 +73,11 @@ class CsvSource(MatrixSource):
         cells = self._texts(position)
         name = str(position if self.names is None else self.names[position])
         if position not in self._text and not all(cell.strip().lstrip("-").isdecimal() for cell in cells):
-            return self._table[:, position]
+            return self._table.read(slice(0, self.shape[0]), slice(position, position + 1))[:, 0]
         return _whole_numbers(to_text(cells, np.array([not cell.strip() for cell in cells]), name))
 
 
-def _parsed(layout: Layout, scratch: Path | None) -> tuple[Float, dict[int, int]]:
+def _parsed(layout: Layout, scratch: Path | None) -> tuple[FileCells, dict[int, int]]:
     """The numbers of the whole table, and the columns that are text with the line of their first text."""
     try:
         return spooled(arrow_chunks(layout), layout.width, scratch), layout.text

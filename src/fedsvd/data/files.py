@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedsvd.data.csv import CsvSource
-from fedsvd.data.npy import NpySource
-from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, UnknownFormat
+from fedsvd.data.npy import open_npy
+from fedsvd.data.source import CHANGED_FIX, MatrixSource
+from fedsvd.errors import ConfigError, DataError, SourceChanged, UnknownFormat
+from fedsvd.storage.faults import reading
+from fedsvd.storage.file_stamp import Watch
 
 _TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _OF_PARTS = (".xlsx", ".xlsm", ".npz", ".h5ad")
@@ -38,7 +40,27 @@ class TextSettings:
 def open_file(
     path: Path, names: Sequence[object] | None, text: TextSettings, part: str | None, scratch: Path | None
 ) -> MatrixSource:
-    """The table in a file, a folder of files, or all files that fit a path with ``*``."""
+    """The table in a file, a folder of files, or all files that fit a path with ``*``; its files are watched."""
+    watch = Watch(lambda: files_of(path))  # before anything is read
+    try:
+        with reading(f"{path} cannot be read"):
+            source = _opened(path, names, text, part, scratch)
+    except DataError:
+        _expect_same(watch)
+        raise
+    _expect_same(watch)
+    source.watch(watch)
+    return source
+
+
+def _expect_same(watch: Watch) -> None:
+    if (changed := watch.changed()) is not None:
+        raise SourceChanged(f"{changed} changed while it was opened", CHANGED_FIX)
+
+
+def _opened(
+    path: Path, names: Sequence[object] | None, text: TextSettings, part: str | None, scratch: Path | None
+) -> MatrixSource:
     if path.is_dir():
         text.expect_none(f"the folder {path.name}", part)
         return _open_folder(path, names, scratch)
@@ -75,6 +97,9 @@ def files_of(path: Path) -> tuple[Path, ...]:
         path = path.with_name(path.name.rpartition("#")[0])
     if not path.exists() and _is_glob(path):
         return tuple(Path(found) for found in sorted(glob.glob(str(path), recursive=True)))
+    if path.is_dir():
+        parts = path.rglob("*") if path.name.lower().endswith(".zarr") else path.glob("*.[pP][aA]*")
+        return tuple(sorted(part for part in parts if part.is_file()))
     return (path,)
 
 
@@ -86,7 +111,7 @@ def _open_binary(
     path: Path, suffix: str, names: Sequence[object] | None, part: str | None, scratch: Path | None
 ) -> MatrixSource:
     if suffix == ".npy":
-        return NpySource(path, names)
+        return open_npy(path, names, scratch)
     if suffix == ".npz":
         from fedsvd.data.npy import open_npz
 

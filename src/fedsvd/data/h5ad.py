@@ -6,9 +6,9 @@ sorted that way, a block at a time (16 bytes for each stored entry). Rows in an 
 a temporary file, too.
 """
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from fedsvd.data.annotated import Annotated, Observations, no_layer
 from fedsvd.data.checks import expect_numeric
-from fedsvd.data.source import Index, MatrixSource, pick
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.sparse import SparseBase, TransposedSparse, finite_block
-from fedsvd.errors import MissingExtra, StorageError, UnknownFormat
-from fedsvd.storage.scratch import spooled
-from fedsvd.types import Float
+from fedsvd.errors import MissingExtra, UnknownFormat
+from fedsvd.storage.faults import reading
+from fedsvd.storage.file_cells import FileCells, spooled
+from fedsvd.storage.scratch import PrivateFile, usual_scratch
 
 BLOCK_ENTRIES = 1 << 20
 
@@ -33,7 +34,7 @@ def open_h5ad(path: Path, layer: str | None, scratch: Path | None) -> MatrixSour
         import h5py
     except ImportError:
         raise MissingExtra(".h5ad files need h5py", "pip install 'fedsvd[formats]'") from None
-    try:
+    with reading(f"{path} is not an .h5ad file of AnnData", "write it again with a recent anndata"):
         file = h5py.File(path, "r")
         layers = tuple(file["layers"]) if "layers" in file else ()
         if layer is not None and layer not in layers:
@@ -42,15 +43,13 @@ def open_h5ad(path: Path, layer: str | None, scratch: Path | None) -> MatrixSour
             raise UnknownFormat(f"{path} has no X", f"name a layer: {path.name}#LAYER ({', '.join(layers) or 'none'})")
         found = file["X"] if layer is None else file["layers"][layer]
         names = _index(file["var"]).tolist()
-        obs = Observations(_index(file["obs"]), _columns(file["obs"]), lambda name: _column(file["obs"][name]))
+        obs = Observations(_index(file["obs"]), _columns(file["obs"]), partial(_read_column, path, file["obs"]))
         kind = found.attrs.get("encoding-type", "array")
         if isinstance(found, h5py.Dataset):
             return H5adDense(path, found, names, obs, scratch)
         if kind not in ("csr_matrix", "csc_matrix"):
             raise UnknownFormat(f"the matrix of {path} is stored as {kind}", "write it dense, as CSR or as CSC")
         return H5adSparse(path, found, int(kind == "csc_matrix"), names, obs, scratch)
-    except (OSError, KeyError, AttributeError, TypeError):
-        raise UnknownFormat(f"{path} is not an .h5ad file of AnnData", "write it again with a recent anndata") from None
 
 
 class H5adDense(Annotated):
@@ -59,18 +58,23 @@ class H5adDense(Annotated):
     def __init__(self, path: Path, cells: Any, names: list[str], obs: Observations, scratch: Path | None) -> None:
         expect_numeric(cells.dtype, f"the matrix of {path}")
         super().__init__(cells.shape, cells.dtype, names)
-        self._matrix, self._obs, self._scratch = cells, obs, scratch
-        self._spool: Float | None = None
+        self._path, self._matrix, self._obs, self._scratch = path, cells, obs, scratch
+        self._spool: FileCells | None = None
 
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         if isinstance(rows, slice) and isinstance(columns, slice) and self._spool is None:
-            cells: NDArray[Any] = self._matrix[rows, columns]
-            return cells
+            return self._block(rows, columns)
         if self._spool is None:
             height = max(1, BLOCK_ENTRIES // self.shape[1])
             starts = range(0, self.shape[0], height)
-            self._spool = spooled((self._matrix[i : i + height] for i in starts), self.shape[1], self._scratch)
-        return pick(self._spool, rows, columns)
+            blocks = (self._block(slice(i, min(i + height, self.shape[0])), slice(0, self.shape[1])) for i in starts)
+            self._spool = spooled(blocks, self.shape[1], self._scratch)
+        return self._spool.read(rows, columns)
+
+    def _block(self, rows: slice, columns: slice) -> NDArray[Any]:
+        with reading(f"{self._path} is damaged"):
+            cells: NDArray[Any] = self._matrix[rows, columns]
+        return cells
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,12 +90,13 @@ class _Compressed:
     def block(self, start: int, stop: int) -> Any:
         """Lines ``start .. stop-1`` as a float64 ``csr_array`` of shape (stop - start, length)."""
         first, last = int(self.starts[start]), int(self.starts[stop])
-        indices = np.asarray(self.indices[first:last])
-        if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < self.length:
-            raise UnknownFormat(f"{self.path} is damaged: an index leaves the matrix", "write or copy it again")
-        entries = np.asarray(self.entries[first:last], dtype=np.float64)
-        starts = self.starts[start : stop + 1] - first
-        return scipy.sparse.csr_array((entries, indices, starts), shape=(stop - start, self.length))
+        with reading(f"{self.path} is damaged"):
+            indices = np.asarray(self.indices[first:last])
+            if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < self.length:
+                raise UnknownFormat(f"{self.path} is damaged: an index leaves the matrix", "write or copy it again")
+            entries = np.asarray(self.entries[first:last], dtype=np.float64)
+            starts = self.starts[start : stop + 1] - first
+            return scipy.sparse.csr_array((entries, indices, starts), shape=(stop - start, self.length))
 
     def blocks(self) -> Iterator[tuple[int, Any]]:
         """All lines, about a million stored entries at a time, with the number of the first."""
@@ -109,16 +114,13 @@ class _Compressed:
             counts += np.bincount(block.indices, minlength=self.length)
         starts = np.concatenate(([0], np.cumsum(counts)))
         total = int(starts[-1])
+        file = PrivateFile(usual_scratch() if scratch is None else scratch)
         try:
-            with tempfile.TemporaryFile(prefix="fedsvd-", dir=scratch) as file:
-                file.truncate(max(16, 16 * total))
-                indices = np.memmap(file, np.int64, "r+", 0, (max(1, total),))
-                entries = np.memmap(file, np.float64, "r+", 8 * total, (max(1, total),))
-        except OSError as fault:
-            raise StorageError(
-                f"cannot write {total} entries to a temporary file: {fault.strerror or type(fault).__name__}",
-                "free disk space there, or give another folder: --scratch FOLDER",
-            ) from fault
+            file.reserve(max(16, 16 * total))
+            indices = np.memmap(file.file, np.int64, "r+", 0, (max(1, total),))
+            entries = np.memmap(file.file, np.float64, "r+", 8 * total, (max(1, total),))
+        finally:
+            file.close()  # maps stay
         reached = starts[:-1].copy()
         for start, block in self.blocks():
             line = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
@@ -126,7 +128,8 @@ class _Compressed:
             column = block.indices[order].astype(np.int64)
             first = np.searchsorted(column, column, side="left")
             places = reached[column] + np.arange(len(column)) - first
-            indices[places], entries[places] = start + line[order], block.data[order]
+            with reading(f"{self.path} is damaged"):  # more entries than were counted
+                indices[places], entries[places] = start + line[order], block.data[order]
             reached += np.bincount(column, minlength=self.length)
         return _Compressed(starts, indices, entries, len(self.starts) - 1, self.path)
 
@@ -160,18 +163,21 @@ class H5adSparse(Annotated, SparseBase):
     def sparse_rows(self, start: int, stop: int) -> Any:
         """Rows ``start .. stop-1`` as a float64 ``csr_array``, all stored entries finite."""
         self._expect_run("rows", start, stop, self.shape[0])
-        return self._finite(self._along(0).block(start, stop), start, 0)
+        with self._unchanged(stop == self.shape[0]):
+            return self._finite(self._along(0).block(start, stop), start, 0)
 
     def sparse_columns(self, start: int, stop: int) -> Any:
         """Columns ``start .. stop-1`` as a float64 ``csc_array``, all stored entries finite."""
         self._expect_run("columns", start, stop, self.shape[1])
-        return self._finite(self._along(1).block(start, stop).T, 0, start)
+        with self._unchanged(stop == self.shape[1]):
+            return self._finite(self._along(1).block(start, stop).T, 0, start)
 
     def inspect(self) -> None:
         """Only stored entries are looked at, along the axis they are stored in."""
         axis = int(self._by_columns)
-        for start, block in self._along(axis).blocks():
-            self._finite(block.T if axis else block, 0 if axis else start, start if axis else 0)
+        with self._unchanged(True):
+            for start, block in self._along(axis).blocks():
+                self._finite(block.T if axis else block, 0 if axis else start, start if axis else 0)
 
     def _along(self, axis: int) -> _Compressed:
         lines = self._lines[axis]
@@ -203,6 +209,11 @@ def _index(frame: Any) -> NDArray[np.str_]:
 
 def _columns(frame: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in frame.attrs.get("column-order", ()))
+
+
+def _read_column(path: Path, frame: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    with reading(f"column {name!r} of {path} is damaged"):
+        return _column(frame[name])
 
 
 def _column(stored: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -1,14 +1,14 @@
-"""Matrices in NumPy's own files, ``.npy`` and ``.npz``: mapped into memory where they can be, never unpickled.
+"""Matrices in NumPy's own files, ``.npy`` and ``.npz``: read where they lie, never mapped, never unpickled.
 
-Both orders on disk serve both directions: C order reads rows in runs and columns in strides, Fortran order the
-other way round; the operating system keeps only the pages in use. A file of Python objects would have to be
-unpickled, which can run code: it is refused by its header, unread.
+Both orders on disk serve both directions: C order reads rows in runs and columns in parts of rows, Fortran order the
+other way round (``storage/file_cells.py``). A file of Python objects would have to be unpickled, which can run code: it
+is refused by its header, unread.
 
 An ``.npz`` file holds a sparse matrix of ``scipy.sparse.save_npz`` or dense arrays of ``numpy.savez``. An array that
-was stored uncompressed is mapped into memory where it lies in the file; a compressed one is written once to a private
-temporary file (``storage/scratch.py``).
+was stored uncompressed is read where it lies in the file; a compressed one is written once to a private temporary file.
 """
 
+import mmap
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -21,59 +21,117 @@ from numpy.typing import NDArray
 
 from fedsvd.data.arrays import ArraySource
 from fedsvd.data.checks import expect_matrix, expect_numeric, not_numeric
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.sparse import from_npz
-from fedsvd.errors import FedSVDError, UnknownFormat
-from fedsvd.storage.scratch import spooled
+from fedsvd.errors import UnknownFormat
+from fedsvd.storage.faults import reading
+from fedsvd.storage.file_cells import FileCells, FileEnded, spooled
+from fedsvd.storage.file_stamp import Watch
 from fedsvd.types import Float
 
+CHUNK_BYTES = 1 << 22
+_NEAR = 2  # rows between the first and the last one asked for, to each of them, that may be read along
 
-class NpySource(ArraySource):
+
+class NpySource(MatrixSource):
+    """A two-dimensional array in a file that others may change, or in a private one.
+
+    Rows in arbitrary order would need a system call each, so the numbers then go once to a private temporary file.
+    """
+
+    def __init__(
+        self, path: Path, cells: FileCells, names: Iterable[object] | None = None, scratch: Path | None = None
+    ) -> None:
+        super().__init__(cells.shape, cells.dtype, names)
+        self._path, self._stored, self._scratch = path, cells, scratch
+        self._spool: FileCells | None = None
+
+    def inspect(self) -> None:
+        if self.dtype.kind == "f":
+            super().inspect()
+
+    @property
+    def _by_columns(self) -> bool:
+        return self._stored.fortran
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        if isinstance(rows, slice) or not rows.size or int(np.ptp(rows)) < _NEAR * rows.size:
+            return self._read(rows, columns)
+        if self._spool is None:
+            height = max(1, CHUNK_BYTES // (8 * self.shape[1]))
+            starts, everything = range(0, self.shape[0], height), slice(0, self.shape[1])
+            chunks = (self._read(slice(i, min(i + height, self.shape[0])), everything) for i in starts)
+            self._spool = spooled(chunks, self.shape[1], self._scratch)
+        return self._spool.read(rows, columns)
+
+    def _read(self, rows: Index, columns: Index) -> NDArray[Any]:
+        try:
+            return self._stored.read(rows, columns)
+        except (FileEnded, OSError):
+            raise _too_short(self._path) from None
+
+
+def open_npy(path: Path, names: Iterable[object] | None = None, scratch: Path | None = None) -> NpySource:
     """The matrix in one ``.npy`` file, opened for reading only."""
-
-    def __init__(self, path: Path, names: Iterable[object] | None = None) -> None:
-        super().__init__(_mapped(path), names)
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    try:
-        shape, dtype = _header(path)
-    except (ValueError, KeyError, OSError):
-        raise UnknownFormat(f"{path} has no .npy header", "write it with numpy.save") from None
+    with path.open("rb", buffering=0) as opened, reading(f"{path} has no .npy header", "write it with numpy.save"):
+        shape, fortran, dtype = _read_header(opened)
+        offset = opened.tell()
     if dtype.hasobject or dtype.names is not None:
         raise not_numeric(f"every column of {path}", "Python objects" if dtype.hasobject else "records")
     expect_matrix(shape)
+    expect_numeric(dtype, "column 0")
+    return _stored(path, shape, dtype, offset, fortran, names, scratch)
+
+
+def _stored(
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    offset: int,
+    fortran: bool,
+    names: Iterable[object] | None,
+    scratch: Path | None = None,
+) -> NpySource:
+    file = path.open("rb", buffering=0)
     try:
-        return npy_format.open_memmap(path, mode="r")
-    except (ValueError, OSError):
-        raise UnknownFormat(f"{path} is shorter than its header says", "write or copy it again") from None
+        cells = FileCells(file, expect_matrix(shape), dtype, offset=offset, fortran=fortran)
+        return NpySource(path, cells, names, scratch)
+    except BaseException as fault:
+        file.close()
+        if isinstance(fault, FileEnded):
+            raise _too_short(path) from None
+        raise
 
 
-def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    with path.open("rb") as file:
-        shape, _, dtype = _read_header(file)
-    return shape, dtype
+def from_map(array: "np.memmap[Any, Any]", names: Iterable[object] | None = None) -> MatrixSource:
+    """The source of an array that its owner mapped: read from its file where it is all of a map that shows the file."""
+    whole = isinstance(array.base, mmap.mmap) and array.ndim == 2 and array.flags.forc
+    if array.filename is None or not whole or array.mode not in ("r", "r+"):
+        return ArraySource(array, names)
+    path = Path(array.filename)
+    watch = Watch(lambda: (path,))
+    expect_numeric(array.dtype, "column 0")
+    source = _stored(path, array.shape, array.dtype, array.offset, not array.flags.c_contiguous, names)
+    source.watch(watch)
+    return source
 
 
-CHUNK_BYTES = 1 << 22
+def _too_short(path: Path) -> UnknownFormat:
+    return UnknownFormat(f"{path} is shorter than its header says", "write or copy it again")
+
+
 _LOCAL_HEADER = 30  # bytes before the name of a member, of which the last four are two lengths
 
 
 def open_npz(path: Path, names: Iterable[object] | None, part: str | None, scratch: Path | None) -> MatrixSource:
     """The matrix in an ``.npz``: the sparse one, the array called ``part``, or the only two-dimensional one."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-            if {"format", "shape", "data"} <= set(members) and part is None:
-                return from_npz(path, names)
-            shapes = {name: _member_header(archive, name)[0] for name in members}
-            return ArraySource(_array(path, archive, _chosen(path, shapes, part), scratch), names)
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, struct.error) as fault:
-        if isinstance(fault, FedSVDError):
-            raise
-        raise UnknownFormat(
-            f"{path} is no .npz of numpy.savez or scipy.sparse.save_npz", "write or copy it again"
-        ) from None
+    fault = f"{path} is no .npz of numpy.savez or scipy.sparse.save_npz"
+    with reading(fault), zipfile.ZipFile(path) as archive:
+        members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        if {"format", "shape", "data"} <= set(members) and part is None:
+            return from_npz(path, names)
+        shapes = {name: _member_header(archive, name)[0] for name in members}
+        return _array(path, archive, _chosen(path, shapes, part), scratch, names)
 
 
 def _chosen(path: Path, shapes: dict[str, tuple[int, ...]], part: str | None) -> str:
@@ -105,7 +163,9 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
     return shape, fortran, dtype
 
 
-def _array(path: Path, archive: zipfile.ZipFile, name: str, scratch: Path | None) -> NDArray[Any]:
+def _array(
+    path: Path, archive: zipfile.ZipFile, name: str, scratch: Path | None, names: Iterable[object] | None
+) -> NpySource:
     shape, fortran, dtype, begins = _member_header(archive, name)
     expect_matrix(shape)
     expect_numeric(dtype, f"every column of {name} in {path}")
@@ -115,12 +175,12 @@ def _array(path: Path, archive: zipfile.ZipFile, name: str, scratch: Path | None
             file.seek(info.header_offset + _LOCAL_HEADER - 4)
             lengths = struct.unpack("<HH", file.read(4))
         offset = info.header_offset + _LOCAL_HEADER + sum(lengths) + begins
-        return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
+        return _stored(path, shape, dtype, offset, fortran, names, scratch)
     lines, length = (shape[1], shape[0]) if fortran else shape
     table = spooled(_chunks(archive, name, dtype, length), length, scratch)
-    if len(table) != lines:
+    if table.shape[0] != lines:
         raise UnknownFormat(f"{name} in {path} is shorter than its header says", "write or copy it again")
-    return table.T if fortran else table
+    return NpySource(path, table.turned() if fortran else table, names)
 
 
 def _chunks(archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], length: int) -> Iterator[Float]:

@@ -15,6 +15,7 @@ import scipy
 
 from fedsvd.data.arrays import ArraySource, from_array_like, from_rows
 from fedsvd.data.files import TextSettings, files_of, named_already, open_file
+from fedsvd.data.npy import from_map
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import UnknownFormat
@@ -145,7 +146,7 @@ def _open_object(data: Any, names: Sequence[object] | None, part: str | None) ->
     if isinstance(data, MatrixSource):
         return named_already(data, names)
     if isinstance(data, np.ndarray):
-        return ArraySource(data, names)
+        return from_map(data, names) if isinstance(data, np.memmap) else ArraySource(data, names)
     if scipy.sparse.issparse(data):
         return SparseSource(data, names)
     if isinstance(data, list | tuple):

@@ -5,7 +5,7 @@ wanted columns and nothing else. Row panels taken in order continue where the la
 memory is bounded by the panel and one batch, however large the row group (a file written in one piece has one
 group). A row panel out of order starts again at the head of its group. Rows in an arbitrary order
 (``reordered``) would start again for every row, so the numbers then go once to a private temporary file
-(``storage/scratch.py``). Nulls count as NaN.
+(``storage/file_cells.py``). Nulls count as NaN. A file is read, not mapped: others may change it (ADR 0043).
 """
 
 from collections import OrderedDict
@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
-from fedsvd.data.source import Index, MatrixSource, pick
-from fedsvd.errors import MissingExtra, UnknownFormat
-from fedsvd.storage.scratch import spooled
+from fedsvd.data.source import Index, MatrixSource
+from fedsvd.errors import MissingExtra
+from fedsvd.storage.faults import reading
+from fedsvd.storage.file_cells import FileCells, spooled
 from fedsvd.types import Float
 
 BATCH_CELLS = 1 << 20
+BUFFER = 1 << 16  # bytes of each column that are read at once; a column chunk may be as long as the file
 _OPEN_CURSORS = 4
 
 
@@ -35,20 +37,16 @@ class ParquetSource(MatrixSource):
             import pyarrow.parquet as parquet
         except ImportError:
             raise MissingExtra("Parquet files need PyArrow", "pip install 'fedsvd[data]'") from None
-        import pyarrow
-
-        try:
-            self._file = parquet.ParquetFile(file or path, memory_map=file is None, pre_buffer=False)
-        except (pyarrow.ArrowException, OSError):
-            raise UnknownFormat(f"{path} is not a Parquet file", "write it again as Parquet") from None
-        schema, metadata = self._file.schema_arrow, self._file.metadata
+        with reading(f"{path} is not a Parquet file", "write it again as Parquet"):
+            self._file = parquet.ParquetFile(file or path, buffer_size=BUFFER, pre_buffer=False)
+            schema, metadata = self._file.schema_arrow, self._file.metadata
+            sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         super().__init__((metadata.num_rows, len(schema)), np.dtype(np.float64), schema.names)
-        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._group_starts = np.concatenate([[0], np.cumsum(sizes)])
         self._text = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
-        self._path, self._scratch, self._arrow_error = path, scratch, pyarrow.ArrowException
+        self._path, self._scratch = path, scratch
         self._cursors: OrderedDict[tuple[int, tuple[int, ...]], _Cursor] = OrderedDict()
-        self._spool: Float | None = None
+        self._spool: FileCells | None = None
 
     @property
     def text_names(self) -> frozenset[str]:
@@ -65,15 +63,13 @@ class ParquetSource(MatrixSource):
             return out
         if self._spool is None:
             self._spool = spooled(self._chunks(), self.shape[1], self._scratch)
-        return pick(self._spool, rows, columns)
+        return self._spool.read(rows, columns)
 
     def _read(self, start: int, columns: tuple[int, ...], out: Float) -> None:
         # A cursor waits under the place where it stands, so that two passes side by side find their own.
-        try:
+        with reading(f"{self._path} is damaged"):
             cursor = self._cursors.pop((start, columns), None) or self._cursor(start, columns)
             cursor.fill(out)
-        except (self._arrow_error, OSError):
-            raise UnknownFormat(f"{self._path} is damaged", "write or copy it again") from None
         if start + len(out) < self.shape[0]:
             self._cursors[start + len(out), columns] = cursor
         if len(self._cursors) > _OPEN_CURSORS:
@@ -101,18 +97,20 @@ class ParquetSource(MatrixSource):
 
     def _values(self, position: int) -> NDArray[Any]:
         name = self._name(position)
-        column = self._file.read(columns=[name]).column(name)
-        if position in self._text:
-            return to_text(column.to_pylist(), column.is_null().to_numpy(), name)
-        values: NDArray[Any] = column.to_numpy()
-        return _as_float(column) if values.dtype == object else values
+        with reading(f"{self._path} is damaged"):
+            column = self._file.read(columns=[name]).column(name)
+            if position in self._text:
+                return to_text(column.to_pylist(), column.is_null().to_numpy(), name)
+            values: NDArray[Any] = column.to_numpy()
+            return _as_float(column) if values.dtype == object else values
 
     def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
         if position not in self._text:
             return super()._text_values(position)
         name = self._name(position)
-        column = self._file.read(columns=[name]).column(name)
-        return text_with_gaps(column.to_pylist(), column.is_null().to_numpy())
+        with reading(f"{self._path} is damaged"):
+            column = self._file.read(columns=[name]).column(name)
+            return text_with_gaps(column.to_pylist(), column.is_null().to_numpy())
 
     def _name(self, column: int) -> str:
         return str(self._file.schema_arrow.names[column])

@@ -17,13 +17,15 @@ view.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsvd.data.checks import expect_matrix, expect_names, numbers_as_text, to_column, to_float, to_gapped
-from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
+from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, SourceChanged
+from fedsvd.storage.file_stamp import Watch
 from fedsvd.types import Array, Digest, Float
 
 Index = slice | NDArray[np.intp]
@@ -51,6 +53,7 @@ Reopen = Callable[[], "MatrixSource"]
 _FINGERPRINT_DOMAIN = b"fedsvd/matrix/1\x00"
 FINGERPRINT_BYTES = 1 << 24
 _INSPECTED_BYTES = 1 << 24
+CHANGED_FIX = "write a new table elsewhere and move it into place between jobs; then approve and resume the job"
 
 
 class MatrixSource(ABC):
@@ -62,6 +65,7 @@ class MatrixSource(ABC):
         self._names = None if names is None else expect_names(names, self._shape[1])
         self._reopen: Reopen | None = None
         self._inspected = False
+        self._watch: Watch | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,12 +132,12 @@ class MatrixSource(ABC):
     def rows(self, start: int, stop: int) -> Float:
         """Rows ``start .. stop-1``, shape (stop - start, columns)."""
         self._expect_run("rows", start, stop, self.shape[0])
-        return self._panel(slice(start, stop), slice(0, self.shape[1]))
+        return self._panel(slice(start, stop), slice(0, self.shape[1]), stop == self.shape[0])
 
     def columns(self, start: int, stop: int) -> Float:
         """Columns ``start .. stop-1``, shape (rows, stop - start)."""
         self._expect_run("columns", start, stop, self.shape[1])
-        return self._panel(slice(0, self.shape[0]), slice(start, stop))
+        return self._panel(slice(0, self.shape[0]), slice(start, stop), stop == self.shape[1])
 
     def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
         """Columns ``start .. stop-1`` made by another array library on its device; None where that is not possible."""
@@ -150,12 +154,46 @@ class MatrixSource(ABC):
         read, end = (self.rows, self.columns)[axis], self.shape[axis]
         return (read(start, min(start + width, end)) for start in range(0, end, width))
 
-    def _panel(self, rows: slice, columns: slice) -> Float:
+    def _panel(self, rows: slice, columns: slice, last: bool) -> Float:
         # An empty panel is not asked of a format: a data frame without columns, for one, forgets its rows.
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        cells = self._cells(rows, columns) if 0 not in shape else np.empty(shape)
         known = self.known_finite
-        return to_float(cells, lambda i, j: self._place(rows.start + i, columns.start + j), known_finite=known)
+        with self._unchanged(last):
+            cells = self._cells(rows, columns) if 0 not in shape else np.empty(shape)
+            return to_float(cells, lambda i, j: self._place(rows.start + i, columns.start + j), known_finite=known)
+
+    def watch(self, watch: Watch) -> None:
+        """These are the files behind the matrix, as they were before anything was read of them."""
+        self._watch = watch
+
+    def expect_unchanged(self) -> None:
+        """``SourceChanged`` if a file behind this matrix was written to, replaced, added or removed since opening.
+
+        Asked after every pass, before a fault of the data is believed, and before anything made of it is signed.
+        """
+        if self._watch is not None and (path := self._watch.changed()) is not None:
+            raise SourceChanged(f"{path} changed while it was in use", CHANGED_FIX)
+
+    @property
+    def settled(self) -> bool:
+        """Whether ``expect_unchanged`` notices any change: no file was written to a moment before it was opened."""
+        return self._watch is None or self._watch.settled()
+
+    @property
+    def has_files(self) -> bool:
+        """Whether this matrix is read from files that others may change."""
+        return self._watch is not None
+
+    @contextmanager
+    def _unchanged(self, last: bool) -> Iterator[None]:
+        """What is read inside is of unchanged files, as far as stamps say; asked where it is the ``last`` of a pass."""
+        try:
+            yield
+        except DataError:
+            self.expect_unchanged()  # what is read from a file while it is written may be anything
+            raise
+        if last:
+            self.expect_unchanged()
 
     def elsewhere(self) -> Reopen | None:
         """How another process, which sees the same files, opens this matrix; None where it lives in memory only."""
@@ -235,17 +273,20 @@ class MatrixSource(ABC):
         """One whole column by name, shape (rows,): int64, float64 or text; also one that was left out."""
         if self._is_label(name) and (labels := self.row_labels()) is not None:
             return labels
-        return to_column(self._values(self._position(name)), name)
+        with self._unchanged(True):
+            return to_column(self._values(self._position(name)), name)
 
     def raw(self, rows: Index, columns: Index) -> Float:
         """These cells as float64, NaN where an entry is missing; infinite ones are refused."""
-        cells = self._cells(rows, columns)
         places = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[columns]
-        return to_gapped(cells, lambda i, j: self._place(int(places[0][i]), int(places[1][j])))
+        with self._unchanged(isinstance(rows, slice) and rows.stop == self.shape[0]):
+            cells = self._cells(rows, columns)
+            return to_gapped(cells, lambda i, j: self._place(int(places[0][i]), int(places[1][j])))
 
     def text(self, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
         """One whole column as text, shape (rows,), empty where an entry is missing, and which entries are."""
-        return self._text_values(self._position(name))
+        with self._unchanged(True):
+            return self._text_values(self._position(name))
 
     def without(self, names: Collection[str]) -> "MatrixSource":
         """The matrix without these columns; ``column`` still reads them, and they need not be numbers."""

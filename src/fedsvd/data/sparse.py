@@ -19,6 +19,7 @@ from fedsvd.data.checks import expect_matrix, expect_numeric, not_finite
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.views import Transposed
 from fedsvd.errors import UnknownFormat
+from fedsvd.storage.faults import reading
 from fedsvd.types import Array
 
 
@@ -97,12 +98,13 @@ class SparseSource(SparseBase):
 
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         # The side of which less is wanted is cut first, in the form in which that is cheap.
-        if _share(rows, self.shape[0]) <= _share(columns, self.shape[1]):
-            block = self._csr[rows, :][:, columns]
-        else:
-            block = self._csc[:, columns][rows, :]
-        dense: NDArray[Any] = block.astype(np.float64).toarray()
-        return dense
+        with reading("a panel of a sparse matrix cannot be made", "check its shape, and write it again"):
+            if _share(rows, self.shape[0]) <= _share(columns, self.shape[1]):
+                block = self._csr[rows, :][:, columns]
+            else:
+                block = self._csc[:, columns][rows, :]
+            dense: NDArray[Any] = block.astype(np.float64).toarray()
+            return dense
 
     def _finite(self, block: Any, row: int, column: int) -> Any:
         return finite_block(block, lambda i, j: self._place(row + i, column + j))

@@ -19,7 +19,24 @@ from fedsvd.errors import ShapeError
 from fedsvd.types import Array, Float
 
 
-class Transposed(MatrixSource):
+class OfOther(MatrixSource):
+    """A source that is read from another, whose files are its own."""
+
+    _base: MatrixSource
+
+    def expect_unchanged(self) -> None:
+        self._base.expect_unchanged()
+
+    @property
+    def settled(self) -> bool:
+        return self._base.settled
+
+    @property
+    def has_files(self) -> bool:
+        return self._base.has_files
+
+
+class Transposed(OfOther):
     """A source with its axes exchanged."""
 
     def __init__(self, base: MatrixSource) -> None:
@@ -69,7 +86,7 @@ class Transposed(MatrixSource):
         return self._base._place(column, row)
 
 
-class View(MatrixSource):
+class View(OfOther):
     """A source that is read from another, whose rows its own are: labels are that one's."""
 
     def __init__(
@@ -183,7 +200,7 @@ def _expect_order(order: ArrayLike, rows: int) -> NDArray[np.intp]:
     return index.astype(np.intp)
 
 
-class Stacked(MatrixSource):
+class Stacked(OfOther):
     """``[D, y]``: the columns of a source, then further columns held in memory."""
 
     def __init__(self, base: MatrixSource, y: Float) -> None:

@@ -10,6 +10,7 @@ import datetime
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,8 @@ def _workbook(path: Path) -> Any:
     except ImportError:
         raise MissingExtra("Excel workbooks need openpyxl", "pip install 'fedsvd[data]'") from None
     try:
-        return openpyxl.load_workbook(path, read_only=True, data_only=True)
+        # From memory: what fails to load does not leave its file open.
+        return openpyxl.load_workbook(BytesIO(path.read_bytes()), read_only=True, data_only=True)
     except (openpyxl.utils.exceptions.InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, OSError):
         raise UnknownFormat(f"{path} is not an .xlsx workbook", "save it again as .xlsx") from None
 

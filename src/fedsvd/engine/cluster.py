@@ -25,6 +25,17 @@ _PARTS_A_WORKER = 4  # so that the last worker to finish keeps the others waitin
 _RETRIES = 3
 
 
+def _reached(scheduler: str, dial: Callable[[], Any]) -> Any:
+    try:
+        return dial()
+    except (OSError, ValueError, TypeError) as fault:  # a path that is none, a key that does not fit, no answer
+        kind = type(fault).__name__
+        raise ConfigError(
+            f"the scheduler at {scheduler} cannot be reached ({kind})",
+            "check the address, and the certificates in Dask's configuration",
+        ) from None
+
+
 class Cluster:
     """A Dask cluster and our client of it."""
 
@@ -46,7 +57,15 @@ class Cluster:
                     f"the scheduler at {scheduler!r} is not reached over TLS",
                     "start it with TLS and give tls://host:port",
                 )
-            return cls(Client(scheduler, security=Security(require_encryption=True), set_as_default=False))
+            security = Security(require_encryption=True)
+            held = security.get_tls_config_for_role("client")
+            if not (held.get("ca_file") and held.get("cert")):
+                raise ConfigError(
+                    f"Dask has no certificates for {scheduler}",
+                    "name them in Dask's configuration: distributed.comm.tls.ca-file, and client.cert and client.key "
+                    "below it (DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...)",
+                )
+            return cls(_reached(scheduler, lambda: Client(scheduler, security=security, set_as_default=False)))
         own = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

@@ -20,6 +20,7 @@ from fedsvd.engine.cluster import Cluster
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.layout import Access, spans
+from fedsvd.storage.private import open_new
 from fedsvd.storage.scratch import expect_space
 from fedsvd.types import Float
 
@@ -41,7 +42,7 @@ class ClusterStore(BlockStore):
         self._discard = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._loaded: dict[int, Any] = {}
         for number, span in enumerate(self._spans):
-            with (self._folder / str(number)).open("wb") as file:
+            with open_new(self._folder / str(number)) as file:
                 file.truncate(8 * m * (span.stop - span.start))
 
     # --- products, by the workers ---------------------------------------------------------------------------------

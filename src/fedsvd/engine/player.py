@@ -21,8 +21,9 @@ from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import FedSVDError, PeerAborted
 from fedsvd.protocol.certificate import Accounts
 from fedsvd.protocol.machine import Abort, Compute, Effect, Finish, Machine, Send
-from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
+from fedsvd.protocol.messages import Aborted, Begin, Message
 from fedsvd.protocol.parties import CSP, Party
+from fedsvd.storage.faults import of_machine
 from fedsvd.transport.base import Transport
 from fedsvd.transport.metered import Meter
 
@@ -57,7 +58,7 @@ class Player:
         *,
         watch: Watch | None = None,
         alive: Callable[[], None] | None = None,
-        deliver: Callable[[Computed], None] | None = None,
+        deliver: Callable[[Any], None] | None = None,
         before: Mapping[str, float] | None = None,
     ) -> None:
         self.machine = machine
@@ -97,6 +98,10 @@ class Player:
         """Let the machine decide on a message, and perform all that follows from it."""
         self._perform(self._decide(sender, message))
 
+    def computed(self, value: Any) -> None:
+        """Let the machine decide on the value of its own computation, and perform all that follows from it."""
+        self._perform(self._decide_on(value))
+
     def _wait(self) -> tuple[Effect, ...]:
         """What follows from the next message, or from there being no next one."""
         try:
@@ -107,11 +112,18 @@ class Player:
         return () if arrived is None else self._decide(*arrived)
 
     def _decide(self, sender: Party, message: Message) -> tuple[Effect, ...]:
+        return self._moved(type(message).__name__, lambda: self.machine.receive(sender, message))
+
+    def _decide_on(self, value: Any) -> tuple[Effect, ...]:
+        return self._moved("Computed", lambda: self.machine.computed(value))
+
+    def _moved(self, kind: str, decide: Callable[[], tuple[Effect, ...]]) -> tuple[Effect, ...]:
+        """What follows from what arrived; a new state is logged."""
         machine, before = self.machine, self.machine.state.name
-        effects: tuple[Effect, ...] = self._timed(before.lower(), lambda: machine.receive(sender, message))
+        effects: tuple[Effect, ...] = self._timed(before.lower(), decide)
         after = machine.state.name
         if after != before:
-            session, kind = machine.plan.session[:8], type(message).__name__
+            session = machine.plan.session[:8]
             _log.info("session=%s role=%s %s->%s on=%s", session, machine.me.name, before, after, kind)
             self._enter(after.lower())
         return effects
@@ -151,12 +163,16 @@ class Player:
     def _compute(self, label: str, work: Callable[[], Any]) -> tuple[Effect, ...]:
         self._enter(label)
         try:
-            computed = Computed(self.machine.plan.digest, label, self._timed(label, work))
+            value = self._timed(label, work)
         except FedSVDError as error:
             return self.machine.fail(error)
+        except (MemoryError, RuntimeError, OSError) as error:
+            if (ours := of_machine(error)) is None:
+                raise
+            return self.machine.fail(ours)
         if self._deliver is None:
-            return self._decide(self.machine.me, computed)
-        self._deliver(computed)
+            return self._decide_on(value)
+        self._deliver(value)
         return ()
 
     def _announce(self, error: FedSVDError) -> None:

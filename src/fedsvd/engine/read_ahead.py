@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.sparse import SparsePanels
+from fedsvd.data.views import OfOther
 from fedsvd.types import Array, Digest, Float
 
 _Run = tuple[int, int, int]  # axis, start, stop
 
 
-class ReadAhead(MatrixSource):
+class ReadAhead(OfOther):
     """A source that has read the following panel already when it is asked for."""
 
     def __init__(self, base: MatrixSource) -> None:
@@ -37,6 +38,9 @@ class ReadAhead(MatrixSource):
 
     def content_digest(self) -> bytes:
         return self._reader.submit(self._base.content_digest).result()  # after what is being read
+
+    def expect_unchanged(self) -> None:
+        self._reader.submit(self._base.expect_unchanged).result()
 
     def inspect(self) -> None:
         self._base.inspect()

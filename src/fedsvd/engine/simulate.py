@@ -32,7 +32,7 @@ from fedsvd.errors import PeerAborted, ProtocolError
 from fedsvd.linalg import backend
 from fedsvd.protocol.certificate import Accounts, Stage
 from fedsvd.protocol.machine import Machine
-from fedsvd.protocol.messages import Computed, Message, Views
+from fedsvd.protocol.messages import Message, Views
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.transport.base import Transport
 from fedsvd.transport.loopback import Hub
@@ -42,6 +42,13 @@ _CHECK = 0.2  # seconds: a signal that the system gives to another thread does n
 _AGAIN = 1.0  # seconds after which a thread that did not stop is asked again: a destructor may swallow an exception
 
 _Turn = tuple[Party, Callable[[], None]]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Value(Message):
+    """The value of a computation on its way through the hub; it is handed over as a value (``Player.computed``)."""
+
+    value: Any
 
 
 @dataclass
@@ -81,8 +88,13 @@ class Simulation:
         for machine in machines:
             me = machine.me
             outbox = self._outboxes[me] = _Outbox(Metered(hub.end(me), me, self._meter))
-            deliver = partial(hub.push, me, me) if deferred else None
-            self._players[me] = Player(machine, outbox, deliver=deliver, before=(before or {}).get(me))
+            self._players[me] = Player(
+                machine, outbox, deliver=self._deferring(machine) if deferred else None, before=(before or {}).get(me)
+            )
+
+    def _deferring(self, machine: Machine) -> Callable[[Any], None]:
+        """Sends values of a machine's computations to itself."""
+        return lambda value: self._hub.push(machine.me, machine.me, _Value(machine.plan.digest, value))
 
     @property
     def so_far(self) -> Run:
@@ -122,7 +134,9 @@ class Simulation:
         return [self._turn(*delivery) for party in waiting if (delivery := self._hub.pop(party)) is not None]
 
     def _turn(self, origin: Party, to: Party, message: Message) -> _Turn:
-        if self._views is not None and not isinstance(message, Computed):
+        if isinstance(message, _Value):
+            return to, partial(self._players[to].computed, message.value)
+        if self._views is not None:
             self._views.record(to, origin, message)
         return to, partial(self._players[to].receive, origin, message)
 

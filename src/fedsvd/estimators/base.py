@@ -1,4 +1,4 @@
-"""What the four estimators have in common: parameters, the run, being fitted (ADR 0011).
+"""What estimators have in common: the study that parameters ask for, the run, being fitted (ADR 0011).
 
 Only public names of scikit-learn are used. An estimator holds results, the plan and the certificate: no secret, no
 role and no message, so that its owner can save it as any other estimator.
@@ -6,15 +6,14 @@ role and no message, so that its owner can save it as any other estimator.
 ``FederatedTransformer`` is what FederatedSVD, FederatedPCA and FederatedLSA share: their components project samples.
 """
 
-import re
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from inspect import cleandoc, signature
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError as UnfittedInSklearn
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -23,8 +22,13 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.engine.progress import shown
 from fedsvd.errors import ConfigError, NotFittedError, ShapeError, warn_caller
+from fedsvd.estimators.as_job import asked_of, found_locally
+from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
 from fedsvd.estimators.matched import Align, common_positions, joint_ids, matching_rule, words_of
+from fedsvd.estimators.parameters import Common, expect_not_moved
 from fedsvd.estimators.rows import expect_same
+from fedsvd.estimators.sklearn_types import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from fedsvd.estimators.stored import Found, of_outcome, store
 from fedsvd.estimators.tables import Part, Tables, are_parties, parts_like_fitted, tables_of
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
@@ -35,108 +39,38 @@ from fedsvd.studies.matching import run_stages
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.study import Study
+from fedsvd.tasks.option import ESTIMATOR
+from fedsvd.tasks.options import scripted
 from fedsvd.types import Float
 
 # One owner's table, divided to rehearse, is not released to another party: only what a scheme leaks is worth a warning.
 _REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)
-# Parameters and attributes that the estimators share, as they stand in the docstring of each (``documented``).
-_PARAMETERS = """\
-scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-    How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
-    else "mask".
-mode : {"A", "B"}, default=None
-    Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
-    under a mask (B). None for A where the release determines that matrix, else B.
-trust : {"peers", "authority"}, default="peers"
-    Who deals the masks: the parties among themselves, or a Trusted Authority.
-block_size : int, default=None
-    Width of mask blocks in the paper's scheme; None for 1000.
-memory : int, default=None
-    Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
-    half of this machine's memory.
-n_parties : int, default=2
-    Among how many parties a single table is divided, to rehearse.
-policy : Policy, default=None
-    What the owners allow to be released. None for the default policy, which warns of a study below it
-    (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
-device : str, default=None
-    Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
-engine : str, default=None
-    "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
-    that scheduler; None for this process alone.
-random_state : int, default=None
-    None takes every secret from the operating system. A number is for tests, and warns.
-id : str or list of str, default=None
-    The column of row ids in every party's table, or several that make an id together: they are left out of the data.
-"""
-_IDS = """\
-ids : {"compare", "trust"}, default="compare"
-    Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames, which need not be
-    named) are compared, and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared``
-    warns. "trust" takes the order on your word.
-align : {"server", "ecdh"} or mapping, default=None
-    Split by features, match the parties' records by ``id`` first, in a session of its own: tables may hold any records
-    in any order, and the joint samples are those that all parties have. "server": the CSP compares keyed hashes and
-    learns how large sets and overlaps are. "ecdh": the parties blind points in turn, and it learns how large sets are.
-    A mapping has the words of ``[match]`` in a job file: ``{"align": "ecdh", "dates": ["born"], "least_overlap": 50}``.
-"""
-_VERBOSE = """\
-verbose : bool, default=False
-    Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
-"""
-_ATTRIBUTES = """\
-n_features_in_ : int
-    Features of the joint table.
-feature_names_in_ : ndarray of shape (n_features,)
-    Where the tables have column names that are text, all different.
-certificate_ : Certificate
-    Residual and orthogonality of the result, bytes by link, seconds by stage.
-plan_ : SessionPlan
-    What the parties agreed on before anything was sent.
-row_ids_ : ndarray of shape (n_samples,)
-    With ``align``, the ids of the joint samples in their order.
-matching_ : tuple of MatchReport
-    With ``align``, how many of each party's records were matched.
-"""
-
-E = TypeVar("E", bound=type)
 
 
-def documented(estimator: E) -> E:
-    """The class with ``{parameters}`` and ``{attributes}`` in its docstring replaced by what all estimators share."""
-    text = cleandoc(estimator.__doc__ or "")
-    taken = signature(estimator).parameters
-    entries = re.split(r"^(?=\w+ : )", _PARAMETERS + _IDS + _VERBOSE, flags=re.MULTILINE)
-    said = "".join(entry for entry in entries if entry.partition(" : ")[0] in taken)
-    text = text.replace("{parameters}", said.rstrip("\n"))
-    estimator.__doc__ = text.replace("{attributes}", _ATTRIBUTES.rstrip("\n"))
-    return estimator
+T = TypeVar("T")
 
 
 class NotFitted(NotFittedError, UnfittedInSklearn):  # type: ignore[misc]
     """Not fitted yet: the error of fedsvd and scikit-learn's at once."""
 
 
-class Federated(BaseEstimator):  # type: ignore[misc]
+class Federated(Common, BaseEstimator):
     """The common parameters, checked when they are used, as scikit-learn wants it."""
 
     split: str
-    scheme: str
-    mode: str | None
-    trust: str
-    block_size: int | None
-    memory: int | None
-    n_parties: int
-    policy: Policy | None
-    device: str | None
-    engine: str | None
     preparation_: Any = None  # what prepares new tables, of a result that was loaded
-    random_state: int | None
-    id: str | Sequence[str] | None
     ids: str = Ids.COMPARE  # a parameter where features may be split
     align: Align | None = None  # likewise
-    verbose: bool
+    job_: str  # the job that this was fitted by, of a federation
+    _part = False  # one party's part of split columns
+    _elsewhere = ""  # who has what this kit has not
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    # Attributes that are outputs as their task declares them: those of its own an estimator has (``stored.py``).
+    mean_: Float
+    U_: Float
+    singular_values_: Float
+    cv_errors_: Float
     plan_: SessionPlan
     certificate_: Certificate
 
@@ -145,14 +79,67 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as scikit-learn does.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters by name.
+
+        Returns
+        -------
+        self
+        """
+        expect_not_moved(params)
+        return super().set_params(**params)
+
+    @property
+    def _masks(self) -> Masks:
+        return Masks() if self.masks is None else _expect_kind("masks", self.masks, Masks)
+
+    @property
+    def _where(self) -> Simulation | Local:
+        if isinstance(self.federation, Local):
+            return self.federation
+        if isinstance(self.federation, Federation):
+            return Simulation()  # what is computed after ``fit`` is computed here
+        return Simulation() if self.federation is None else _expect_kind("federation", self.federation, Simulation)
+
+    def _between(self, task: Task, X: Any, y: Any = None, **columns: Any) -> bool:
+        """Fit as a job between institutions where ``federation`` says so; whether it was."""
+        if not isinstance(self.federation, Federation):
+            for name in ("_part", "_elsewhere", "job_"):  # of an earlier fit
+                vars(self).pop(name, None)
+            return False
+        from fedsvd.estimators.between import fit_between  # which brings sockets and certificates along
+
+        fit_between(self, self.federation, task, self._masks, {"X": X, "y": y, **columns})
+        return True
+
+    def _expect_whole(self, what: str) -> None:
+        if self._part:
+            raise ConfigError(
+                f"these are the {what} of one party's columns, and mean little without the others'",
+                "run fedsvd predict with all parties",
+            )
+
+    if not TYPE_CHECKING:  # a type checker that saw it would accept every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            elsewhere = vars(self).get("_elsewhere", "")
+            if elsewhere and name.endswith("_") and not name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__} has no {name} here: {elsewhere}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
         split = Split(one_of("split", self.split, tuple(Split)))
         one_of("ids", self.ids, tuple(Ids))
         words_of(self.align)  # refuses what is none
-        return tables_of(self, X, y, split, whole_number("n_parties", self.n_parties, 2))
+        return tables_of(self, X, y, split, whole_number("parties", self._where.parties, 2))
 
     def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:
-        block, memory = self.block_size, self.memory
+        masks, memory = self._masks, self._where.memory
         if tables is not None:
             asked["check_ids"] = tables.compared
         # Of one table that was divided here, the rows are in one order.
@@ -160,45 +147,64 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         if self.align is not None:
             rule, words = matching_rule(self), words_of(self.align)
             said = "least_overlap" in words.model_fields_set
-            least = words.least_overlap if said else (self.policy or Policy()).least_overlap
+            least = words.least_overlap if said else (self._where.policy or Policy()).least_overlap
             asked |= {"align": words.align, "id_rule": "" if rule is None else rule.text(), "least_overlap": least}
         return Study(
             task,
             Split(self.split),
-            scheme=self.scheme,
-            mode=None if self.mode is None else Mode(one_of("mode", self.mode, tuple(Mode))),
-            trust=Trust(one_of("trust", self.trust, tuple(Trust))),
-            block_size=0 if block is None else whole_number("block_size", block, 1),
+            scheme=masks.scheme,
+            mode=None if masks.mode is None else Mode(one_of("mode", masks.mode, tuple(Mode))),
+            trust=Trust(one_of("trust", masks.trust, tuple(Trust))),
+            block_size=0 if masks.block_size is None else whole_number("block_size", masks.block_size, 1),
             memory=None if memory is None else whole_number("memory", memory, 1),
             trust_rows=known and self.split == Split.VERTICAL,
+            options=scripted(task, lambda option: getattr(self, option.name(ESTIMATOR))),
             **asked,
         )
 
     def _run(
         self, study: Study, parties: Sequence[PartyData], rehearsed: bool, policy: Policy | None = None
+    ) -> Outcome | Found:
+        """Run the study under the owners' policy; what it gives, which the caller stores."""
+        where = self._where
+        if isinstance(where, Simulation):
+            return self._simulated(study, parties, rehearsed, policy)
+        warn_of(doubts(study, parties))
+        words = {**asked_of(study.task, self.get_params(deep=False)), "device": where.device, "engine": where.engine}
+        rules = where.policy or (Policy.permissive() if rehearsed else Policy())
+        return found_locally(words, self._masks, study, parties, rules)
+
+    def _simulated(
+        self, study: Study, parties: Sequence[PartyData], rehearsed: bool, policy: Policy | None = None
     ) -> Outcome:
-        """Run the study under the owners' policy; the caller stores the result."""
-        seed = self.random_state
+        where = self._where if isinstance(self._where, Simulation) else Simulation(policy=self._where.policy)
+        seed = where.random_state
         if seed is not None:
             seed = whole_number("random_state", seed, 0)
             warn_caller(
                 "random_state makes every mask and pad a function of one number: insecure seeds, for tests only"
             )
         warn_of(doubts(study, parties))
-        policy = policy or (_REHEARSED if rehearsed and self.policy is None else self.policy)
-        how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": self.device, "engine": self.engine}
-        if not self.verbose:
+        policy = policy or (_REHEARSED if rehearsed and where.policy is None else where.policy)
+        how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": where.device, "engine": where.engine}
+        if not where.verbose:
             return run_stages(study, parties, **how)
         with shown(tuple(str(i + 1) for i in range(len(parties)))) as progress:
             return run_stages(study, parties, progress=progress, **how)
 
-    def _remember_run(self, outcome: Outcome) -> None:
-        """The plan, the certificate and, where records were matched, which of them are the joint samples."""
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        for name in ("row_ids_", "matching_"):
-            self.__dict__.pop(name, None)
-        if outcome.matched is not None:
-            self.row_ids_, self.matching_ = joint_ids(outcome.matched), outcome.matched.reports
+    def _store_run(self, ran: Outcome | Found, tables: Tables, **about: Any) -> Found:
+        """Every attribute that a study gives; ``about`` is what ``fit`` alone knows of it (``Found``)."""
+        if isinstance(ran, Outcome):
+            matched = ran.matched
+            ids = None if matched is None else joint_ids(matched, np.asarray(tables.ids[0]), tables.spelt)
+            ran = of_outcome(ran, about.get("targets", ()), ids)
+        found = replace(ran, **about)
+        store(self, found)
+        return found
+
+    @abstractmethod
+    def _store(self, found: Found) -> None:
+        """Set the attributes that follow from several outputs; those that are one output are set before."""
 
     def _expect_rows_belong(self, parts: Sequence[Part]) -> None:
         """Where new features are split: parts whose rows have ids have the same ones, or it is said that none do."""
@@ -213,6 +219,12 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)
         except UnfittedInSklearn:
             raise NotFitted(f"this {type(self).__name__} is not fitted yet", "call fit first") from None
+
+
+def _expect_kind(name: str, value: Any, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name} is of the type {type(value).__name__}", f"give fedsvd.{kind.__name__}(...)")
+    return value
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
@@ -232,7 +244,7 @@ def whole_number(name: str, value: Any, least: int) -> int:
 _PANEL_BYTES = 1 << 26
 
 
-class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated):  # type: ignore[misc]
+class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated):
     """An estimator whose ``components_``, (r, n_features), project samples."""
 
     n_components: int | float | str | None  # only PCA takes a share or a rule
@@ -255,6 +267,7 @@ class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fe
         ndarray of shape (n_samples, n_components)
         """
         self._expect_fitted()
+        self._expect_whole("components")
         vertical = are_parties(X) and self.split == Split.VERTICAL
         given = parts_like_fitted(self, X)
         if vertical and self.align is not None:
@@ -326,11 +339,3 @@ def _panels(source: MatrixSource, may_be_sparse: bool) -> Iterator[tuple[slice, 
             yield part, source.sparse_rows(part.start, part.stop)
         else:
             yield part, source.rows(part.start, part.stop)
-
-
-def padded(A: Float, length: int, axis: int) -> Float:
-    """A with zeros up to ``length`` along one axis: the shape scikit-learn promises where rank was lost."""
-    missing = length - A.shape[axis]
-    if missing <= 0:
-        return A
-    return np.pad(A, [(0, missing if side == axis else 0) for side in range(A.ndim)])

@@ -1,21 +1,20 @@
 """Canonical correlations of features that several parties hold of the same samples; of two parties, or of more."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.estimators.base import Federated, documented, padded, projected, whole_number
+from fedsvd.estimators.base import Federated, projected, whole_number
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.sklearn_types import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from fedsvd.estimators.stored import Found, padded
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
-from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
-from fedsvd.results.canonical_tables import correlations_of, tests_of
-from fedsvd.roles.user.cca import CCAResult
+from fedsvd.results.canonical_tables import OWN_ARRAYS, tests_of_result
+from fedsvd.results.result import PartyResult
 from fedsvd.statistics.cca import WilksTest
-from fedsvd.statistics.undefined import Undefined
 from fedsvd.types import Float
 
 _WHERE_DEFINED = ("tests_", "no_tests_")
@@ -36,7 +35,8 @@ class PartyCanonical:
 
 
 @documented
-class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated):
     """Canonical correlation analysis over features that stay with their parties.
 
     Each party orthonormalises its own centred columns at home, and the SVD of the joined bases runs as any SVD of split
@@ -77,51 +77,20 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
     Examples
     --------
     >>> import numpy as np
-    >>> from fedsvd import FederatedCCA, Policy
+    >>> from fedsvd import FederatedCCA, Policy, Simulation
     >>> rng = np.random.default_rng(0)
     >>> bank = rng.normal(size=(500, 3))
     >>> telco = bank[:, :1] + rng.normal(size=(500, 2))
-    >>> cca = FederatedCCA(ids="trust", policy=Policy.permissive()).fit([bank, telco])
+    >>> cca = FederatedCCA(ids="trust", federation=Simulation(policy=Policy.permissive())).fit([bank, telco])
     >>> cca.correlations_.round(2).tolist()
     [0.82, 0.04]
     >>> [bool(test.f_p < 0.01) for test in cca.tests_]
     [True, False]
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        split: str = "vertical",
-        scheme: str = "auto",
-        mode: str | None = None,
-        trust: str = "peers",
-        block_size: int | None = None,
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        device: str | None = None,
-        engine: str | None = None,
-        random_state: int | None = None,
-        id: str | None = None,
-        ids: str = "compare",
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.split = split
-        self.scheme = scheme
-        self.mode = mode
-        self.trust = trust
-        self.block_size = block_size
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.device = device
-        self.engine = engine
-        self.random_state = random_state
-        self.id = id
-        self.ids = ids
-        self.verbose = verbose
+    n_components: int | None = field(default=None, kw_only=False)
+    split: str = "vertical"
+    ids: str = "compare"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -130,21 +99,22 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
         ----------
         X : list of one table per party, each of shape (n_samples, n_i), or one table
             NumPy arrays, memory maps, pandas or polars frames, paths, MatrixSource. The columns of one table are
-            divided evenly among ``n_parties``.
+            divided evenly among the parties of ``federation``.
         y : ignored
 
         Returns
         -------
         self
         """
+        if self._between(Task.CCA, X):
+            return self
         tables, _ = self._tables(X)
         if tables.n_samples < 2:
             raise ConfigError("n_samples=1 has no correlation: 1 sample", "give at least two samples")
         wanted = self._wanted(tables)
         study = self._study(Task.CCA, tables, components=wanted)
         outcome = self._run(study, tables.parties(), tables.rehearsed)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._store(outcome.parties)
+        self._store_run(outcome, tables)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:
@@ -159,7 +129,8 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
         -------
         ndarray of shape (n_samples, n_components)
         """
-        return self.fit(X).U_
+        common: Float = self.fit(X).U_
+        return common
 
     def transform(self, X: Any) -> Float:
         """The common variables of samples, from all parties' features.
@@ -174,6 +145,7 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
         ndarray of shape (n_samples, n_components)
         """
         self._expect_fitted()
+        self._expect_whole("weights")
         given = parts_like_fitted(self, X)
         if are_parties(X):
             self._expect_rows_belong(given)
@@ -218,30 +190,26 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
             raise ConfigError(f"n_components={wanted}", f"between 1 and {most}, the columns of the narrowest table")
         return wanted
 
-    def _store(self, results: Sequence[CCAResult]) -> None:
-        k, rows, wanted = self.plan_.k, self.plan_.m, self.plan_.planned_rank
-        shared = results[0]
-        for earlier in _WHERE_DEFINED:
+    def _store(self, found: Found) -> None:
+        for earlier in (*_WHERE_DEFINED, "components_"):
             self.__dict__.pop(earlier, None)
-        self.rank_ = shared.rank
-        self.U_, self.singular_values_ = padded(shared.U, wanted, axis=1), padded(shared.sigma, wanted, axis=0)
-        self.correlations_ = correlations_of(shared, k)
-        tests = tests_of(shared, k, rows)
-        if isinstance(tests, Undefined):
-            self.no_tests_: str = tests.reason
+        self.rank_ = found.here.rank
+        if found.fact("no_tests") is not None:
+            self.no_tests_: str = found.fact("no_tests")
         else:
-            self.tests_: tuple[WilksTest, ...] = tests
-        self._hold([
-            PartyCanonical(own.weights, own.loadings, own.column_means, own.scores, own.own_rank) for own in results
-        ])  # fmt: skip
-
-    def _hold(self, parties: Sequence[PartyCanonical]) -> None:
-        """The parties' parts, and what they give together: each common variable is a sum over parties."""
-        self.parties_ = tuple(parties)
-        wanted, sigma = self.plan_.planned_rank, self.singular_values_
-        # Own scores are sqrt(2) Q_i V_i of two parties, Q_i V_i s of more; U is the sum of Q_i V_i over s.
-        per_party = np.sqrt(2.0) * sigma if self.plan_.k == 2 else sigma**2
+            self.tests_: tuple[WilksTest, ...] = tests_of_result(found.here)
+        self.parties_ = tuple(_own(part) for part in found.parts if "weights" in part.arrays)
+        if not self.parties_:
+            return
+        # Each common variable is a sum over parties. Own scores are sqrt(2) Q_i V_i of two parties, Q_i V_i s of more;
+        # U is the sum of Q_i V_i over s.
+        wanted, sigma = found.wanted, self.singular_values_
+        per_party = np.sqrt(2.0) * sigma if found.plan.k == 2 else sigma**2
         inverse = np.divide(1.0, per_party, out=np.zeros_like(sigma), where=sigma > 0)
         weights = np.concatenate([padded(own.weights_, wanted, axis=1) for own in self.parties_])
         self.components_ = (weights * inverse).T
-        self.mean_ = np.concatenate([own.mean_ for own in self.parties_])
+
+
+def _own(part: PartyResult) -> PartyCanonical:
+    weights, loadings, mean, scores = (part.arrays[name] for name in OWN_ARRAYS)
+    return PartyCanonical(weights, loadings, mean, scores, part.facts["own_rank"])

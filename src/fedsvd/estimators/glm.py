@@ -1,32 +1,36 @@
 """Generalised linear models over samples that several parties hold."""
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_consistent_length
 
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.estimators.base import documented, one_of
+from fedsvd.estimators.base import one_of
 from fedsvd.estimators.models import FederatedModel
+from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.rows import joint_labels
-from fedsvd.estimators.tables import are_parties, parts_like_fitted
-from fedsvd.policy.rules import Policy
+from fedsvd.estimators.sklearn_types import RegressorMixin
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, Family
+from fedsvd.protocol.tasks import LINKS, Family, Task
 from fedsvd.statistics.families import Family as Distribution
-from fedsvd.statistics.families import family_named
+from fedsvd.statistics.families import best_constant, family_named
 from fedsvd.types import Float
 
 
 @documented
-class FederatedGLM(RegressorMixin, FederatedModel):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class FederatedGLM(RegressorMixin, FederatedModel):
     """A generalised linear model over samples that stay with their parties.
 
     The result is that of ``statsmodels.api.GLM`` or of R's ``glm`` on the joint table, to rounding: coefficients,
-    standard errors, Wald tests, deviance, AIC. It is found by iteratively reweighted least squares with one exact sum
-    for each iteration. All parties hold the joint weighted Gram matrix of every iteration; split features are not
-    possible, because the iterations would show a party its partners' columns. All roles run in this process.
+    standard errors, Wald tests, deviance, AIC. Where the two differ: tests of gaussian and gamma models, whose scale is
+    estimated, are those of Student's t (R's, and statsmodels' with ``use_t=True``); the likelihood of shares that have
+    trials as weights has the binomial coefficient (R's); the scale is no parameter that AIC and BIC count
+    (statsmodels'; R's AIC of a gaussian model is larger by 2). It is found by iteratively reweighted least squares with
+    one exact sum for each iteration. All parties hold the joint weighted Gram matrix of every iteration; split features
+    are not possible, because the iterations would show a party its partners' columns. All roles run in this process.
 
     Parameters
     ----------
@@ -73,36 +77,12 @@ class FederatedGLM(RegressorMixin, FederatedModel):  # type: ignore[misc]
     [[0.5, 0.02], [0.3, 0.02], [-0.19, 0.02]]
     """
 
-    def __init__(
-        self,
-        family: str = "gaussian",
-        *,
-        link: str | None = None,
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        tolerance: float = 1e-9,
-        max_iterations: int = 25,
-        trust: str = "peers",
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        random_state: int | None = None,
-        id: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.family = family
-        self.link = link
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.trust = trust
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.random_state = random_state
-        self.id = id
-        self.verbose = verbose
+    family: str = field(default="gaussian", kw_only=False)
+    link: str | None = None
+    alpha: float = 0.0
+    fit_intercept: bool = True
+    tolerance: float = 1e-9
+    max_iterations: int = 25
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -116,7 +96,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):  # type: ignore[misc]
         ----------
         X : list of one table per party, or one table of shape (n_samples, n_features)
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table is
-            divided evenly among ``n_parties``.
+            divided evenly among the parties of ``federation``.
         y : array-like of shape (n_samples,), or a list of one per party
         sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
             Prior weights, 0 or more (R's ``weights``, statsmodels' ``var_weights``); a text names a column of every
@@ -128,11 +108,10 @@ class FederatedGLM(RegressorMixin, FederatedModel):  # type: ignore[misc]
         -------
         self
         """
+        if self._between(Task.GLM, X, y, weights=sample_weight, offset=offset):
+            return self
         about = ModelPlan(*self._family(), **self._iterations())
-        self.offset_ = offset if isinstance(offset, str) else None
-        found = self._fit(X, y, y, sample_weight, offset, about)
-        self.coef_ = found.coefficients[0]
-        self.intercept_ = float(found.intercept[0]) if self.plan_.centre else 0.0
+        self._fit(X, y, y, sample_weight, offset, about, flat=True)
         return self
 
     def predict(self, X: Any, offset: Any = None) -> Float:
@@ -142,43 +121,47 @@ class FederatedGLM(RegressorMixin, FederatedModel):  # type: ignore[misc]
         ----------
         X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
             A list is read as in ``fit``: one part of the joint table per party.
-        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one.
+        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one, and 0 where it had an
+            array or none.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         self._expect_fitted()
-        eta = self._linear(X, self.offset_ if offset is None else offset)[:, 0]
+        eta = self._linear(X, offset)[:, 0]
         return self._distribution().evaluate(eta, np.ones_like(eta)).mu
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """The share of the deviance that ``predict(X)`` explains; R^2 for the gaussian family.
+
+        What is left is compared with the best constant, which is next to the offset where there is one.
 
         Parameters
         ----------
         X : as in ``predict``
         y : array-like of shape (n_samples,), or a list of one per party
         sample_weight : array-like of shape (n_samples,), default=None
+        offset : as in ``fit``; a model that was fitted with an array needs one here
 
         Returns
         -------
         float
         """
-        eta = self._linear(X, self.offset_)[:, 0]
-        counts = [part.source.shape[0] for part in parts_like_fitted(self, X)] if are_parties(X) else [len(eta)]
-        y = joint_labels(y, counts).reshape(-1)
+        self._expect_fitted()
+        self._expect_offset(offset)
+        rows = self._rows(X, offset)
+        y = joint_labels(y, rows.counts).reshape(-1)
         weights = np.ones_like(y) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(y, weights)
         family = self._distribution()
         family.expect(y)
-        mean = float(weights @ y / weights.sum())
         try:
-            constant = family.link(mean)
+            constant = best_constant(family, y, weights, rows.shift)
         except ValueError:
             raise DataError("all targets are 0", "there is nothing to explain") from None
-        null = float(weights @ family.evaluate(np.full_like(y, constant), y).deviance)
-        own = float(weights @ family.evaluate(eta, y).deviance)
+        null = float(weights @ family.evaluate(constant + rows.shift, y).deviance)
+        own = float(weights @ family.evaluate(rows.eta[:, 0] + rows.shift, y).deviance)
         return 1.0 - own / null if null > 0.0 else float(own <= 0.0)
 
     def _distribution(self) -> Distribution:

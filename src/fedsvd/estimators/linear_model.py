@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, projected, whole_number
@@ -15,9 +14,11 @@ from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.matched import in_own_rows
 from fedsvd.estimators.row_columns import numbers_of_rows, set_aside, texts_of_rows
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
+from fedsvd.estimators.sklearn_types import RegressorMixin
+from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.protocol.tasks import Ids, Split, Task
-from fedsvd.roles.user.prediction import RegressionResult
+from fedsvd.results.result import PartyResult
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.party_rows import without_zero_weights
 from fedsvd.types import Float
@@ -35,7 +36,7 @@ class PartyCoefficients:
         return f"PartyCoefficients(coef_={self.coef_.shape})"
 
 
-class LinearPredictor(RegressorMixin, Federated):  # type: ignore[misc]
+class LinearPredictor(RegressorMixin, Federated):
     """An estimator with coefficients and an intercept, which predicts for samples and is scored by its predictions."""
 
     coef_: Float
@@ -65,6 +66,7 @@ class LinearPredictor(RegressorMixin, Federated):  # type: ignore[misc]
             With ``align`` a row for each of the label holder's table, NaN where not all parties have the record.
         """
         self._expect_fitted()
+        self._expect_whole("coefficients")
         parts = parts_like_fitted(self, X)
         W = np.atleast_2d(self.coef_).T
         if are_parties(X) and self.plan_.split is Split.VERTICAL:
@@ -72,7 +74,7 @@ class LinearPredictor(RegressorMixin, Federated):  # type: ignore[misc]
             study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user, check_ids=compared)
             bias = np.broadcast_to(self.intercept_, W.shape[1:])
             parties = [PartyData(part.source, None, part.ids, (W[part.columns], bias)) for part in parts]
-            outcome = self._run(study, parties, rehearsed=False)
+            outcome = self._simulated(study, parties, rehearsed=False)
             holder = self.plan_.label_user - 1
             predicted: Float = outcome.parties[holder].predictions
             if outcome.matched is not None:
@@ -119,7 +121,7 @@ class LinearModel(LinearPredictor):
         X : list of one table per party, or one table of shape (n_samples, n_features)
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. Parties'
             tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
-            is divided evenly among ``n_parties``.
+            is divided evenly among the parties of ``federation``.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
             Split by samples, a list has one array of labels per party, and one array is cut as the samples are.
             Split by features, y is one array and belongs to ``label_party``.
@@ -135,6 +137,8 @@ class LinearModel(LinearPredictor):
         -------
         self
         """
+        if self._between(Task.LR, X, y, weights=sample_weight, offset=offset, groups=groups):
+            return self
         words = {"weights": sample_weight, "offset": offset, "cluster": self.cluster}
         X, named = set_aside(X, {key: value for key, value in words.items() if isinstance(value, str)})
         tables, y = self._tables(X, y)
@@ -162,10 +166,12 @@ class LinearModel(LinearPredictor):
             **self._asked(rows.given("cluster")),
         )
         outcome = self._run(study, rows.of_parties(tables.parties(labels)), tables.rehearsed)
-        self._remember_run(outcome)
-        self._store(outcome.parties, flat=y.ndim == 1)
-        self.target_names_ = names_of_targets(given, Y.shape[1])
+        found = self._store_run(outcome, tables, targets=names_of_targets(given, Y.shape[1]), flat=y.ndim == 1)
+        self._warn_of(found)
         return self
+
+    def _warn_of(self, found: Found) -> None:
+        """Warn of what a study that was just run lost."""
 
     @abstractmethod
     def _asked(self, clusters: bool) -> dict[str, Any]:
@@ -180,18 +186,20 @@ class LinearModel(LinearPredictor):
             raise ConfigError(f"label_party is {holder}", f"between 0 and {last} for {last + 1} parties")
         return holder
 
-    def _store(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
-        vertical = self.plan_.split is Split.VERTICAL
-        bias: Float | float = results[0].intercept[0] if flat else results[0].intercept
-        self.intercept_ = bias if self.plan_.centre else 0.0
-        own = [result.coefficients[0] if flat else result.coefficients for result in results]
-        self.coef_ = np.concatenate(own, axis=-1) if vertical else own[0]
+    def _store(self, found: Found) -> None:
+        plan, by_columns = found.plan, found.plan.split is Split.VERTICAL
+        self.target_names_ = found.targets
+        if not plan.centre:
+            self.intercept_ = 0.0
         # The paper's column of ones adds one to the rank of the features about their means.
-        self.rank_ = results[0].rank - int(self.plan_.biased)
-        self.parties_ = tuple(
-            PartyCoefficients(part if vertical else self.coef_, self.intercept_, result.constant)
-            for part, result in zip(own, results, strict=True)
-        )
+        self.rank_ = found.here.rank - int(plan.biased)
+        self.parties_ = tuple(self._held(part, found.flat, by_columns) for part in found.parts)
+
+    def _held(self, part: PartyResult, flat: bool, by_columns: bool) -> PartyCoefficients:
+        own = part.arrays["coefficients"][0] if flat else part.arrays["coefficients"]
+        names, constant = part.features, part.facts.get("constant_columns", [])
+        places = tuple(names.index(name) if names else int(name.removeprefix("x")) for name in constant)
+        return PartyCoefficients(own if by_columns else self.coef_, self.intercept_, places)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,27 +1,31 @@
 """Linear regression, ordinary or ridge, over data that several parties hold (section 4 of the paper)."""
 
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import documented, one_of
+from fedsvd.estimators.base import one_of
 from fedsvd.estimators.inference import InferenceTable
 from fedsvd.estimators.linear_model import LinearModel
 from fedsvd.estimators.matched import Align
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import parts_like_fitted
-from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Robust, Split, Task
-from fedsvd.roles.user.prediction import RegressionResult
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Clusters, Item, Robust, Split, Task
+from fedsvd.results.regression_table import models_of
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.own_block import joined
+from fedsvd.studies.study import expect_own_clusters
 from fedsvd.types import Float
 
 _ROWS = 4096  # of new samples that are read at a time
 
 
 @documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class FederatedLinearRegression(InferenceTable, LinearModel):
     """Least squares over features, or samples, that stay with their parties.
 
@@ -46,7 +50,10 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         Which standard errors, with ``inference``: the usual ones, or those that do not assume equal variances.
     cluster : str, default=None
         With ``inference``, the column of clusters that standard errors are robust to, in every party's table; it is
-        then no feature. A cluster lies within one party: equal names at two parties are two clusters.
+        then no feature.
+    clusters : {"own", "joint"}, default="own"
+        Whose names of clusters are: each party's own, so that a name at two parties is two clusters; "joint" is
+        refused, because parties would learn which names others have.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
@@ -83,52 +90,16 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
     7.0
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.0,
-        *,
-        fit_intercept: bool = True,
-        inference: bool = False,
-        cov_type: str = "nonrobust",
-        cluster: str | None = None,
-        split: str = "horizontal",
-        label_party: int | None = None,
-        scheme: str = "auto",
-        mode: str | None = None,
-        trust: str = "peers",
-        block_size: int | None = None,
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        device: str | None = None,
-        engine: str | None = None,
-        random_state: int | None = None,
-        id: str | list[str] | None = None,
-        ids: str = "compare",
-        align: Align | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.inference = inference
-        self.cov_type = cov_type
-        self.cluster = cluster
-        self.split = split
-        self.label_party = label_party
-        self.scheme = scheme
-        self.mode = mode
-        self.trust = trust
-        self.block_size = block_size
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.device = device
-        self.engine = engine
-        self.random_state = random_state
-        self.id = id
-        self.ids = ids
-        self.align = align
-        self.verbose = verbose
+    alpha: float = field(default=0.0, kw_only=False)
+    fit_intercept: bool = True
+    inference: bool = False
+    cov_type: str = "nonrobust"
+    cluster: str | None = None
+    clusters: str = "own"
+    split: str = "horizontal"
+    label_party: int | None = None
+    ids: str = "compare"
+    align: Align | None = None
 
     def _dense(self, X: Any) -> Float:
         self._expect_fitted()
@@ -145,6 +116,7 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         return float(self.alpha)
 
     def _asked(self, clusters: bool) -> dict[str, Any]:
+        expect_own_clusters(Clusters(one_of("clusters", self.clusters, tuple(Clusters))))
         kind = one_of("cov_type", self.cov_type, ("nonrobust", *(str(kind) for kind in Robust)))
         if clusters and kind not in ("nonrobust", Robust.CLUSTER):
             raise ConfigError("cov_type and clusters are two kinds of standard errors", "leave one of them out")
@@ -153,9 +125,10 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         release = (*RELEASED_BY_DEFAULT[Task.LR], *(item for item, asked in more.items() if asked))
         return {"alpha": self._alpha(), "robust": robust, "release": release if any(more.values()) else None}
 
-    def _store(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
-        super()._store(results, flat)
-        self.inference_ = results[0].inference
-        if self.plan_.split is Split.VERTICAL and self.inference_:
-            each = zip(*(result.inference for result in results), strict=True)
-            self.inference_ = tuple(joined(models) for models in each)
+    def _store(self, found: Found) -> None:
+        super()._store(found)
+        if found.plan.split is Split.HORIZONTAL:
+            self.inference_ = models_of(found.here)
+            return
+        each = zip(*(models_of(part) for part in found.parts), strict=True)
+        self.inference_ = tuple(joined(models) for models in each)

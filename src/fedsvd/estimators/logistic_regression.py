@@ -1,27 +1,31 @@
 """Logistic regression, of two classes or several, over samples that several parties hold."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.estimators.base import documented, one_of
+from fedsvd.estimators.base import one_of
 from fedsvd.estimators.models import FederatedModel
-from fedsvd.policy.rules import Policy
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.sklearn_types import ClassifierMixin
+from fedsvd.estimators.stored import Found
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, Family
+from fedsvd.protocol.tasks import LINKS, Family, Task
+from fedsvd.results.model_table import classes_of
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.types import Float
 
 
 @documented
-class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     """Logistic regression over samples that stay with their parties.
 
     The result is the optimum that ``sklearn.linear_model.LogisticRegression`` approaches on the joint table, with
@@ -77,36 +81,12 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
     [[1.0, -1.9]]
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.0,
-        *,
-        multi_class: str = "multinomial",
-        link: str = "logit",
-        fit_intercept: bool = True,
-        tolerance: float = 1e-9,
-        max_iterations: int = 50,
-        trust: str = "peers",
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        random_state: int | None = None,
-        id: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.multi_class = multi_class
-        self.link = link
-        self.fit_intercept = fit_intercept
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.trust = trust
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.random_state = random_state
-        self.id = id
-        self.verbose = verbose
+    alpha: float = field(default=0.0, kw_only=False)
+    multi_class: str = "multinomial"
+    link: str = "logit"
+    fit_intercept: bool = True
+    tolerance: float = 1e-9
+    max_iterations: int = 50
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Run the study.
@@ -115,7 +95,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
         ----------
         X : list of one table per party, or one table of shape (n_samples, n_features)
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table is
-            divided evenly among ``n_parties``.
+            divided evenly among the parties of ``federation``.
         y : array-like of shape (n_samples,), or a list of one per party
             Classes, as numbers or texts.
         sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
@@ -127,16 +107,21 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
         -------
         self
         """
+        if self._between(Task.GLM, X, y, weights=sample_weight, offset=offset):
+            return self
         labels = _labels(y)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
             raise DataError("the labels have one class", "a classifier needs two classes or more")
-        about = self._about(len(self.classes_))
-        self.offset_ = offset if isinstance(offset, str) else None
-        found = self._fit(X, codes.astype(np.float64), y, sample_weight, offset, about)
-        self.coef_ = found.coefficients
-        self.intercept_ = found.intercept
+        about = self._about(len(classes))
+        self._fit(X, codes.astype(np.float64), y, sample_weight, offset, about, known={"classes": classes})
         return self
+
+    def _store(self, found: Found) -> None:
+        super()._store(found)
+        # A folder has the classes as text; here they are as they were given.
+        given = found.known.get("classes")
+        self.classes_: NDArray[Any] = np.array(classes_of(found.here)) if given is None else given
 
     def decision_function(self, X: Any, offset: Any = None) -> Float:
         """The linear predictor of samples: the log-odds of each class, or of the second of two.
@@ -145,14 +130,15 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
         ----------
         X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
             A list is read as in ``fit``: one part of the joint table per party.
-        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one.
+        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one, and 0 where it had an
+            array or none.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         self._expect_fitted()
-        eta = self._linear(X, self.offset_ if offset is None else offset)
+        eta = self._linear(X, offset)
         return eta[:, 0] if eta.shape[1] == 1 else eta
 
     def predict_proba(self, X: Any, offset: Any = None) -> Float:
@@ -209,7 +195,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
         found: NDArray[Any] = self.classes_[chosen]
         return found
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """The share of samples whose class is predicted.
 
         Parameters
@@ -217,12 +203,17 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
         X : as in ``decision_function``
         y : array-like of shape (n_samples,), or a list of one per party
         sample_weight : array-like of shape (n_samples,), default=None
+        offset : as in ``fit``; a model that was fitted with an array needs one here
 
         Returns
         -------
         float
         """
-        return float(super().score(X, _labels(y), sample_weight))
+        self._expect_fitted()
+        self._expect_offset(offset)
+        labels, predicted = _labels(y), self.predict(X, offset)
+        check_consistent_length(labels, predicted, sample_weight)
+        return float(np.average(labels == predicted, weights=sample_weight))
 
     def _about(self, classes: int) -> ModelPlan:
         """The model for so many classes."""

@@ -4,6 +4,7 @@ Nearest neighbours are by cosine among points in the latent space: exact, by mat
 the latent space has no direction in it, but rounding leaves it one; it counts as zero.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,11 @@ from sklearn.utils.validation import check_array
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ShapeError
-from fedsvd.estimators.base import documented, one_of, projected, row_lengths, whole_number
+from fedsvd.estimators.base import one_of, projected, row_lengths, whole_number
 from fedsvd.estimators.matched import Align
+from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.svd import FederatedFactors
 from fedsvd.estimators.tables import SPARSE, parts_like_fitted
-from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.types import Float
 
@@ -54,6 +55,7 @@ def _directions(points: Float) -> Float:
 
 
 @documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class FederatedLSA(FederatedFactors):
     """Latent semantic analysis of documents and terms (or users and items) that stay with their parties.
 
@@ -101,42 +103,10 @@ class FederatedLSA(FederatedFactors):
     array([[2, 3]])
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        split: str = "horizontal",
-        scheme: str = "auto",
-        mode: str | None = None,
-        trust: str = "peers",
-        block_size: int | None = None,
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        device: str | None = None,
-        engine: str | None = None,
-        random_state: int | None = None,
-        id: str | list[str] | None = None,
-        ids: str = "compare",
-        align: Align | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.split = split
-        self.scheme = scheme
-        self.mode = mode
-        self.trust = trust
-        self.block_size = block_size
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.device = device
-        self.engine = engine
-        self.random_state = random_state
-        self.id = id
-        self.ids = ids
-        self.align = align
-        self.verbose = verbose
+    n_components: int = field(default=2, kw_only=False)
+    split: str = "horizontal"
+    ids: str = "compare"
+    align: Align | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -146,7 +116,7 @@ class FederatedLSA(FederatedFactors):
         X : list of one table per party, or one table of shape (n_samples, n_features)
             SciPy sparse matrices, NumPy arrays, memory maps, pandas or polars frames, paths, MatrixSource. Parties'
             tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
-            is divided evenly among ``n_parties``.
+            is divided evenly among the parties of ``federation``.
         y : ignored
 
         Returns
@@ -154,7 +124,8 @@ class FederatedLSA(FederatedFactors):
         self
         """
         whole_number("n_components", self.n_components, 1)
-        self._fit(X, Task.LSA)
+        if not self._between(Task.LSA, X):
+            self._fit(X, Task.LSA)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:

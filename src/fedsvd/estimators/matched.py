@@ -2,7 +2,7 @@
 
 The parties' tables may have any records in any order. ``align`` is "server" or "ecdh", with ids normalised as
 ``[match]`` of a job file does by default (case folded, blanks trimmed), or a mapping with the words of ``[match]``.
-Joint samples are then the common records; ``row_ids_`` names them.
+Joint samples are then the common records; ``row_ids_`` names them, as the first party's table spells them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,8 @@ from pydantic import ValidationError
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.prepare.identifiers import IdRule
 from fedsvd.prepare.record_ids import RecordIds, identified, of_text
 from fedsvd.protocol import tasks
-from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.matching import AS_WRITTEN, Matched
 from fedsvd.studies.problems import Problems
@@ -50,17 +48,6 @@ def words_of(align: Align | None) -> MatchSection:
         raise ConfigError(f"{word} is not usable", fault["msg"].removeprefix("Value error, ")) from None
 
 
-def words_in(plan: SessionPlan) -> Align | None:
-    """The parameter ``align`` that asks for what this plan has."""
-    if plan.align is None:
-        return None
-    rule = of_text(plan.id_rule).rule
-    if rule == IdRule():
-        return str(plan.align)
-    words = {"align": str(plan.align), "least_overlap": plan.least_overlap}
-    return words | MatchSection.words_of(rule)
-
-
 def record_ids_of(id: str | Sequence[str] | None, align: Align | None) -> RecordIds | None:
     """How ids are made of these columns; None where one column is read as it is, or there is none."""
     columns = id_columns(id)
@@ -91,9 +78,20 @@ def identified_tables(
     return tuple(tables), tuple(table.column(ids.name) for table in tables)
 
 
-def joint_ids(matched: Matched) -> Ids:
-    """The ids of the joint samples, in their order."""
-    return np.asarray(matched.parties[0].ids)
+def spelt_ids(source: MatrixSource, ids: RecordIds) -> Ids:
+    """The ids of a table's rows as it has them, (n,), or (n, columns) where several columns make one."""
+    columns = [source.column(name) for name in ids.columns]
+    return columns[0] if len(columns) == 1 else np.stack([column.astype(object) for column in columns], axis=1)
+
+
+def joint_ids(matched: Matched, compared: Ids, spelt: Ids) -> Ids:
+    """The ids of the joint samples in their order, as the first party's table spells them.
+
+    ``compared`` are the ids of all its rows as they were compared: case folded, blanks trimmed, dates in one form.
+    """
+    place = {id: row for row, id in enumerate(compared.tolist())}
+    found: Ids = spelt[[place[id] for id in np.asarray(matched.parties[0].ids).tolist()]]
+    return found
 
 
 def in_own_rows(predicted: Float, ids: Ids, matched: Matched, holder: int) -> Float:

@@ -4,8 +4,8 @@ An offset and weights are arrays, lists of one array per party, or the name of a
 Rows of weight 0 are left out at the party that has them, before anything is sent.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -14,45 +14,55 @@ from sklearn.exceptions import DataConversionWarning
 
 from fedsvd.errors import ConfigError, DataError, ShapeError, warn_caller
 from fedsvd.estimators.base import Federated, projected, whole_number
+from fedsvd.estimators.federation import Local
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.model_table import ModelTable
 from fedsvd.estimators.row_columns import set_aside
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
+from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import Task
-from fedsvd.roles.user.glm import GLMResult
+from fedsvd.results.model_table import models_of
 from fedsvd.studies.parties import PartyData, expect_target
 from fedsvd.studies.party_rows import without_zero_label_weights
 from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class _NewRows:
+    """Rows that are predicted: their linear predictor (n, models) without the offset, the offset, rows by party."""
+
+    eta: Float
+    shift: Float
+    counts: tuple[int, ...]
 
 
 class FederatedModel(Federated, ModelTable):
     """An estimator that fits a generalised linear model on split rows."""
 
     split = "horizontal"
-    scheme = "auto"
-    mode = None
-    block_size = None
-    device = None
-    engine = None
     alpha: float
     fit_intercept: bool
     tolerance: float
     max_iterations: int
     coef_: Float
     intercept_: Any
+    offset_: str | None  # the column's name; None where it was an array, or none
 
-    def _fit(self, X: Any, y: Any, given: Any, sample_weight: Any, offset: Any, about: ModelPlan) -> GLMResult:
+    def _fit(self, X: Any, y: Any, given: Any, sample_weight: Any, offset: Any, about: ModelPlan, **said: Any) -> None:
         """Run the study; ``given`` is y as it was given, for its name and its index."""
+        said["known"] = {**said.get("known", {}), "offset": offset if isinstance(offset, str) else None}
         X, extra = _by_name(X, {"offset": offset, "weights": sample_weight})
         tables, y = self._tables(X, y)
         if not tables.rehearsed:
             expect_labels_fit(given, [source.row_labels() for source in tables.sources], tables.split, 0)
-        self.target_name_ = names_of_targets(given, 1)[0]
+        said |= {"targets": names_of_targets(given, 1)}
         labels = [_one_column(joint_labels(y, tables.counts))]
-        labels += [_flat(joint_labels(extra[key], tables.counts)) for key in extra if extra[key] is not None]
+        words = {"weights": "sample_weight"}
+        given_too = [(key, extra[key]) for key in extra if extra[key] is not None]
+        labels += [_flat(joint_labels(each, tables.counts, words.get(key, key))) for key, each in given_too]
         about = replace(about, offset=extra["offset"] is not None, weighted=extra["weights"] is not None)
         parties = tables.parties(cut(np.column_stack(labels), tables.edges))
         if about.weighted:
@@ -61,12 +71,19 @@ class FederatedModel(Federated, ModelTable):
         if about.classes and len(np.unique(joint[:, 0])) < 2:
             raise DataError("the rows with weight have one class", "a classifier needs two classes or more")
         expect_target(about, joint)
-        return self._model_study(tables, parties, about)
+        self._model_study(tables, parties, about, **said)
 
-    def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan) -> GLMResult:
-        policy = self.policy
+    def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan, **said: Any) -> None:
+        policy = self._where.policy
         if policy is not None:
             about = replace(about, least_class=policy.least_class, least_events=policy.least_events)
+        elif isinstance(self._where, Local):
+            own = Policy()  # what every party enforces
+            about = (
+                about
+                if tables.rehearsed
+                else replace(about, least_class=own.least_class, least_events=own.least_events)
+            )
         elif not tables.rehearsed:
             self._warn_of_few(parties, about)
             policy = replace(Policy(), least_class=0, least_events=0)
@@ -74,11 +91,14 @@ class FederatedModel(Federated, ModelTable):
             Task.GLM, tables, alpha=self._alpha(), centre=bool(self.fit_intercept), targets=about.labels, glm=about
         )
         outcome = self._run(study, parties, tables.rehearsed, policy)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        found: GLMResult = outcome.parties[0]
-        self.inference_, self.rank_ = found.models, found.rank
-        self.n_iter_ = max(model.iterations for model in found.models)
-        return found
+        self._store_run(outcome, tables, **said)
+
+    def _store(self, found: Found) -> None:
+        self.inference_, self.rank_ = models_of(found.here), found.here.rank
+        self.n_iter_ = max(model.iterations for model in self.inference_)
+        self.target_name_ = found.targets[0]
+        columns: Mapping[str, Any] = found.fact("columns") or {}
+        self.offset_ = found.known.get("offset", columns.get("offset"))
 
     def _warn_of_few(self, parties: Sequence[PartyData], about: ModelPlan) -> None:
         """The default policy warns; how many events there are is known here, where all parties are."""
@@ -95,18 +115,30 @@ class FederatedModel(Federated, ModelTable):
             )
 
     def _linear(self, X: Any, offset: Any = None) -> Float:
-        """The linear predictor, (n, models)."""
+        """The linear predictor, (n, models); None takes the column again that was the offset in ``fit``."""
+        rows = self._rows(X, offset)
+        return rows.eta + rows.shift[:, None]
+
+    def _rows(self, X: Any, offset: Any = None) -> "_NewRows":
         self._expect_fitted()
+        offset = self.offset_ if offset is None else offset
         if isinstance(offset, str):
             X, extra = _by_name(X, {"offset": offset})
             offset = extra["offset"]
         parts = parts_like_fitted(self, X)
         products = [projected(part.source, np.atleast_2d(self.coef_).T) for part in parts]
         eta: Float = np.concatenate(products) + self.intercept_
-        if offset is not None:
-            counts = [part.source.shape[0] for part in parts]
-            eta += _flat(joint_labels(offset, counts if are_parties(X) else [len(eta)]))[:, None]
-        return eta
+        counts = tuple(part.source.shape[0] for part in parts) if are_parties(X) else (len(eta),)
+        shift = np.zeros(len(eta)) if offset is None else _flat(joint_labels(offset, counts, "offset"))
+        return _NewRows(eta, shift, counts)
+
+    def _expect_offset(self, offset: Any) -> None:
+        """Raise where the model was fitted with an offset that is not known for the rows it is judged by."""
+        about = self.plan_.glm
+        if offset is None and self.offset_ is None and about is not None and about.offset:
+            raise ConfigError(
+                "the model was fitted with an offset, and these rows come without", "give score their offset"
+            )
 
     def _alpha(self) -> float:
         if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:

@@ -1,7 +1,6 @@
 """Principal component analysis of samples that several parties hold: section 4 of the paper, with C9 and C12."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -9,11 +8,12 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import FederatedTransformer, documented, one_of, padded, projected
+from fedsvd.estimators.base import FederatedTransformer, one_of, projected
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.stored import Found, padded
 from fedsvd.estimators.tables import parts_like_fitted
-from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ComponentRule, Item, Task, is_rule
-from fedsvd.roles.user.pca import PCAResult
+from fedsvd.statistics.components import Choice
 from fedsvd.statistics.projection import Components, Outliers, outliers, standardised
 from fedsvd.types import Float
 
@@ -43,6 +43,7 @@ class PartyScores:
 
 
 @documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class FederatedPCA(FederatedTransformer):
     """Principal component analysis over samples that stay with their parties.
 
@@ -114,46 +115,12 @@ class FederatedPCA(FederatedTransformer):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | float | str | None = None,
-        *,
-        split: str = "horizontal",
-        unit_variance: bool = False,
-        release_spectrum: bool = True,
-        whiten: bool = False,
-        missing: str = "error",
-        scheme: str = "auto",
-        mode: str | None = None,
-        trust: str = "peers",
-        block_size: int | None = None,
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        device: str | None = None,
-        engine: str | None = None,
-        random_state: int | None = None,
-        id: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.split = split
-        self.unit_variance = unit_variance
-        self.release_spectrum = release_spectrum
-        self.whiten = whiten
-        self.missing = missing
-        self.scheme = scheme
-        self.mode = mode
-        self.trust = trust
-        self.block_size = block_size
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.device = device
-        self.engine = engine
-        self.random_state = random_state
-        self.id = id
-        self.verbose = verbose
+    n_components: int | float | str | None = field(default=None, kw_only=False)
+    split: str = "horizontal"
+    unit_variance: bool = False
+    release_spectrum: bool = True
+    whiten: bool = False
+    missing: str = "error"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -162,13 +129,15 @@ class FederatedPCA(FederatedTransformer):
         ----------
         X : list of one table per party, each of shape (n_i, n_features), or one table
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One
-            table is divided evenly among ``n_parties``.
+            table is divided evenly among the parties of ``federation``.
         y : ignored
 
         Returns
         -------
         self
         """
+        if self._between(Task.PCA, X):
+            return self
         tables, _ = self._tables(X)
         one_of("missing", self.missing, _MISSING)
         rule = self._rule()
@@ -186,9 +155,7 @@ class FederatedPCA(FederatedTransformer):
             release=RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ()),
         )
         outcome = self._run(study, tables.parties(), tables.rehearsed)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        choice = outcome.parties[0].choice
-        self._store(outcome.parties, tables.n_samples, wanted if choice is None else choice.count)
+        self._store_run(outcome, tables)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:
@@ -288,24 +255,22 @@ class FederatedPCA(FederatedTransformer):
             raise ConfigError(f"n_components is {asked!r}", allowed)
         return str(asked) if isinstance(asked, str) else repr(float(asked))
 
-    def _store(self, results: Sequence[PCAResult], n_samples: int, wanted: int) -> None:
-        shared = results[0]
-        self.rank_, self.n_components_, self.n_samples_ = shared.rank, wanted, n_samples
-        self.mean_ = shared.mean
-        self.components_ = padded(shared.U.T, wanted, axis=0)
+    def _store(self, found: Found) -> None:
+        plan, arrays, wanted = found.plan, found.here.arrays, found.wanted
+        self.rank_, self.n_components_, self.n_samples_ = found.here.rank, wanted, plan.n
         for earlier in _WHERE_RELEASED:
             self.__dict__.pop(earlier, None)
-        if shared.scales is not None:
-            self.scale_ = np.where(shared.scales > 0, shared.scales, 1.0)
-        if shared.sigma is not None:
-            self._explain(padded(shared.sigma, wanted, axis=0), shared.total_energy)
-        if shared.choice is not None and shared.spectrum is not None:
-            self.choice_, self.left_out_singular_values_ = shared.choice, shared.spectrum[wanted:]
-        elif shared.sigma is not None and wanted == min(n_samples, self.n_features_in_):
-            self.left_out_singular_values_ = np.zeros(0)
-        own = self.components_[: self.rank_]
-        scores = (result.scores_i for result in results if result.scores_i is not None)
-        self.parties_ = tuple(PartyScores(self.mean_, own, scores_i) for scores_i in scores)
+        if "scale" in arrays:
+            self.scale_ = np.where(arrays["scale"] > 0, arrays["scale"], 1.0)
+        if "singular_values" in arrays:
+            sigma = arrays["singular_values"]
+            self._explain(padded(sigma[:wanted], wanted, axis=0), found.fact("total_energy"))
+            if plan.components_by or wanted == found.most:
+                self.left_out_singular_values_ = sigma[wanted:]
+        if plan.components_by:
+            self.choice_ = Choice(plan.components_by, wanted, arrays.get("spectrum_threshold"))
+        own = (part.arrays["scores"] for part in found.parts if "scores" in part.arrays)
+        self.parties_ = tuple(PartyScores(self.mean_, self.components_[: self.rank_], scores) for scores in own)
 
     def _explain(self, sigma: Float, total_energy: float) -> None:
         free = self.n_samples_ - 1

@@ -1,26 +1,28 @@
 """Regression on the principal components of samples that several parties hold."""
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import documented, whole_number
+from fedsvd.estimators.base import whole_number
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.linear_model import LinearPredictor
+from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
-from fedsvd.policy.rules import Policy
+from fedsvd.estimators.stored import Found
 from fedsvd.protocol.tasks import ComponentRule, Ids, Split, Task
-from fedsvd.roles.user.pcr import PCRResult
+from fedsvd.results.component_tables import component_models
 from fedsvd.statistics.components import Choice
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.summary import Summary, linear_summary
-from fedsvd.types import Float
 
 _RULES = (ComponentRule.MLE, ComponentRule.GAVISH_DONOHO)
 
 
 @documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class FederatedPCR(LinearPredictor):
     """Principal component regression over samples that stay with their parties.
 
@@ -64,49 +66,18 @@ class FederatedPCR(LinearPredictor):
     Examples
     --------
     >>> import numpy as np
-    >>> from fedsvd import FederatedPCR
+    >>> from fedsvd import FederatedPCR, Simulation
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 5)) + 0.1 * rng.normal(size=(600, 5))
     >>> y = X.sum(axis=1) + rng.normal(size=600)
-    >>> pcr = FederatedPCR(n_components=2, n_parties=3).fit(X, y)
+    >>> pcr = FederatedPCR(2, federation=Simulation(parties=3)).fit(X, y)
     >>> pcr.coef_.shape, pcr.n_components_
     ((5,), 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | float | str | None = 0.95,
-        *,
-        unit_variance: bool = False,
-        split: str = "horizontal",
-        scheme: str = "auto",
-        mode: str | None = None,
-        trust: str = "peers",
-        block_size: int | None = None,
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        device: str | None = None,
-        engine: str | None = None,
-        random_state: int | None = None,
-        id: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.unit_variance = unit_variance
-        self.split = split
-        self.scheme = scheme
-        self.mode = mode
-        self.trust = trust
-        self.block_size = block_size
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.device = device
-        self.engine = engine
-        self.random_state = random_state
-        self.id = id
-        self.verbose = verbose
+    n_components: int | float | str | None = field(default=0.95, kw_only=False)
+    unit_variance: bool = False
+    split: str = "horizontal"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Run the study.
@@ -115,13 +86,15 @@ class FederatedPCR(LinearPredictor):
         ----------
         X : list of one table per party, each of shape (n_i, n_features), or one table
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table
-            is divided evenly among ``n_parties``.
+            is divided evenly among the parties of ``federation``.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
 
         Returns
         -------
         self
         """
+        if self._between(Task.PCR, X, y):
+            return self
         tables, y = self._tables(X, y)
         if tables.split is not Split.HORIZONTAL:
             raise ConfigError("PCR needs samples split over the parties", 'set split = "horizontal"')
@@ -135,9 +108,7 @@ class FederatedPCR(LinearPredictor):
             components=asked if isinstance(asked, int) else None, components_by=asked if isinstance(asked, str) else "",
         )  # fmt: skip
         outcome = self._run(study, tables.parties([*cut(Y, tables.edges)]), tables.rehearsed)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._store(outcome.parties[0], flat=y.ndim == 1)
-        self.target_names_ = names_of_targets(given, Y.shape[1])
+        self._store_run(outcome, tables, targets=names_of_targets(given, Y.shape[1]), flat=y.ndim == 1)
         return self
 
     def summary(self, target: int = 0) -> Summary:
@@ -176,16 +147,15 @@ class FederatedPCR(LinearPredictor):
             raise ConfigError(f"n_components={wanted} is too large for this table", f"between 1 and {most}")
         return wanted
 
-    def _store(self, shared: PCRResult, flat: bool) -> None:
+    def _store(self, found: Found) -> None:
+        arrays, plan = found.here.arrays, found.plan
         for earlier in ("scale_", "choice_"):
             self.__dict__.pop(earlier, None)
-        self.coef_ = shared.coefficients[0] if flat else shared.coefficients
-        self.intercept_: Float | float = float(shared.intercept[0]) if flat else shared.intercept
-        self.components_, self.singular_values_ = shared.U.T, shared.sigma
-        self.mean_, self.n_samples_ = shared.mean, self.plan_.n
-        self.n_components_ = len(shared.sigma)
-        if shared.scales is not None:
-            self.scale_ = np.where(shared.scales > 0, shared.scales, 1.0)
-        if shared.choice is not None:
-            self.choice_: Choice = shared.choice
-        self.inference_: tuple[LinearInference, ...] = shared.inference
+        self.n_components_, self.n_samples_ = len(arrays["components"]), plan.n
+        self.singular_values_ = arrays["singular_values"][: self.n_components_]
+        self.target_names_ = found.targets
+        if "scale" in arrays:
+            self.scale_ = np.where(arrays["scale"] > 0, arrays["scale"], 1.0)
+        if plan.components_by:
+            self.choice_ = Choice(plan.components_by, found.wanted, arrays.get("spectrum_threshold"))
+        self.inference_: tuple[LinearInference, ...] = component_models(found.here)

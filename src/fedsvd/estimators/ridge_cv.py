@@ -1,20 +1,22 @@
 """Ridge regression whose penalty is chosen by cross-validation, over samples that several parties hold."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import documented, one_of
+from fedsvd.errors import ConfigError, DigitsLost, warn_caller
+from fedsvd.estimators.base import one_of
 from fedsvd.estimators.linear_model import LinearModel
-from fedsvd.policy.rules import Policy
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.stored import Found
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ChosenBy, Item, Task
-from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.types import Float
 
 
 @documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class FederatedRidgeCV(LinearModel):
     """Ridge regression over samples that stay with their parties, with the penalty that predicts best.
 
@@ -49,6 +51,9 @@ class FederatedRidgeCV(LinearModel):
         The mean squared error of every penalty.
     coef_path_ : ndarray of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
         The coefficients of every penalty; split by samples only.
+    coef_within_ : float or ndarray of shape (n_targets,)
+        Split by features: no coefficient is farther than this from that of exact arithmetic. Features in units far
+        apart lose digits; ``FederatedLinearRegression`` with the penalty that was chosen does not lose them.
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
         0.0 without an intercept.
@@ -71,46 +76,12 @@ class FederatedRidgeCV(LinearModel):
     1.0
     """
 
-    def __init__(
-        self,
-        alphas: Sequence[float] | Float = (0.1, 1.0, 10.0),
-        *,
-        fit_intercept: bool = True,
-        choose_by: str = "loo",
-        split: str = "horizontal",
-        label_party: int | None = None,
-        scheme: str = "auto",
-        mode: str | None = None,
-        trust: str = "peers",
-        block_size: int | None = None,
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        device: str | None = None,
-        engine: str | None = None,
-        random_state: int | None = None,
-        id: str | None = None,
-        ids: str = "compare",
-        verbose: bool = False,
-    ) -> None:
-        self.alphas = alphas
-        self.fit_intercept = fit_intercept
-        self.choose_by = choose_by
-        self.split = split
-        self.label_party = label_party
-        self.scheme = scheme
-        self.mode = mode
-        self.trust = trust
-        self.block_size = block_size
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.device = device
-        self.engine = engine
-        self.random_state = random_state
-        self.id = id
-        self.ids = ids
-        self.verbose = verbose
+    alphas: Sequence[float] | Float = field(default=(0.1, 1.0, 10.0), kw_only=False)
+    fit_intercept: bool = True
+    choose_by: str = "loo"
+    split: str = "horizontal"
+    label_party: int | None = None
+    ids: str = "compare"
 
     def _asked(self, clusters: bool) -> dict[str, Any]:
         if clusters:
@@ -125,15 +96,21 @@ class FederatedRidgeCV(LinearModel):
         release = (*RELEASED_BY_DEFAULT[Task.LR], Item.RIDGE_PATH)
         return {"alphas": alphas, "chosen_by": by, "release": release}
 
-    def _store(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
-        super()._store(results, flat)
-        found = results[0].path
-        assert found is not None
-        path = found.coefficients if len(found.coefficients) else None
-        self._choose(found.alphas, found.errors, found.alpha, path, flat)
+    def _store(self, found: Found) -> None:
+        super()._store(found)
+        self.__dict__.pop("coef_within_", None)
+        said, alphas = found.fact("ridge"), np.asarray(found.plan.alphas)
+        self.alpha_: float = said["alpha"]
+        self.best_score_ = -float(self.cv_errors_[int(np.flatnonzero(alphas == self.alpha_)[0])])
+        if "within" in said:
+            self.coef_within_ = float(said["within"][0]) if found.flat else np.array(said["within"])
 
-    def _choose(self, alphas: Float, errors: Float, alpha: float, path: Float | None, flat: bool) -> None:
-        self.alpha_, self.cv_errors_ = alpha, errors
-        self.best_score_ = -float(errors[int(np.flatnonzero(alphas == alpha)[0])])
-        if path is not None:
-            self.coef_path_ = path[:, :, 0] if flat else np.moveaxis(path, 2, 1)
+    def _warn_of(self, found: Found) -> None:
+        uncertain = sum(part.facts["ridge"].get("uncertain", 0) for part in found.parts)
+        if uncertain:
+            warn_caller(
+                f"{uncertain} coefficients may be off in their first two digits: features are in units far apart, "
+                f"and rounding moves them by up to coef_within_. FederatedLinearRegression(alpha={self.alpha_:.6g}) "
+                "has all digits",
+                DigitsLost,
+            )

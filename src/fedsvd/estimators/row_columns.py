@@ -37,7 +37,7 @@ def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDA
 
 def numbers_of_rows(values: Any, counts: Sequence[int], what: str) -> Float:
     """One number for each joint row, from one array or a list with one for each party."""
-    joint = joint_labels(values, counts)
+    joint = joint_labels(values, counts, {"weights": "sample_weight"}.get(what, what))
     if joint.ndim != 1:
         raise ShapeError(
             f"{what} has {joint.ndim} dimensions", "give one number for each sample: Sample weights are 1D"
@@ -51,4 +51,4 @@ def texts_of_rows(values: Any, counts: Sequence[int]) -> NDArray[Any]:
     joint = np.concatenate([np.asarray(part) for part in values]) if listed else np.asarray(values)
     if joint.shape != (sum(counts),):
         raise ShapeError(f"clusters of shape {joint.shape} for {sum(counts)} samples", "give one for each sample")
-    return joint
+    return joint.astype(np.str_)

@@ -104,22 +104,22 @@ def _numbered(labels: NDArray[Any]) -> NDArray[np.str_]:
     return np.strings.add(np.strings.add(text, "#"), place.astype(np.str_))
 
 
-def joint_labels(y: Any, counts: Sequence[int]) -> Float:
-    """All labels, float64, (n,) or (n, targets), for parties with these numbers of samples.
+def joint_labels(y: Any, counts: Sequence[int], what: str = "y") -> Float:
+    """All labels, float64, (n,) or (n, targets), for parties with these numbers of samples; or weights, an offset.
 
     A list of arrays with one for each party is put together; everything else is one array of labels.
     """
     if y is None:
         raise ConfigError("a regression requires y to be passed, but the target y is None", "give y to fit")
     if _by_party(y, counts):
-        parts = [_checked(part) for part in y]
+        parts = [_checked(part, what) for part in y]
         if len({part.shape[1:] for part in parts}) > 1:
             raise ShapeError("parties have different numbers of targets", "give all parties the same targets")
         y = np.concatenate(parts)
         lengths = tuple(len(part) for part in parts)
         if lengths != tuple(counts):
             raise ShapeError(f"parties have {lengths} labels for {tuple(counts)} samples", "give one label per sample")
-    labels = _checked(y)
+    labels = _checked(y, what)
     if len(labels) != sum(counts):
         raise ShapeError(f"y has {len(labels)} labels for {sum(counts)} samples", "give one label per sample")
     return labels
@@ -134,6 +134,6 @@ def _by_party(y: Any, counts: Sequence[int]) -> bool:
     return isinstance(y, list | tuple) and len(y) == len(counts) > 1 and all(np.ndim(part) > 0 for part in y)
 
 
-def _checked(y: Any) -> Float:
-    labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+def _checked(y: Any, what: str) -> Float:
+    labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
     return labels

@@ -6,18 +6,17 @@ are, so the factor that all parties share is ``U_`` in the first case and ``comp
 lies with the parties, piece by piece. The shared factor decides signs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
-from fedsvd.estimators.base import FederatedTransformer, documented, padded
+from fedsvd.estimators.base import FederatedTransformer
 from fedsvd.estimators.matched import Align
-from fedsvd.estimators.tables import Tables
-from fedsvd.policy.rules import Policy
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.stored import Found
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.types import Float
 
 _BLOCK_ROWS = 4096
@@ -44,29 +43,21 @@ class FederatedFactors(FederatedTransformer):
         components = None if self.n_components is None else wanted
         study = self._study(task, tables, components=components, **asked)
         outcome = self._run(study, tables.parties(), tables.rehearsed)
-        self._remember_run(outcome)
-        if tables.aligned:
-            tables = replace(tables, common=outcome.plan.m)
-            wanted = min(wanted, outcome.plan.m)
-        self._store(outcome.parties, tables, wanted)
+        self._store_run(outcome, tables)
 
-    def _store(self, results: tuple[FactorsResult, ...], tables: Tables, wanted: int) -> None:
-        shared, by_rows = results[0], tables.split is Split.HORIZONTAL
-        joined = np.concatenate([result.Vt_i for result in results], axis=1)
-        U, Vt = (joined.T, shared.U.T) if by_rows else (shared.U, joined)
-        self.rank_ = shared.rank
-        # With full_matrices there are more vectors than were promised, and nothing to pad.
-        self.U_ = padded(U, max(wanted, U.shape[1]), axis=1)
-        self.components_ = padded(Vt, max(wanted, Vt.shape[0]), axis=0)
-        self.singular_values_ = padded(shared.sigma, wanted, axis=0)
-        self._explain(wanted == min(tables.n_samples, tables.n_features))
+    def _store(self, found: Found) -> None:
+        self.rank_ = found.here.rank
+        for earlier in ("explained_variance_", "explained_variance_ratio_"):
+            self.__dict__.pop(earlier, None)
+        # The variances of one party's rows are not the table's.
+        if found.complete and found.has("left_vectors") and found.has("components"):
+            self._explain(found.wanted == found.most)
 
     def _explain(self, complete: bool) -> None:
         """Variances along the components; their sum is the table's only when none is left out."""
         self.explained_variance_ = np.zeros(len(self.components_))
         r = len(self.singular_values_)
         self.explained_variance_[:r] = _variances(self.U_[:, :r]) * self.singular_values_**2
-        self.__dict__.pop("explained_variance_ratio_", None)
         if complete or self.rank_ < len(self.singular_values_):
             self.explained_variance_ratio_ = self.explained_variance_ / (self.explained_variance_.sum() or 1.0)
 
@@ -103,6 +94,7 @@ def _variances(U: Float) -> Float:
 
 
 @documented
+@dataclass(eq=False, repr=False, kw_only=True)
 class FederatedSVD(FederatedFactors):
     """Singular value decomposition of a joint table whose parts stay with their parties.
 
@@ -119,7 +111,7 @@ class FederatedSVD(FederatedFactors):
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
     full_matrices : bool, default=False
-        Square ``U_`` and ``components_``, as NumPy has them; with ``scheme="paper"`` only, and for small tables.
+        Square ``U_`` and ``components_``, as NumPy has them; with ``masks=Masks("paper")`` only, and for small tables.
     {parameters}
 
     Attributes
@@ -154,44 +146,11 @@ class FederatedSVD(FederatedFactors):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        split: str = "horizontal",
-        full_matrices: bool = False,
-        scheme: str = "auto",
-        mode: str | None = None,
-        trust: str = "peers",
-        block_size: int | None = None,
-        memory: int | None = None,
-        n_parties: int = 2,
-        policy: Policy | None = None,
-        device: str | None = None,
-        engine: str | None = None,
-        random_state: int | None = None,
-        id: str | list[str] | None = None,
-        ids: str = "compare",
-        align: Align | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.split = split
-        self.full_matrices = full_matrices
-        self.scheme = scheme
-        self.mode = mode
-        self.trust = trust
-        self.block_size = block_size
-        self.memory = memory
-        self.n_parties = n_parties
-        self.policy = policy
-        self.device = device
-        self.engine = engine
-        self.random_state = random_state
-        self.id = id
-        self.ids = ids
-        self.align = align
-        self.verbose = verbose
+    n_components: int | None = field(default=None, kw_only=False)
+    split: str = "horizontal"
+    full_matrices: bool = False
+    ids: str = "compare"
+    align: Align | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -201,13 +160,15 @@ class FederatedSVD(FederatedFactors):
         X : list of one table per party, or one table of shape (n_samples, n_features)
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. Parties'
             tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
-            is divided evenly among ``n_parties``.
+            is divided evenly among the parties of ``federation``.
         y : ignored
 
         Returns
         -------
         self
         """
+        if self._between(Task.SVD, X):
+            return self
         self._fit(X, Task.SVD, full_matrices=bool(self.full_matrices))
         return self
 

@@ -17,14 +17,13 @@ from sklearn.utils.validation import validate_data
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.estimators.matched import id_columns, identified_tables, matching_rule, record_ids_of
+from fedsvd.estimators.matched import id_columns, identified_tables, matching_rule, record_ids_of, spelt_ids
 from fedsvd.estimators.rows import Labels, ids_from
 from fedsvd.prepare.record_ids import RecordIds
 from fedsvd.protocol.tasks import Ids, Split
-from fedsvd.studies.job_data import expect_named_ids
 from fedsvd.studies.parties import Extent, PartyData, expect_fitting
 from fedsvd.studies.problems import Problems
-from fedsvd.studies.table_columns import row_ids
+from fedsvd.studies.table_columns import expect_named_ids, row_ids
 from fedsvd.types import Float
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms
@@ -41,6 +40,7 @@ class Tables:
     ids: tuple[Labels, ...] = ()  # of every party's rows, where all have some; a comparison is to be made then
     aligned: bool = False  # records are matched first: tables may have any of them
     common: int | None = None  # how many records are, once that is known
+    spelt: Any = None  # where records are matched, the ids of the first party's rows as its table has them
 
     def __repr__(self) -> str:
         return f"Tables({', '.join(str(source.shape) for source in self.sources)}, split={self.split})"
@@ -150,7 +150,8 @@ def given(
     rows: tuple[Labels, ...] = ()
     if split is Split.VERTICAL and ids == Ids.COMPARE:
         rows = made or _row_ids(whole, next(iter(columns), None))
-    return Tables(sources, joint, split, rehearsed=False, ids=rows, aligned=match is not None)
+    spelt = None if match is None else spelt_ids(whole[0], match)
+    return Tables(sources, joint, split, rehearsed=False, ids=rows, aligned=match is not None, spelt=spelt)
 
 
 def _where_all_have(id: str, sources: Sequence[MatrixSource]) -> str | None:

@@ -33,7 +33,7 @@ from fedsvd.identity.certificates import (
 )
 from fedsvd.identity.claims import Claim, read_claim, spki
 from fedsvd.identity.names import Identity, KitRole, ungrouped
-from fedsvd.identity.pins import expect_pin, read_pins
+from fedsvd.identity.pins import expect_no_other_pin, expect_pin, read_pins
 from fedsvd.identity.request import (
     NEXT_TLS_KEY,
     REQUEST,
@@ -108,20 +108,20 @@ class Kit:
         return private.read_secret(self.key_path)
 
     def pins(self) -> dict[str, str]:
-        """Id to fingerprint as they stand in the file now, and our own: no one else is us."""
-        return {**read_pins(self.directory), self.identity.party_id: self.identity.fingerprint}
+        """Member (``role/id``) to fingerprint as they stand in the file now, and our own: no one else is us."""
+        return {**read_pins(self.directory), str(self.identity): self.identity.fingerprint}
 
-    def expect_pinned(self, party_id: str, key: bytes | x509.Certificate | Identity) -> None:
-        """Raise ``NotAuthenticated`` unless this id is pinned to this Ed25519 key, bare or in a certificate."""
+    def expect_pinned(self, member: str, key: bytes | x509.Certificate | Identity) -> None:
+        """Raise ``NotAuthenticated`` unless this member is pinned to this Ed25519 key, bare or in a certificate."""
         if isinstance(key, bytes) and len(key) != 32:
             key = load_certificate(key)
         if isinstance(key, x509.Certificate):
             key = read_claim(key).identity
         if isinstance(key, Identity):
-            if key.party_id != party_id:
-                raise NotAuthenticated(f"this is the certificate of {key}, not of {party_id}")
+            if str(key) != member:
+                raise NotAuthenticated(f"this is the certificate of {key}, not of {member}")
             key = key.signing_public
-        expect_pin(self.pins(), party_id, key)
+        expect_pin(self.pins(), member, key)
 
     def revocations(self) -> x509.CertificateRevocationList | None:
         """The operator's list as it stands in the file now."""
@@ -225,9 +225,7 @@ def check_peer(
     revoked = kit.revocations()
     if revoked is not None and revoked.get_revoked_certificate_by_serial_number(document.serial_number) is not None:
         raise NotAuthenticated(f"the certificate of {identity} was revoked", "ask the operator")
-    pins = kit.pins()
-    if identity.party_id in pins:
-        expect_pin(pins, identity.party_id, identity.signing_public)
+    expect_no_other_pin(kit.pins(), str(identity), identity.signing_public)
     return identity
 
 

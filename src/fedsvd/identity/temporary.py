@@ -65,5 +65,5 @@ def temporary_federation(
         accept_revocations(kit.directory, revoked)
         for other in kits.values():
             if other is not kit:
-                pin(kit.directory, other.identity.party_id, other.identity.fingerprint)
+                pin(kit.directory, str(other.identity), other.identity.fingerprint)
     return {name: kit.directory for name, kit in kits.items()}

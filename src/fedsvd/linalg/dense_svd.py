@@ -55,6 +55,7 @@ def corrected(C_t: Array, Vt: Array, out: Array | None = None) -> Array:
 
 
 LARGEST_COUNT = 2**31 - 2
+_LEAST_SIDE = 32  # noise of a factorisation, in eps sigma_1, is not below that of a matrix of this side: see ``rank``
 # gesdd takes this way itself from 11/6 on, but through slower copies when the matrix is wide: measured on one core
 # at 500 x 10,000, 0.58 s against 0.81 s; below a ratio of 2 the extra product costs more than it saves.
 _QR_FIRST = 2
@@ -240,14 +241,15 @@ def require_fit(m: int, n: int) -> None:
 
 
 def rank(sigma: Array, m: int, n: int) -> int:
-    """How many singular values are above ``max(m, n) eps sigma_1``, the level of rounding; 0 for a zero matrix.
+    """How many singular values are above ``max(m, n, 32) eps sigma_1``, the level of rounding; 0 for a zero matrix.
 
-    ``sigma`` is descending. What lies below is noise of the factorisation, and so are its vectors.
+    ``sigma`` is descending. What lies below is noise of the factorisation, and so are its vectors. Of a table of a few
+    rows noise is not smaller than of one of 32: that of an exact Gram matrix (step 4) does not shrink with the table.
     """
     if sigma.shape[0] == 0:
         return 0
     xp = namespace(sigma)
-    level = max(m, n) * float(xp.finfo(sigma.dtype).eps) * sigma[0]
+    level = max(m, n, _LEAST_SIDE) * float(xp.finfo(sigma.dtype).eps) * sigma[0]
     return int(xp.count_nonzero(sigma > level))
 
 

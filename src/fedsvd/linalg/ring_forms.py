@@ -1,7 +1,7 @@
-"""Exact products with matrices of the ring Z_2^256: quadratic forms of whole numbers, modulo a power of two.
+"""Exact products with matrices of the ring Z_2^320: quadratic forms of whole numbers, modulo a power of two.
 
-A word has four uint64, low first, and a symmetric matrix travels as the words of its upper triangle, row after row.
-``quadratic`` computes ``Q M Q^T`` modulo 2^192 for whole numbers Q below 2^57 and a matrix M of words: M is cut into
+A word has five uint64, low first, and a symmetric matrix travels as the words of its upper triangle, row after row.
+``quadratic`` computes ``Q M Q^T`` modulo 2^256 for whole numbers Q below 2^57 and a matrix M of words: M is cut into
 limbs of 24 bits and Q into slices of 19, whose products add up in float64 without rounding (24 + 19 + 10 bits), and
 BLAS does the work. Products with single vectors of words go through Python's integers: they are few.
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from fedsvd.errors import ShapeError
 from fedsvd.types import Float, Ring
 
-HALVES = 4
+HALVES = 5
 BITS = 64 * HALVES
-LOW_HALVES = 3
-"""Of a word, the uint64 that a quadratic form with whole numbers needs: it is computed modulo 2^192."""
+LOW_HALVES = 4
+"""Of a word, the uint64 that a quadratic form with whole numbers needs: it is computed modulo 2^256."""
 
 GRID_BITS = 57
 """Entries of an orthogonal Q are whole numbers in steps of 2^-57."""
@@ -50,7 +50,7 @@ def square(triangle: Ring, side: int) -> Ring:
 
 
 def quadratic(Q: Integers, M: Ring) -> Ring:
-    """The words, modulo 2^192, of the upper triangle of ``Q M Q^T``: Q (n, N) on its grid, M (N, N, 3 or more)."""
+    """The words, modulo 2^256, of the upper triangle of ``Q M Q^T``: Q (n, N) on its grid, M (N, N, 4 or more)."""
     n, N = Q.shape
     if N > MOST_SIDE or M.shape[:2] != (N, N) or M.shape[2] < LOW_HALVES:
         raise ShapeError(f"a form of {Q.shape} with words of shape {M.shape}")
@@ -61,7 +61,7 @@ def quadratic(Q: Integers, M: Ring) -> Ring:
 
 
 def _times(slices: list[Float], M: Ring) -> Ring:
-    """``Q M`` modulo 2^192, (n, columns, 3)."""
+    """``Q M`` modulo 2^256, (n, columns, 4)."""
     total = np.zeros((slices[0].shape[0] * M.shape[1], LOW_HALVES), np.uint64)
     limbs = _limbs(M)
     for (a, limb), (b, part) in product(enumerate(limbs), enumerate(slices)):
@@ -83,13 +83,16 @@ def _slices(Q: Integers) -> list[Float]:
 
 def _limbs(M: Ring) -> list[Float]:
     """The limbs of 24 bits, unsigned, lowest first, each a matrix of M's shape."""
-    octets = np.ascontiguousarray(M, "<u8").view(np.uint8).reshape(*M.shape[:2], -1, 3).astype(np.float64)
+    octets = np.ascontiguousarray(M, "<u8").view(np.uint8).reshape(*M.shape[:2], -1)
+    padded = np.zeros((*M.shape[:2], 3 * -(-octets.shape[2] // 3)), np.uint8)
+    padded[..., : octets.shape[2]] = octets
+    octets = padded.reshape(*M.shape[:2], -1, 3).astype(np.float64)
     joined = octets[..., 0] + 256.0 * octets[..., 1] + 65536.0 * octets[..., 2]
     return [np.ascontiguousarray(joined[..., a]) for a in range(joined.shape[2])]
 
 
 def _add_shifted(total: Ring, values: Integers, shift: int) -> None:
-    """``total + values 2^shift``, in place, modulo 2^192; values are signed."""
+    """``total + values 2^shift``, in place, modulo 2^256; values are signed."""
     first, right = divmod(shift, 64)
     sign = (values >> 63).view(np.uint64)
     terms = [values.view(np.uint64) << np.uint64(right)]

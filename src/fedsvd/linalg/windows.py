@@ -26,6 +26,8 @@ PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
 PANEL_WORDS = 1 << 21
 """Words of a panel that is no larger than a cache can use, however much memory there is: 16 MiB."""
+MOST_WINDOWS = 1 << 18
+"""Windows of a side, and panels of rows, at most: how many there are is counted before any is listed."""
 PANEL_HEIGHT = 4
 """Rows of a panel for each of its columns, at least, where memory allows: factors are updated by products of panels."""
 
@@ -61,7 +63,12 @@ def block_width(form: Form, b: int) -> int:
 
 
 def block_sizes(n: int, b: int) -> tuple[int, ...]:
-    """Cut ``n`` into near-equal blocks, none narrower than ``min(b, n)``.
+    """The widths of the near-equal blocks of a side, in order (``block_widths``)."""
+    return tuple(width for width, count in block_widths(n, b).items() for _ in range(count))
+
+
+def block_widths(n: int, b: int) -> dict[int, int]:
+    """``n`` cut into near-equal blocks, none narrower than ``min(b, n)``: their widths in order, how many of each.
 
     Algorithm 2 lets the last block be ``n mod b`` wide. At width 1 that block is the scalar +1 or -1, and one row
     passes this mask unchanged but for its sign (C2, ADR 0003).
@@ -70,7 +77,7 @@ def block_sizes(n: int, b: int) -> tuple[int, ...]:
         raise ConfigError(f"need n >= 1 and b >= 1, got n={n}, b={b}")
     count = max(1, n // b)
     width, wider = divmod(n, count)
-    return (width + 1,) * wider + (width,) * (count - wider)
+    return ({width + 1: wider} if wider else {}) | {width: count - wider}
 
 
 def smooth_length(n: int) -> int:
@@ -86,6 +93,8 @@ def smooth_length(n: int) -> int:
 
 def cut_side(form: Form, n: int, b: int = 0) -> tuple[slice, ...]:
     """The rows that a mask of this form mixes among themselves: all of them, or the paper's blocks."""
+    if form is Form.BLOCKS:
+        _expect_few(sum(block_widths(n, block_width(form, b)).values()), "blocks of a mask")
     sizes = block_sizes(n, block_width(form, b)) if form is Form.BLOCKS else (n,)
     return tuple(slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0)))
 
@@ -105,6 +114,7 @@ def cut_columns(form: Form, widths: tuple[int, ...], b: int = 0) -> tuple[Window
 
 def _cut_blocks(widths: tuple[int, ...], b: int) -> tuple[Window, ...]:
     offsets = list(accumulate(widths, initial=0))
+    _expect_few(sum(block_widths(offsets[-1], b).values()), "blocks of a mask")
     windows = []
     for start, stop in pairwise(accumulate(block_sizes(offsets[-1], b), initial=0)):
         columns = tuple(
@@ -115,15 +125,23 @@ def _cut_blocks(widths: tuple[int, ...], b: int) -> tuple[Window, ...]:
     return tuple(windows)
 
 
-def panels_of_rows(sizes: tuple[int, ...], width: int, memory: int) -> tuple[slice, ...]:
-    """Rows in panels of whole blocks, of these sizes, as many as memory allows at this width.
+def panels_of_rows(n: int, b: int, width: int, memory: int) -> tuple[slice, ...]:
+    """n rows in panels of whole blocks of about b, as many as memory allows at this width.
 
     Where memory allows more, a panel is still no larger than what masks, words, pads and sums pass through in a cache,
     and no lower than a factorisation can use.
     """
     in_cache = max(PANEL_WORDS // width, PANEL_HEIGHT * width)
-    most = max(min(memory // (PANELS * 8 * width), in_cache), sizes[0])
-    count = -(-sum(sizes) // most)
-    ends = [0, *accumulate(sizes)]
-    cuts = sorted({ends[len(sizes) * number // count] for number in range(count + 1)})
+    blocks = block_widths(n, b)
+    most = max(min(memory // (PANELS * 8 * width), in_cache), max(blocks))
+    count, all_blocks = -(-n // most), sum(blocks.values())
+    _expect_few(count, "panels of rows")
+    least, wider = divmod(n, all_blocks)
+    ends = (all_blocks * number // count for number in range(count + 1))  # in blocks, the wider of which come first
+    cuts = sorted({least * end + min(end, wider) for end in ends})
     return tuple(slice(start, stop) for start, stop in pairwise(cuts))
+
+
+def _expect_few(count: int, what: str) -> None:
+    if count > MOST_WINDOWS:
+        raise ConfigError(f"{count:,} {what}", f"at most {MOST_WINDOWS:,}: allow more memory, or take fewer records")

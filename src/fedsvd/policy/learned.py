@@ -8,73 +8,48 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
-from fedsvd.policy.column_lines import regression_on_columns
-from fedsvd.policy.component_lines import canonical, components, csp_of_canonical, permuted, two_canonical
-from fedsvd.policy.learned_together import matched, opens_gram, prepared_together
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.policy.foreign_lines import foreign_together
+from fedsvd.policy.learned_together import matched, prepared_together
+from fedsvd.policy.sentences import components, full_u_and_s, of_openings
+from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Align, Item, Mode, Robust, Scheme, Split, Task, Trust
+from fedsvd.protocol.steps import StepKind, What, listed
+from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Trust
 
-_FACTORS = (Task.SVD, Task.LSA, Task.PCA)
+_FITTED = {What.COEFFICIENTS, What.OWN_COEFFICIENTS}
 
 
 def determines_gram(plan: SessionPlan) -> bool:
     """Whether what is released determines the joint Gram matrix: all of U and S, or a regression's covariance."""
-    if plan.task is Task.LR:
-        return plan.releases(Item.INFERENCE) and plan.alpha == 0.0 and not plan.stacks_labels
+    if What.COEFFICIENTS in opened(plan):
+        return plan.releases(Item.INFERENCE) and plan.alpha == 0.0
     full = plan.components is None or plan.components >= min(plan.m, plan.n)
-    return plan.task in _FACTORS and plan.releases(Item.SPECTRUM) and full
+    return What.VECTORS in opened(plan) and plan.releases(Item.SPECTRUM) and full
 
 
 def gram_by_consent(plan: SessionPlan) -> bool:
     """Whether parties open the joint Gram matrix although what is released does not determine it, and need not.
 
-    A generalised linear model has no other way: its approval shows what the parties open, and asks no second consent.
+    A model that iterates has no other way: its approval shows what the parties open, and asks no second consent.
     """
-    if plan.task is Task.PREPARE:
-        return opens_gram(plan)
-    return plan.glm is None and plan.mode is Mode.A and not determines_gram(plan)
+    found = opened(plan)
+    return What.GRAM in found and What.ITERATES not in found and not determines_gram(plan)
 
 
 def full_outputs(plan: SessionPlan) -> bool:
     """Whether the users get U and S, or so much of U that S follows from it or is hardly missed.
 
-    In mode A users hold the joint Gram matrix, whatever the task releases of it.
-    U_r gives each user ``G U_r = U_r S_r^2``, G the joint Gram matrix, but for r numbers. When the others' data has
-    fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
+    Who holds the joint Gram matrix has them, whatever the task releases of it.
     """
-    if plan.task is Task.PREPARE:
-        return opens_gram(plan)
-    if plan.mode is Mode.A:
+    found = opened(plan)
+    if What.GRAM in found or What.CANONICAL in found:
         return True
-    if plan.task is Task.CCA:
-        return True
-    if plan.task not in _FACTORS:
-        return False
-    r = components(plan)
-    return plan.releases(Item.SPECTRUM) or 2 * r > min(plan.m, plan.n) or r > plan.n - max(plan.counts)
+    return What.VECTORS in found and full_u_and_s(plan)
 
 
-def freedom(plan: SessionPlan) -> int:
-    """n - p: rows of a regression beyond its coefficients, the intercept among them; of CCA beyond all columns."""
-    if plan.task is Task.CCA:
-        return plan.m - plan.n - 1
-    return (plan.m if plan.stacks_labels else plan.n) - coefficients(plan)
-
-
-def coefficients(plan: SessionPlan) -> int:
-    """p: of one model of a regression, the intercept among them."""
-    if plan.glm is not None:
-        return plan.M - 1
-    return (plan.n if plan.stacks_labels else plan.m) + int(plan.centre)
-
-
-def freedom_in_words(plan: SessionPlan) -> str:
-    """n, p and n - p of a regression."""
-    if plan.task is Task.CCA:
-        return f"{plan.m} rows less {plan.n} columns and the mean leave {freedom(plan)}"
-    records = plan.m if plan.stacks_labels else plan.n
-    return f"{records} records less {coefficients(plan)} coefficients leave n - p = {freedom(plan)}"
+def opens_records_alone(plan: SessionPlan) -> bool:
+    """Whether nothing but scores of records, or which records are common, is opened: no number of all together."""
+    return opened(plan) <= {What.UNIT, What.SCORES, What.RECORDS}
 
 
 ROWS_BY_POSITION = (
@@ -119,7 +94,7 @@ def how_rows_belong(plan: Rows) -> str:
     if plan.split is Split.HORIZONTAL:
         return ""
     if plan.align is not None:
-        how = {Align.SERVER: "by hashes that the CSP compares", Align.ECDH: "by points that the parties blind in turn"}
+        how = {Align.SERVER: "by hashes that the CSP compares", Align.ECDH: "by blinded points that the CSP compares"}
         return f"matched by their ids in a session before, {how[plan.align]}; then compared by their ids"
     if plan.check_ids:
         return "compared by their ids, all parties' in the same order, before anything else"
@@ -135,14 +110,16 @@ def masks_are_haar(plan: SessionPlan) -> bool:
 
 def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
-    if plan.matches:
+    if What.RECORDS in opened(plan):
         return [*matched(plan)]
-    if plan.task is Task.PREPARE:
+    if What.PREPARED in opened(plan):
         return [*prepared_together(plan)]
+    if What.DECLARED in opened(plan):
+        return [*foreign_together(plan)]
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
     if plan.trust is Trust.AUTHORITY:
         lines.append(_authority(plan))
-    if plan.task is not Task.PREDICT:
+    if not opens_records_alone(plan):
         lines.append(_collusion(plan))
     return lines
 
@@ -158,20 +135,20 @@ def _authority(plan: SessionPlan) -> str:
 
 
 def _csp(plan: SessionPlan) -> Iterator[str]:
-    shapes = f"{plan.k} parties, {plan.joint_table}"
-    if plan.task is Task.PREDICT:
+    shapes, fits = f"{plan.k} parties, {plan.joint_table}", bool(opened(plan) & _FITTED)
+    if opens_records_alone(plan):
         yield f"The CSP learns the shapes ({shapes}) and nothing of scores, which it adds up under the parties' pads."
         return
     if plan.check_ids:
         yield "The CSP sees one keyed hash of each party's row ids: whether all are equal, and nothing else of them."
-    if plan.glm is not None:
+    if What.ITERATES in opened(plan):
         yield (
             f"The CSP learns the shapes ({shapes}), how many iterations the model needed and how often one was halved, "
             "and where the session was stopped, the code of the reason; nothing else of the data."
         )
     elif plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
-    elif plan.mode is Mode.B and plan.task is Task.LR:
+    elif plan.mode is Mode.B and fits:
         yield (
             f"The CSP learns the shapes ({shapes}), ratios of the features' singular values, how large the residual is "
             "against the features, and the coefficients plus a secret shift, in an unknown basis; that these say no "
@@ -182,10 +159,10 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
     elif plan.published:
         tiles = f"{len(plan.left_windows)} x {len(plan.right_windows)}"
         yield f"The CSP sees P X Q in bare blocks: spectra of {tiles} tiles, empty tiles, order; often the data itself."
-        if plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+        if recovers(plan):
             yield "The CSP can compute every party's own masked share (eq. 6)."
     elif masks_are_haar(plan):
-        rest = "nothing else of the features" if plan.task is Task.LR else "nothing else"
+        rest = "nothing else of the features" if fits else "nothing else"
         yield f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {rest}."
     else:
         seen = "and, mixed over the whole side, what P does not hide of the left vectors"
@@ -195,9 +172,12 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {seen}; "
             "that this is nothing more is tested, and assumed, not proven."
         )
-    if plan.task is Task.CCA:
-        yield csp_of_canonical(plan)
-    if plan.task is Task.LR:
+    if What.CANONICAL in opened(plan):
+        yield (
+            "The singular values are those of orthonormal tables, whose scale is known: the CSP learns the first "
+            f"{components(plan)} canonical correlations."
+        )
+    if fits:
         yield from _csp_labels(plan)
 
 
@@ -213,105 +193,17 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
     )
 
 
+def recovers(plan: SessionPlan) -> bool:
+    """Whether users have their own part from eq. 6 of the paper."""
+    return any(step.kind is StepKind.RECOVER for step in listed(plan.steps))
+
+
 def _parties(plan: SessionPlan) -> Iterator[str]:
-    m, r = plan.m, components(plan)
-    if plan.task is Task.CCA:
-        yield from canonical(plan)
-    if plan.task in _FACTORS:
-        spectrum = plan.releases(Item.SPECTRUM)
-        yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
-        if plan.mode is Mode.A:
-            yield _joint_gram(plan)
-        elif full_outputs(plan):
-            yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
-        else:
-            yield f"Every party learns the top {r} directions of the joint data and its total variance."
-        if plan.components_by:
-            yield f"Of these each party takes the first at home, as many as the rule says: {plan.components_by}."
-        if plan.permutes:
-            yield permuted(plan)
-        if plan.releases(Item.OWN_PART):
-            yield "Each party alone gets its own part: right vectors or scores."
-    if plan.task is Task.PCA or (plan.joins_labels and plan.centre):
-        spread = " and spread" if plan.unit_variance or plan.joins_labels else ""
-        yield f"Every party learns the joint mean{spread} of each of the {m} features."
-    if plan.task is Task.LR and plan.stacks_labels:
-        yield from regression_on_columns(plan, freedom_in_words(plan))
-    elif plan.joins_labels:
-        if plan.mode is Mode.A:
-            yield _joint_gram(plan)
-        yield "Every party gets all coefficients and the intercept."
-        if plan.task is Task.PCR:
-            how = f"as many as the rule says: {plan.components_by}" if plan.components_by else f"the first {r}"
-            yield f"Every party takes components of the features ({how}) and their table from that matrix."
-        elif plan.releases(Item.INFERENCE):
-            yield (
-                "Every party computes standard errors, tests and intervals of all coefficients from that matrix; their "
-                f"covariance says no less than it does. {freedom_in_words(plan)}."
-            )
-        yield from _beyond_gram(plan)
-    if plan.glm is not None:
-        yield from _model(plan, plan.glm)
-    if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
+    yield from of_openings(plan)
+    if plan.releases(Item.SCORE):
         yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
-    if plan.task is not Task.PREDICT:
+    if not opens_records_alone(plan):
         yield "Two runs whose inputs differ by one record can give that record to every party."
-
-
-def _model(plan: SessionPlan, about: ModelPlan) -> Iterator[str]:
-    """What the parties of a generalised linear model see, beyond its table."""
-    several = f", for each of {about.fits} models" if about.fits > 1 else ""
-    yield (
-        f"All parties will hold one joint Gram matrix of weighted features and target ({plan.M} x {plan.M}) for each "
-        f"iteration{several}, {about.max_iterations} at most, the coefficients and the deviance of each, and each the "
-        "sum of the others' alone: every party needs the coefficients to weight its rows for the next one. Only the "
-        "last are the result."
-    )
-    yield (
-        "Every party gets all coefficients, their standard errors, tests and covariance, and the deviance of the model "
-        f"and of the null model. {freedom_in_words(plan)}."
-    )
-    if about.counts_outcomes:
-        yield (
-            "Every party learns how many rows each class has, or how many events there are; the session ends with that "
-            f"where a class has fewer than {about.least_class} rows, or fewer than {about.least_events} for each "
-            "coefficient."
-        )
-
-
-def _beyond_gram(plan: SessionPlan) -> Iterator[str]:
-    """What regressions on split rows open beyond the joint Gram matrix: weights, scores, errors of penalties."""
-    terms = plan.m + int(plan.centre)
-    if plan.weighted:
-        yield "Every party learns the sum of all weights, and of their logarithms; n counts rows of a weight above 0."
-    if plan.refines:
-        yield (
-            "Where features are nearly dependent, two sums give that matrix and the products of features and residuals "
-            "in more digits: as many as the table needs, and not where it needs none."
-        )
-    if plan.robust == Robust.CLUSTER:
-        yield (
-            f"Every party gets the joint sum of squared scores over clusters ({terms} x {terms}), and how many there "
-            "are; names of clusters are not sent. Of a party that is one cluster, it is that party's sum of "
-            "scores, squared."
-        )
-    elif plan.robust:
-        yield (
-            f"Every party gets the joint sum of squared scores ({terms} x {terms}), x x^T times e^2; a record whose "
-            "residual e dwarfs all others shows its features x in it, up to a factor."
-        )
-    if plan.alphas:
-        left_out = ", and the joint sum of squared errors of rows left out for each" if plan.chosen_by == "loo" else ""
-        yield f"Every party computes the coefficients of all {len(plan.alphas)} penalties from that matrix{left_out}."
-
-
-def _joint_gram(plan: SessionPlan) -> str:
-    """What mode A means for every party, in one sentence."""
-    of = " of features and labels" if plan.joins_labels else ""
-    return (
-        f"All parties will hold the joint Gram matrix{of} ({plan.M} x {plan.M}), with it all singular values and "
-        "vectors, and each the sum of the others' alone."
-    )
 
 
 def _two_parties(plan: SessionPlan) -> Iterator[str]:
@@ -319,21 +211,36 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
     if plan.k > 2:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
         return
-    if plan.task is Task.CCA:
-        yield from two_canonical(plan)
+    found = opened(plan)
+    if What.CANONICAL in found:
+        yield from _two_canonical(plan)
         return
     if full_outputs(plan):
-        full = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)
+        full = What.GRAM in found or components(plan) == min(plan.m, plan.n)
         exact = "exactly" if full else f"in its top {components(plan)} directions"
-        exact = "of each iteration exactly" if plan.glm is not None else exact
+        exact = "of each iteration exactly" if What.ITERATES in found else exact
         yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
-    elif plan.task is Task.PCA:
+    elif What.VECTORS in found:
         yield f"With two parties, each learns the other's Gram matrix times U, but for {components(plan)} numbers."
-    if plan.task is not Task.PREDICT:
-        what = "sums of squares" if plan.glm is not None else "total energy, and its mean where a mean is taken"
+    if not opens_records_alone(plan):
+        what = "sums of squares" if What.ITERATES in found else "total energy, and its mean where a mean is taken"
         yield f"With two parties, each learns the other's {what}."
-    if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
+    if plan.releases(Item.SCORE):
         yield f"With two parties, party {plan.label_user} learns the other's partial score of every record."
+
+
+def _two_canonical(plan: SessionPlan) -> Iterator[str]:
+    """What one of two parties can compute of the other's columns: its scores, and the space that they span."""
+    r = components(plan)
+    yield f"With two parties, each can compute the other's scores of every record on these {r} canonical variables."
+    for index, n_i in enumerate(plan.counts, start=1):
+        if n_i == 1:
+            yield f"Party {index} has one column: the other can compute it but for its mean and its scale."
+        elif r >= n_i:
+            yield (
+                f"Party {index} has {n_i} columns, and the other can compute the space that they span: its table but "
+                f"for means and an unknown {n_i} x {n_i} matrix."
+            )
 
 
 def _collusion(plan: SessionPlan) -> str:

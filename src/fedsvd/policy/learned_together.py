@@ -34,11 +34,6 @@ _STEPS = {
 }
 
 
-def opens_gram(plan: SessionPlan) -> bool:
-    """Whether all parties see the joint Gram matrix of a preparation's columns: in low-rank imputation."""
-    return any(step.name.startswith("low rank") for step in plan.steps)
-
-
 def _rounds_of(plan: SessionPlan) -> int:
     """Columns of numbers, from the length of their squares."""
     return next((step.size for step in plan.steps if step.name == "squares of entries"), 0)
@@ -82,9 +77,14 @@ def matched(plan: SessionPlan) -> Iterator[str]:
         )
         yield "The CSP together with any one party (outside the model) could look up guessed ids in every set."
     else:
-        yield "The CSP relays sealed messages whose lengths follow from these numbers, and learns nothing else."
-        others = f", and how many records the sets of any of the {plan.k} parties share" if plan.k > 2 else ""
-        yield f"Party 1 compares points that all parties have blinded: it learns how many records are common{others}."
+        yield (
+            "The CSP compares points that all parties have blinded, in an order that says nothing of any table: it "
+            "learns how many records any of the sets share; no id, for it has no party's factor."
+        )
+        yield (
+            "The CSP together with a party that deviates (outside the model) could find, of each id that this party "
+            "brings, which of the others have it."
+        )
     yield "Every party learns which of its own records all parties have, and so how many; of other records nothing."
     yield (
         "A party that brings guessed ids learns of each whether all others have it. How many ids each brings is in "

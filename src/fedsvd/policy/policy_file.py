@@ -113,6 +113,13 @@ class PolicyFile(BaseModel):
     failed_attempts: Annotated[
         StrictInt, _from(0, "Failed attempts that one approval covers; a study that succeeds here spends it.")
     ] = _DEFAULTS.failed_attempts
+    foreign: Annotated[
+        dict[str, Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]],
+        Field(
+            description="Tasks that are not fedsvd's own and may run here, each by the hash of the source you have "
+            "read: fedsvd tasks show NAME."
+        ),
+    ] = {}
 
 
 def write_default_policy(path: Path) -> None:
@@ -125,6 +132,10 @@ def spelt_policy(policy: Policy) -> str:
     lines = [_HEAD]
     for key, field in PolicyFile.model_fields.items():
         value = getattr(policy, key)
+        if key == "foreign":
+            named = [f'"{name}" = "{hash}"' for name, hash in value.items()] or ['# "group-variance" = "sha256:..."']
+            lines.append("\n".join(["[foreign]", f"# {field.description}", *named, ""]))
+            continue
         lines.append(f"# {field.description}\n{'# ' if value is None else ''}{key} = {_spelt(value)}\n")
     return "\n".join(lines)
 
@@ -152,6 +163,9 @@ def _fault(path: Path, key: str, value: object) -> ConfigError:
     if key in ("tasks", "schemes"):
         names = [member.value for member in (Task if key == "tasks" else Scheme)]
         return ConfigError(f"{key} in {path} is not a list of {', '.join(names)}", f"{key} = {_spelt(names)}")
+    if key == "foreign":
+        fix = '[foreign] "NAME" = "sha256:...", with the 64 digits that fedsvd tasks show NAME prints'
+        return ConfigError(f"[foreign] in {path} has a value that is no hash", fix)
     if isinstance(getattr(_DEFAULTS, key), bool):
         return ConfigError(f"{key} in {path} is not true or false", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
     least = next(rule.ge for rule in rules[key].metadata if hasattr(rule, "ge"))

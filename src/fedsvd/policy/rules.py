@@ -5,22 +5,26 @@ needs the plan alone, no data; the sentences that show an owner what each role w
 What earlier studies of a party's records forbid is in ``earlier_rules.py``.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from fedsvd.policy.column_lines import asked_of_columns
-from fedsvd.policy.component_lines import canonical_scores, components, derived_of_few, spans_a_table
+from fedsvd.policy.foreign_lines import not_named
 from fedsvd.policy.learned import (
-    freedom,
-    freedom_in_words,
     full_outputs,
     gram_by_consent,
     lonely_windows,
+    opens_records_alone,
+    recovers,
     unit,
 )
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
+from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
+from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import FACTORS, Item, Mode, Robust, Scheme, Task, Trust
+from fedsvd.protocol.steps import What
+from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
+
+_FEW_TO_PERMUTE = 10  # records whose orders can all be tried
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,14 @@ class Policy:
     Two parties with a spectrum can compute each other's Gram matrix; who asks for three refuses that:
 
     >>> import numpy as np
-    >>> from fedsvd import FederatedSVD, Policy
+    >>> from fedsvd import FederatedSVD, Policy, Simulation
     >>> tables = np.split(np.random.default_rng(0).normal(size=(400, 4)), 2)
-    >>> FederatedSVD(policy=Policy(enforce=True)).fit(tables)
+    >>> FederatedSVD(federation=Simulation(policy=Policy(enforce=True))).fit(tables)
     Traceback (most recent call last):
         ...
     fedsvd.errors.ReleaseRefused: FSVD-110: this plan is below the policy: ...
-    >>> FederatedSVD(policy=Policy(enforce=True, consent_to_two=True)).fit(tables).rank_
+    >>> agreed = Policy(enforce=True, consent_to_two=True)
+    >>> FederatedSVD(federation=Simulation(policy=agreed)).fit(tables).rank_
     4
     """
 
@@ -53,7 +58,8 @@ class Policy:
     least_class: int = 10  # fewest rows of the smallest class of a generalised linear model's target
     least_events: int = 5  # fewest of its events, or rows of the smallest class, for each coefficient
     most_components: int | None = None
-    tasks: tuple[Task, ...] = tuple(Task)
+    tasks: tuple[Task, ...] = tuple(task for task in Task if task is not Task.FOREIGN)
+    foreign: Mapping[str, str] = field(default_factory=dict)  # hashes of foreign tasks that may run, by name
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
     least_count: int = 5  # fewest records of a level that is named, and entries behind a joint mean
     least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
@@ -115,14 +121,15 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_scheme(plan, policy),
         *_overlap(plan, policy),
         *_counts(plan, policy),
+        *_foreign(plan, policy),
     )
 
 
 def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     """Small counts of a preparation: a level that few records have is nearly a name, a mean of few entries is them."""
-    if plan.task is not Task.PREPARE:
+    if not opened(plan) & {What.PREPARED, What.DECLARED}:
         return
-    if plan.least_count < policy.least_count:
+    if plan.foreign is None and plan.least_count < policy.least_count:
         least = f"from {plan.least_count} records on, {policy.least_count} are asked for"
         yield Finding("least_count", f"levels are named, and means taken, {least}: set minimum under [prepare]")
     fewest = 2 if policy.consent_to_two else policy.parties_for_full
@@ -131,9 +138,15 @@ def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if plan.task not in policy.tasks:
+    if plan.task not in policy.tasks and plan.foreign is None:
         allowed = ", ".join(policy.tasks) or "none"
         yield Finding("task", f"the task {plan.task} is not among those allowed ({allowed})")
+
+
+def _foreign(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """A task that is not fedsvd's own runs code of another author on the owner's table: the owner names it first."""
+    if plan.foreign is not None and plan.foreign.name not in policy.foreign:
+        yield Finding("foreign", not_named(plan.foreign.name))
 
 
 def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
@@ -141,28 +154,32 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not full_outputs(plan) or plan.k >= fewest:
         return
     r, most = components(plan), min(plan.m, plan.n)
-    how = "exactly" if r == most or plan.mode is Mode.A else f"in the top {r} of {most} directions"
+    how = "exactly" if r == most or What.GRAM in opened(plan) else f"in the top {r} of {most} directions"
     if plan.k == 2:
         derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
     else:
         derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
     what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
-    if plan.mode is Mode.A and not plan.releases(Item.SPECTRUM):
+    if What.GRAM in opened(plan) and not plan.releases(Item.SPECTRUM):
         what = "all entries of the joint Gram matrix"
-    if plan.task is Task.CCA:
-        what, derived = f"the first {r} canonical variables", canonical_scores(plan)
+    if What.CANONICAL in opened(plan):
+        what = f"the first {r} canonical variables"
+        whose = "either can compute the other's" if plan.k == 2 else "each can compute the sum of the others'"
+        derived = f"{whose} scores of every record on them"
     yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
 
 
 def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if plan.opens_nothing:
+    if opens_records_alone(plan):
         return
-    full = full_outputs(plan) if plan.task is not Task.CCA else spans_a_table(plan)
+    # As many canonical variables as the narrowest table has columns span all of these.
+    spans = components(plan) >= min(plan.counts)
+    full = spans if What.CANONICAL in opened(plan) else full_outputs(plan)
     fewest = policy.records_for_full if full else policy.records
     for index, n_i in enumerate(plan.counts, start=1):
         if n_i >= fewest:
             continue
-        if of_few := derived_of_few(plan, n_i):
+        if of_few := _derived_of_few(plan, n_i):
             derived = of_few
         elif n_i == 1 and full:
             who = "the other party" if plan.k == 2 else "the others, who may pool what they hold,"
@@ -175,12 +192,22 @@ def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         yield Finding("records", text)
 
 
+def _derived_of_few(plan: SessionPlan, n_i: int) -> str:
+    """What others compute of a party with so few records, or columns; nothing special in most studies."""
+    if n_i == 1 and What.CANONICAL in opened(plan):
+        return "its scores are this column, but for mean and scale"
+    if What.PERMUTED in opened(plan) and n_i < _FEW_TO_PERMUTE:
+        return "the Gram matrices of its permuted columns can give the values of each column away"
+    return ""
+
+
 def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    judged = plan.releases(Item.INFERENCE) or plan.task is Task.CCA
+    canonical = What.CANONICAL in opened(plan)
+    judged = plan.releases(Item.INFERENCE) or canonical
     if not judged or not policy.least_freedom or freedom(plan) >= policy.least_freedom:
         return
     derived = "there is no error to estimate, and the fit is the labels themselves"
-    if plan.task is Task.CCA:
+    if canonical:
         derived = "with none, correlations are 1 whatever the data, and the common variables are one party's columns"
     elif freedom(plan) > 0:
         derived = "who knows the features of all records knows the labels but for so many numbers"
@@ -202,7 +229,7 @@ def _events(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _clusters(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if plan.robust != Robust.CLUSTER or plan.k >= policy.parties_for_clusters:
+    if What.COUNT not in opened(plan) or plan.k >= policy.parties_for_clusters:
         return
     yield Finding(
         "clusters",
@@ -212,7 +239,8 @@ def _clusters(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if plan.task not in (*FACTORS, Task.PCR) or policy.most_components is None:
+    counted = {What.VECTORS, What.CANONICAL, What.COMPONENTS} & opened(plan)
+    if not counted or policy.most_components is None:
         return
     r = components(plan)
     if r > policy.most_components:
@@ -223,13 +251,13 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not gram_by_consent(plan) or policy.consent_to_gram:
         return
     agrees = "an owner who agrees writes consent_to_gram = true into policy.toml"
-    if plan.task is Task.PCR:
+    if What.COMPONENTS in opened(plan):
         yield Finding(
             "mode",
             f"a regression on components is asked for: all parties will hold the joint Gram matrix of features and "
             f"labels ({plan.M} x {plan.M}), which a few components do not determine; {agrees}",
         )
-    elif plan.task is Task.PREPARE:
+    elif What.PREPARED in opened(plan):
         text = f"low-rank imputation is asked for: all parties will see the joint Gram matrix of the columns; {agrees}"
         yield Finding("mode", f'{text}, and missing = "mean" does without it')
     elif plan.alphas:
@@ -272,7 +300,7 @@ def _authority(plan: SessionPlan) -> Iterator[Finding]:
 
 def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     below = plan.scheme not in policy.schemes
-    if plan.opens_nothing:
+    if opens_records_alone(plan):
         return
     if below:
         allowed = ", ".join(policy.schemes) or "none"
@@ -289,7 +317,7 @@ def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
     """The corrections that the paper's own scheme leaves undone, where this plan meets them."""
     windows = plan.right_windows
-    if plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+    if recovers(plan):
         yield "C1", f"eq. 6 hands the CSP the masked share of each of the {plan.k} parties: nothing stays aggregated"
     yield (
         "C3",
@@ -303,14 +331,14 @@ def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
         f"block masks leave the singular values of all {left} (blocks up to {widest} wide), empty tiles and the order "
         "of rows and columns in plain sight; sparse whole numbers can be recovered exactly",
     )
-    if plan.task is Task.LR:
+    if {What.COEFFICIENTS, What.OWN_COEFFICIENTS} & opened(plan):
         yield "C8", f"the labels go up as P y: their norm, hence counts, in each of {len(plan.left_windows)} blocks"
     if plan.biased:
         yield "C10", "the bias is a masked column of ones, whose image under P the CSP can find exactly"
 
 
 def _overlap(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if not plan.matches or plan.least_overlap >= policy.least_overlap:
+    if What.RECORDS not in opened(plan) or plan.least_overlap >= policy.least_overlap:
         return
     yield Finding(
         "overlap",

@@ -22,7 +22,7 @@ from fedsvd.data.views import Reordered
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, together
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
-from fedsvd.prepare.columns import ColumnChoice, Renamed, arranged, chosen, listed
+from fedsvd.prepare.columns import ColumnChoice, Renamed, arranged, chosen, every, listed
 from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Ordinal, encoded
 from fedsvd.prepare.missing import Gaps, Missing
@@ -82,7 +82,7 @@ class HomeReport:
         }
 
     def __str__(self) -> str:
-        left_out = f"; columns left out: {listed(self.left_out)}" if self.left_out else ""
+        left_out = f"; columns left out: {every(self.left_out)}" if self.left_out else ""
         together = "" if self.recipe is None or self.alone else "".join(f"; {line}" for line in self.recipe.lines())
         return f"{missing.FillReport(self.how, self.gaps, self.dropped)}{left_out}{together}"
 

@@ -1,4 +1,4 @@
-"""Record matching by commutative blinding on Curve25519 (``align = "ecdh"``): the CSP learns sizes only.
+"""Record matching by commutative blinding on Curve25519 (``align = "ecdh"``): no one can try an id on what it holds.
 
 An id is hashed, under the users' key, to a point of the curve. Every party has a secret factor, and X25519(a, X25519(b,
 u)) = X25519(b, X25519(a, u)): points that all parties have multiplied are equal exactly when the ids are, and without
@@ -6,15 +6,16 @@ all factors no id can be tried on them. For k parties, counted from 0, set j
 
 1. is blinded and shuffled by party j (``Blinding.begin``), which remembers the order;
 2. goes through the other parties, ``route(j, k)``, each of which multiplies it (``Blinding.apply``);
-3. is shuffled once more by the last of them (``shuffled``), which remembers that order, and goes to party 0;
-4. party 0 finds the points common to all sets (``linalg.common_rows``): it does not learn whose record a point is, not
-   even among its own, because another party shuffled them;
+3. is shuffled once more by the last of them (``shuffled``), which remembers that order, and goes to the CSP;
+4. the CSP, which has no factor, finds the points common to all sets (``linalg.common_rows``);
 5. the positions go back to the last party of the route, which undoes its shuffle (``unshuffled``), then to party j,
    which undoes its own.
 
-All of it travels sealed from party to party, so that the CSP sees sizes. Parties learn which of their own records are
-common to all; party 0 learns in addition how large the overlaps of the sets are. Points are put on the curve itself,
-never on its twist: which of the two a point is on survives blinding and would be one bit of the id.
+Sets travel sealed from party to party until all have blinded them. No party sees its own set again, nor another's that
+all have blinded, but the one that it is the last to blind: it has nothing to compare, whatever factors it takes (ADR
+0051). Parties learn which of their own records are common to all, the CSP how large the overlaps of the sets are.
+Points are put on the curve itself, never on its twist: which of the two a point is on survives blinding and would be
+one bit of the id.
 """
 
 import hashlib

@@ -110,7 +110,12 @@ def _problems(names: Sequence[str], choice: ColumnChoice) -> list[FedSVDError]:
     return found
 
 
+def every(names: Sequence[str]) -> str:
+    """All names, for what an owner approves."""
+    return ", ".join(map(repr, names))
+
+
 def listed(names: Sequence[str]) -> str:
-    """Names for a sentence, the first ten of them."""
+    """Names for an error, the first ten of them."""
     rest = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(map(repr, names[:_LISTED])) + rest

@@ -65,6 +65,18 @@ class SideBySide(Derived):
             out[:, right] = self._right.raw(rows, as_run(wanted[right] - ours))
         return out
 
+    def expect_unchanged(self) -> None:
+        self._base.expect_unchanged()
+        self._right.expect_unchanged()
+
+    @property
+    def settled(self) -> bool:
+        return self._base.settled and self._right.settled
+
+    @property
+    def has_files(self) -> bool:
+        return self._base.has_files or self._right.has_files
+
     def _place(self, row: int, column: int) -> str:
         ours = self._base.shape[1]
         return self._base._place(row, column) if column < ours else self._right._place(row, column - ours)

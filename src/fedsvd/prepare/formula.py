@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource
-from fedsvd.errors import ConfigError, DataError, MissingExtra
+from fedsvd.errors import ConfigError, DataError, MissingExtra, printable
 from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions
+from fedsvd.prepare.formula_size import measured
 from fedsvd.types import Float
 
 # Row by row. A formula comes in a job file, from another party, and a parser of formulas evaluates Python: what is not
@@ -39,7 +40,8 @@ _ARITHMETIC = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Load, ast.keyword),
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd),
 )
-_LONGEST = 10_000
+_LARGEST = 2.0**53  # of a number in a formula
+_MOST_NODES = 300  # of one term's arithmetic
 SITE = "site"
 """Which party a row is of, as a term (``site_term.py``)."""
 
@@ -61,9 +63,9 @@ class Parsed:
 @lru_cache(maxsize=64)
 def parse(text: str) -> Parsed:
     """A formula that any party may have written; anything but terms, known functions and contrasts is refused."""
+    for call in measured(text)[1]:
+        _names(_tree(call))  # before the parser expands anything
     formulaic = _formulaic()
-    if len(text) > _LONGEST:
-        raise ConfigError(f"the formula has {len(text)} characters", f"at most {_LONGEST}")
     try:
         formula = formulaic.Formula(text)
         left, right = (formula.lhs, formula.rhs) if hasattr(formula, "rhs") else ((), formula)
@@ -95,11 +97,19 @@ def _read_by(factor: Any) -> list[str]:
         return []
     if kind == "LOOKUP":
         return [str(factor.expr)]
+    return _names(_tree(str(factor.expr)))
+
+
+def _tree(call: str) -> ast.Expression:
+    """A term that is Python, parsed; nothing of it is evaluated. One that is too long to be walked is refused."""
     try:
-        tree = ast.parse(str(factor.expr), mode="eval")
-    except (SyntaxError, ValueError, RecursionError):
-        raise ConfigError("the formula has a term that cannot be read", "rename columns with odd names first") from None
-    return _names(tree)
+        tree = ast.parse(call, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        fault = f"the formula has the term {printable(call, 40)!r}, which cannot be read"
+        raise ConfigError(fault, "rename columns with odd names first") from None
+    if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
+        raise ConfigError(f"the formula has the term {printable(call, 40)!r}, which is long", "shorten it")
+    return tree
 
 
 def _in_contrasts(factor: Any) -> list[str]:
@@ -115,6 +125,8 @@ def _names(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        if not abs(node.value) <= _LARGEST:
+            raise ConfigError("the formula has a number beyond 2^53", "write a smaller one")
         return []
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         called, arguments = node.func.id, [*node.args, *node.keywords]
@@ -131,7 +143,11 @@ def _names(node: ast.AST) -> list[str]:
     if not isinstance(node, _ARITHMETIC):
         what = "the formula has more than columns, arithmetic and functions of the list"
         raise ConfigError(what, f"use C, I, {', '.join(_FUNCTIONS)} and arithmetic")
-    return [name for child in ast.iter_child_nodes(node) for name in _names(child)]
+    found = [name for child in ast.iter_child_nodes(node) for name in _names(child)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not found:
+        # Python computes it exactly, and 9**9**9 for hours.
+        raise ConfigError(f"the formula has a power of numbers, {ast.unparse(node)[:40]}", "write its value")
+    return found
 
 
 def _is_contrast(node: ast.AST) -> bool:

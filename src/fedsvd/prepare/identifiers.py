@@ -35,13 +35,13 @@ class IdRule:
     """How ids are normalised; the same at every party."""
 
     fold_case: bool = True
-    blanks: str = "trim"  # or "remove", or "as they are"
+    blanks: str = "trim"  # or "remove", or "exact"
     dates: tuple[str, ...] = ()  # columns that hold dates
     month_first: bool = False  # of 03/04/2024, which Europe reads as a day in April
 
     def __post_init__(self) -> None:
-        if self.blanks not in ("trim", "remove", "as they are"):
-            raise ConfigError(f"blanks = {self.blanks!r}", 'one of "trim", "remove" and "as they are"')
+        if self.blanks not in ("trim", "remove", "exact"):
+            raise ConfigError(f"blanks = {self.blanks!r}", 'one of "trim", "remove" and "exact"')
 
 
 def record_ids(source: MatrixSource, columns: Sequence[str], rule: IdRule) -> NDArray[np.str_]:

@@ -3,9 +3,10 @@
 ``align = "server"``: every party sends one keyed hash for each record (``identifiers.hashed``); the CSP, which has no
 key, sorts them (``linalg.common_rows``) and returns to every party the positions of the common records in the order of
 the hashes, which says nothing to those without the key. The CSP learns sizes and overlaps, parties learn which of their
-own records are common. ``align = "ecdh"`` is in ``blinding.py``: there the CSP learns sizes only.
+own records are common. ``align = "ecdh"`` is in ``blinding.py``: there it compares points that every party has blinded.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,11 @@ class MatchReport:
             "unknown_elsewhere": self.elsewhere_unknown,
         }
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, int]) -> "MatchReport":
+        """The report that a record describes."""
+        return cls(record["records"], record["without_link"], record["matched"])
+
     @property
     def elsewhere_unknown(self) -> int:
         """Records that some other party does not have."""
@@ -46,10 +52,12 @@ class MatchReport:
 
 
 def checked_positions(positions: NDArray[np.int64], records: int) -> NDArray[np.intp]:
-    """Positions as an honest CSP sends them: of our records, none twice."""
+    """Positions as an honest CSP, or the user that passes them on, sends them: of the set, none twice."""
     inside = positions.ndim == 1 and (
         not positions.size or (int(positions.min()) >= 0 and int(positions.max()) < records)
     )
     if not inside or len(np.unique(positions)) != len(positions):
-        raise AnswerRefused("the CSP names common records that this party does not have, or one twice", "stop and ask")
+        raise AnswerRefused(
+            "common records were named that are in no place of the set, or one twice", "stop and ask the CSP"
+        )
     return positions.astype(np.intp)

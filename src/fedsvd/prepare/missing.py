@@ -50,12 +50,12 @@ class Gaps:
     def total(self) -> int:
         return int(self.counts.sum())
 
-    def describe(self) -> str:
-        """The columns with gaps and how many, the largest first: ``weight (12), age (3)``."""
+    def describe(self, most: int | None = None) -> str:
+        """The columns with gaps and how many, the largest first: ``weight (12), age (3)``; all, or so many."""
         order = np.argsort(-self.counts, kind="stable")
         held = [f"{self.names[j]} ({self.counts[j]})" for j in order.tolist() if self.counts[j]]
-        rest = f" and {len(held) - _LISTED} more columns" if len(held) > _LISTED else ""
-        return ", ".join(held[:_LISTED]) + rest
+        rest = f" and {len(held) - most} more columns" if most is not None and len(held) > most else ""
+        return ", ".join(held[:most]) + rest
 
 
 def gaps(source: MatrixSource) -> Gaps:
@@ -70,7 +70,7 @@ def expect_no_gaps(found: Gaps, ways: str = '"mean", "constant" or "drop"') -> N
     """Refuse a table with missing entries, with the counts of one's own columns in the text."""
     if found.total:
         raise NotFinite(
-            f"{found.total} of {found.rows * len(found.names)} entries are missing: {found.describe()}",
+            f"{found.total} of {found.rows * len(found.names)} entries are missing: {found.describe(_LISTED)}",
             f"say how they are treated: missing = {ways}",
         )
 

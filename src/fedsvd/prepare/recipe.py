@@ -14,7 +14,7 @@ import numpy as np
 from fedsvd.errors import DataError
 from fedsvd.prepare import combat
 from fedsvd.prepare.categories import JointLevels
-from fedsvd.prepare.columns import listed
+from fedsvd.prepare.columns import every, listed
 from fedsvd.prepare.sites import Moments
 from fedsvd.prepare.soft_impute import Completion
 from fedsvd.types import Float
@@ -95,7 +95,7 @@ class Recipe:
             size = self.joint.rows * self.joint.columns
             lines.append(f"at all parties together {self.joint.missing} of {size} entries were filled in")
         lines += self.findings
-        lines += [f"column {joint.name!r} has the levels {listed(joint.all)}" for joint in self.levels]
+        lines += [f"column {joint.name!r} has the levels {every(joint.all)}" for joint in self.levels]
         return lines
 
     def record(self) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from fedsvd.prepare.formula import SITE, Parsed, parse
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over
 from fedsvd.prepare.soft_impute import numbers_of_a_round
-from fedsvd.protocol.steps import PlannedStep, StepKind
+from fedsvd.protocol.steps import PlannedStep, StepKind, What
+
+_MOST_COLUMNS = 1 << 24  # of a formula whose levels are not known yet
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,12 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
     """
     steps = []
     for name in rule.text:
-        steps.append(PlannedStep(f"levels of {name}", StepKind.WHOLE, sketch_numbers(rule.most_levels)))
-        steps.append(PlannedStep(f"names of {name}", StepKind.WHOLE, text_numbers(rule.most_levels)))
+        steps.append(
+            PlannedStep(f"levels of {name}", StepKind.WHOLE, sketch_numbers(rule.most_levels), what=What.PREPARED)
+        )
+        steps.append(
+            PlannedStep(f"names of {name}", StepKind.WHOLE, text_numbers(rule.most_levels), what=What.PREPARED)
+        )
     parsed = rule.parsed
     numbers = columns - len(rule.text) if parsed is None else len(parsed.variables) - len(rule.text)
     if rule.mean:
@@ -135,7 +141,8 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
         steps.append(_numbers("totals and counts", 2 * numbers + 1))
         steps.append(_numbers("squares of entries", numbers))
         size = numbers_of_a_round(numbers)
-        steps += [_numbers(f"low rank, round {number}", size) for number in range(1, rule.low_rank.rounds + 1)]
+        rounds = range(1, rule.low_rank.rounds + 1)
+        steps += [_numbers(f"low rank, round {number}", size, What.GRAM) for number in rounds]
     width = _widest(rule, parsed, numbers)
     if rule.combat:
         preserved = len(rule.preserve)
@@ -155,14 +162,20 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
     return tuple(steps)
 
 
-def _numbers(name: str, size: int) -> PlannedStep:
-    return PlannedStep(name, StepKind.WIDE, max(size, 1))
+def _numbers(name: str, size: int, what: What = What.PREPARED) -> PlannedStep:
+    return PlannedStep(name, StepKind.WIDE, max(size, 1), what=what)
 
 
 def _widest(rule: Rule, parsed: Parsed | None, numbers: int) -> int:
     """The columns of a prepared table at most."""
     if parsed is not None:
-        text = set(rule.text)
-        return sum(rule.most_levels ** sum(bool(text & set(factor)) for factor in term) for term in parsed.terms)
+        text, wide = set(rule.text), 0
+        for term in parsed.terms:
+            crossed = min(sum(bool(text & set(factor)) for factor in term), _MOST_COLUMNS.bit_length())
+            wide += int(rule.most_levels**crossed)
+        if wide > _MOST_COLUMNS:
+            fault = f"the formula may have more than {_MOST_COLUMNS:,} columns, with {rule.most_levels} levels each"
+            raise ConfigError(fault, "cross fewer categories, or set a smaller most_levels")
+        return wide
     marked = numbers if rule.indicators is True else len(rule.indicators or ())
     return numbers + marked + rule.most_levels * len(rule.text)

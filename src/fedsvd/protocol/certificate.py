@@ -69,10 +69,15 @@ class Certificate(Accounts):
     """How exact a result is, verified before it was released, by which plan and versions; and the accounts."""
 
     plan_digest: Digest
-    residual: float
+    residual: float | None  # None where users opened no figure of it
     orthogonality: float
     rank: int
     versions: Mapping[str, str]
+
+    @property
+    def residual_text(self) -> str:
+        """The residual for a person."""
+        return "not measured" if self.residual is None else f"{self.residual:.1e}"
 
     def record(self) -> dict[str, Any]:
         """The certificate as plain values, for JSON."""
@@ -97,7 +102,7 @@ def certificate_from(record: Mapping[str, Any]) -> Certificate:
         raise ValueError("not a certificate")
     return Certificate(
         plan_digest=Digest(plan_digest),
-        residual=_amount(record["residual"]),
+        residual=None if record["residual"] is None else _amount(record["residual"]),
         orthogonality=_amount(record["orthogonality"]),
         rank=_count(record["rank"]),
         versions={str(name): str(version) for name, version in versions.items()},

@@ -17,9 +17,9 @@ while.
 
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.messages import KeyBook, KeyOffer
-from fedsvd.protocol.parties import TA, Party, Role, user
+from fedsvd.protocol.parties import TA, Party, Role
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Task, Trust
+from fedsvd.protocol.relayed import deals
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
 from fedsvd.sealing.seal import Opener, Sealer
@@ -69,22 +69,6 @@ def _prekey_statement(me: Party, ticket: str, public: bytes) -> bytes:
 
 
 _PURPOSE = "session key"
-
-
-def dealer(plan: SessionPlan) -> Party:
-    """Who deals the mask seed; the users' seed is always user 1's."""
-    return TA if plan.trust is Trust.AUTHORITY else user(1)
-
-
-def deals(plan: SessionPlan, party: Party) -> tuple[str, ...]:
-    """The seeds that this party deals, in the order of its commitments.
-
-    ``users`` is behind tags, group pads and group-sealed messages, ``masks`` behind P, Q and c; ``tags`` is behind the
-    tags of sums that one user alone opens, and is dealt by that user.
-    """
-    receiver = plan.task is Task.PREDICT or plan.challenges or (plan.stacks_labels and plan.releases(Item.SCORE))
-    dealers = {"users": user(1), "masks": dealer(plan), "tags": user(plan.label_user) if receiver else None}
-    return tuple(name for name, dealt_by in dealers.items() if dealt_by == party)
 
 
 def commitment(seed: Seed) -> bytes:

@@ -12,8 +12,8 @@ what a peer can cause can be read off the table, and tests try every (state, mes
 what is cheap to check, and decides. The table permits: a handler that leads where its row does not is a defect of ours,
 not of a peer. A handler that raises a ``FedSVDError`` ends the session.
 
-*Effects*. What the machine wants done, as data. ``Send``: a message for a party. ``Compute``: a
-computation, whose value comes back to the machine as the message ``Computed``, from itself to itself. ``Finish``: the
+*Effects*. What the machine wants done, as data. ``Send``: a message for a party. ``Compute``: a computation, whose
+value is given back to the machine (``computed``): it is no message, so that no peer can send one. ``Finish``: the
 result. ``Abort``: the session is over here. Every long computation is a ``Compute``: masking, padding, opening,
 decoding, sealing of long messages, checks of an answer, products. A handler does no more than add up shares as they
 come. While a computation is under way the machine may receive other messages, where its table says so. Computations of
@@ -55,7 +55,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Compute:
-    """Run this, wherever the player likes, and give the value back as ``Computed(label, value)``."""
+    """Run this, wherever the player likes, and give its value to ``Machine.computed``."""
 
     label: str
     work: Callable[[], Any]
@@ -81,23 +81,30 @@ Effect = Send | Compute | Finish | Abort
 Step = tuple[Enum, tuple[Effect, ...]]
 
 
+class Computed:
+    """In a row, in place of a kind of message: the value of the machine's own computation. It has no instances."""
+
+
+Arriving = type[Message] | type[Computed]
+
+
 @dataclass(frozen=True)
 class Row:
     """One transition: in ``state``, ``message`` from ``sender`` goes to ``handler``, and leads to one of these."""
 
     state: Enum
-    message: type[Message]
+    message: Arriving
     sender: Role
     handler: Callable[..., Step]
     leads_to: frozenset[Enum]
 
 
-Table = Mapping[tuple[Enum, type[Message], Role], Row]
+Table = Mapping[tuple[Enum, Arriving, Role], Row]
 
 
-def table(*rows: tuple[Enum, type[Message], Role, Callable[..., Step], set[Any]]) -> Table:
+def table(*rows: tuple[Enum, Arriving, Role, Callable[..., Step], set[Any]]) -> Table:
     """The rows, by state, message and sender; no two rows may be for the same."""
-    built: dict[tuple[Enum, type[Message], Role], Row] = {}
+    built: dict[tuple[Enum, Arriving, Role], Row] = {}
     for state, message, sender, handler, leads_to in rows:
         if (state, message, sender) in built:
             raise LocalProtocolError(f"two rows for {state.name}, {message.__name__}, {sender}")
@@ -130,17 +137,30 @@ class Machine:
 
     def receive(self, sender: Party, message: Message) -> tuple[Effect, ...]:
         """What follows from ``message`` of ``sender``; an ``Abort`` when the table does not permit it."""
+        return self._follow(lambda: self._permitted(sender, message), sender, message)
+
+    def computed(self, value: Any) -> tuple[Effect, ...]:
+        """What follows from the value of our own ``Compute``."""
+        return self._follow(self._computing, value)
+
+    def _follow(self, row_of: Callable[[], Row], *arrived: Any) -> tuple[Effect, ...]:
         if self.over:
             return ()
         try:
-            row = self._permitted(sender, message)
-            state, effects = row.handler(self, sender, message)
+            row = row_of()
+            state, effects = row.handler(self, *arrived)
         except FedSVDError as error:
             return self._abort(error)
         if state not in row.leads_to:
             return self._abort(LocalProtocolError(f"{row.handler.__name__} led to {state.name}"))
         self.state = state
         return effects
+
+    def _computing(self) -> Row:
+        row = self.TABLE.get((self.state, Computed, self.me.role))
+        if row is None:
+            raise LocalProtocolError(f"nothing is being computed in state {self.state.name}")
+        return row
 
     def _permitted(self, sender: Party, message: Message) -> Row:
         if message.plan != self.plan.digest:

@@ -8,7 +8,7 @@ the CSP: what users and the TA say to each other is sealed end to end and relaye
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -81,15 +81,15 @@ class RowsAgree(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class IdHashes(Message):
-    """Keyed hashes of single ids, one batch of this user's set, to be matched; the key is the users'."""
+    """One batch of a set of ids to be matched: keyed hashes, whose key is the users', or points that all blinded."""
 
     batch: int
-    hashed: Ring  # (rows, 2)
+    hashed: Ring  # (rows, 2), or (rows, 4) for points
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CommonRows(Message):
-    """One batch of the places, in this user's set, of the records that all users have; empty places behind them."""
+    """One batch of the places, in the set this user sent, of records that all users have; empty places behind them."""
 
     batch: int
     places: Ring  # (rows,)
@@ -138,14 +138,6 @@ class PaddedBatch(Message):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Computed(Message):
-    """From the runtime to a role: what its ``Compute`` came to."""
-
-    label: str
-    value: Any
-
-
-@dataclass(frozen=True, repr=False, eq=False)
 class Factors(Message):
     """U' and, where the plan releases it, S' (step 6); what was verified of them."""
 
@@ -182,7 +174,7 @@ class Solution(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Challenge(Message):
-    """Padded rows of ``[P e_i, P (h_i + z_i)]``: what a solution on split columns is checked with (step 7)."""
+    """Padded rows of ``P [e_i, ..., h_i + z_i]``: what a solution on split columns is checked with (step 7)."""
 
     batch: int
     payload: Ring
@@ -190,7 +182,7 @@ class Challenge(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Product(Message):
-    """``<P e, P (h + z)>`` for every target, for the label holder alone."""
+    """The products of all columns of a challenge with each other, for the label holder alone."""
 
     products: Float
 

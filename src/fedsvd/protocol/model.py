@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import LINKS, Family
 
+MOST_EVALUATIONS = 1 << 15
+"""Evaluations that a plan lists, at most."""
+
 _HALVINGS = 24
 """Evaluations of a model beyond two to each iteration, for steps that are halved and for what is asked at the end."""
 
@@ -42,6 +45,9 @@ class ModelPlan:
             raise ConfigError(
                 "tolerance is above 0 and below 1, max_iterations between 1 and 1000", "leave them out for the usual"
             )
+        if self.evaluations > MOST_EVALUATIONS:
+            fault = f"{self.fits} models of {self.max_iterations} iterations take {self.evaluations:,} evaluations"
+            raise ConfigError(fault, f"at most {MOST_EVALUATIONS:,}: fewer classes, or max_iterations = 25")
         if self.least_class < 0 or self.least_events < 0:
             raise ConfigError("least_class and least_events are 0 or more", "leave them out for the usual")
 

@@ -15,14 +15,16 @@ from functools import cached_property
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.widen import width
-from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side, panels_of_rows
+from fedsvd.linalg.windows import Form, Window, block_width, cut_columns, cut_side, panels_of_rows
+from fedsvd.protocol.foreign import ForeignPlan
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
+from fedsvd.protocol.reasons import Why, in_words
 from fedsvd.protocol.steps import PlannedStep
 from fedsvd.protocol.tasks import FACTORS, JOINED, Align, Check, ComponentRule, Item, Mode, Scheme, Split, Task, Trust
-from fedsvd.types import Digest, SessionId
+from fedsvd.types import Digest, Scalar, SessionId
 
-PROTOCOL = 2
+PROTOCOL = 3
 MOST_REFINED = 1024
 """Features up to which a regression's table is refined: beyond, the transform to send would be as long as the data."""
 
@@ -55,11 +57,11 @@ class SessionPlan:
     right: Form = Form.HAAR
     block: int = 0  # block width; 0 for each form's own
     mode: Mode | None = None  # who opens the sum of Gram matrices; None outside the sum family
-    reason: str = ""  # why this scheme and this mode, in words
+    why: tuple[Why, ...] = ()  # why this scheme and this mode, in codes
     check_ids: bool = False
     trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
     align: Align | None = None  # how records are matched: by this session, or by one before it
-    id_rule: str = ""  # how ids are normalised before they are matched, in words
+    id_rule: str = ""  # how ids are normalised before they are matched: columns and codes, as JSON
     least_overlap: int = 0  # fewer common records than this end a matching before any user has them
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
@@ -68,9 +70,12 @@ class SessionPlan:
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
+    job: str = ""  # digest of the job file, its submitter, members and number (``asked.py``)
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
-    steps: tuple[PlannedStep, ...] = ()  # the sums of a preparation, in order
+    steps: tuple[PlannedStep, ...] = ()  # what is played, in order (``steps.py``)
+    options: tuple[tuple[str, Scalar], ...] = ()  # of the task, for its script alone (ADR 0063)
+    foreign: ForeignPlan | None = None  # what a foreign task declares, for its task
     least_count: int = 0  # of a preparation: rarer levels are pooled, and no mean of fewer entries is taken
     protocol: int = PROTOCOL
 
@@ -123,7 +128,12 @@ class SessionPlan:
     def digest(self) -> Digest:
         """SHA-256 of the plan in canonical JSON."""
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-        return Digest(hashlib.sha256(b"fedsvd/plan/2\x00" + text.encode()).hexdigest())
+        return Digest(hashlib.sha256(b"fedsvd/plan/3\x00" + text.encode()).hexdigest())
+
+    @cached_property
+    def reason(self) -> str:
+        """Why this scheme and this mode, in words that no digest contains."""
+        return in_words(self.why, self.task, self.m + self.targets, self.counts, self.memory)
 
     def identity(self, party: Party) -> bytes:
         """The public signing key this plan pins for a user or the TA."""
@@ -131,6 +141,10 @@ class SessionPlan:
 
     def releases(self, item: Item) -> bool:
         return item in self.release
+
+    def option(self, key: str) -> Scalar:
+        """The value of an option that is the script's alone."""
+        return dict(self.options)[key]
 
     @cached_property
     def compress(self) -> bool:
@@ -141,11 +155,6 @@ class SessionPlan:
     def planned_rank(self) -> int:
         """r: columns of U that the plan has space for; columns beyond the rank found are zero."""
         return self.components or min(self.m, self.n)
-
-    @cached_property
-    def relay_bytes(self) -> int:
-        """The longest content that user 1 may send to all users: U and S in mode A."""
-        return 1024 if self.task is Task.PREPARE else 8 * (self.M + 1) * self.planned_rank + 1024
 
     @cached_property
     def rows_unchecked(self) -> bool:
@@ -211,8 +220,7 @@ class SessionPlan:
     def tall(self) -> bool:
         """Whether X' does not fit the memory budget, so that rows stream, and U' is fetched in panels of rows.
 
-        In the paper's scheme rows stream where they are the one long side and a factor of the other one fits.
-        """
+        In the paper's scheme: where rows are the one long side and a factor of the other one fits."""
         if not self.factors or self.compress or self.memory >= 8 * 4 * self.M * self.N:
             return False
         fits = not self.full_matrices and self.m >= 2 * self.n and 8 * 8 * self.n**2 <= self.memory
@@ -303,8 +311,8 @@ class SessionPlan:
         """
         if self.published:
             return self.left_windows
-        sizes = block_sizes(self.M, block_width(self.left, self.block)) if self.left is Form.MIXING else (1,) * self.M
-        return panels_of_rows(sizes, self.N + self.targets, self.memory)
+        together = block_width(self.left, self.block) if self.left is Form.MIXING else 1
+        return panels_of_rows(self.M, together, self.N + self.targets, self.memory)
 
     @cached_property
     def windows_together(self) -> tuple[range, ...]:

@@ -1,160 +1,153 @@
 """The sums of a plan (specification, section 2): names, kinds, lengths, order; all known before the session begins.
 
-The CSP adds up these and no others, and a user opens them in this order. ``wide`` sums hold numbers of any magnitude,
-``total`` sums hold words of 128 bits in a public unit, ``bound`` is the OR that finds the common unit. The sum ``gram``
-comes in batches of rows of the upper triangle. A sum with a receiver is opened by that user alone.
+They follow from ``plan.steps``. The CSP adds up these and no others, and a user opens them in this order. ``wide`` sums
+hold numbers of any magnitude, ``total`` sums words of 128 bits in a public unit, ``bound`` is the OR that finds the
+common unit. The sum ``gram`` comes in batches of rows of the upper triangle. A sum with a receiver is opened by that
+user alone.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.shared import INVERSE, VECTORS, shared_words, shares_inverse, shares_vectors
-from fedsvd.protocol.steps import StepKind
-from fedsvd.protocol.tasks import PERMUTED_TABLES, Check, Item, Mode, Scheme, Task
+from fedsvd.protocol.steps import SUMS, PlannedStep, StepKind, in_round, listed
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 
-EIGEN_VECTORS = 3
-"""Secret vectors g of the eigen-check (specification, step 7)."""
+EIGEN_VECTORS, INNER_PRODUCTS = 3, 2
+"""Secret vectors g of a check, and secret vectors h to each: h^T R g is all that is opened of a residual R (step 7)."""
 
-CLASSES = 133
-"""Powers of two among which ``bound`` finds the common unit (specification, section 2)."""
+CHECK_NUMBERS = EIGEN_VECTORS * INNER_PRODUCTS
 
-GRAM_STEP, FINE_STEP, CHECK_STEP = 126, 100, 70
-"""A last digit counts 2^-126 of F^2 in the Gram matrix, 2^-100 of its unit in most totals, 2^-70 in checks."""
+ORDER = "the trace does not show the order"
+ORDER_UNIT, ORDER_HELD, ORDER_OUTSIDE = "order unit", "order held", "order outside"
+"""Without S: the unit in which products outside of U are rounded; which vectors some user alone has enough of; how much
+is outside, where it is not searched."""
+
+ORDER_BLOCK = 2
+"""Directions that are multiplied at once: a second one saves half of the steps, each a round and perhaps a pass."""
+
+ORDER_CLASSES = 128
+"""Powers of two below F^2 among which that unit is found."""
+
+ORDER_FACTOR, ORDER_BITS, ORDER_SLACK = 2.0, 20, 2.0**-6
+"""Energy outside of U, relative to that of its last vector, that is missed with probability 2^-20; and what rounding of
+products may hide of it."""
+
+MOST_SUMMED = 1 << 17
+"""Rows of a Gram matrix that is summed, at most; its triangle has 2^33 words then, and 8192 batches."""
+
+NULL_SPACE = "null space"
+"""The one sum whose length follows from the CSP's answer: on split columns that lost rank."""
+
+LOST = "rank is lost"
+"""Whether there is such a sum."""
+
+FELL, STEPPED = "the deviance fell", "a step"
+"""What an evaluation of a model may leave out: the Gram matrix, and in it the next coefficients."""
+
+PROBE = "probe"
+"""How long the products are by which what the CSP splits is checked, and what users add up of it (section 5)."""
+
+IMPLAUSIBLE = "implausible"
+"""Whether any user's own block of an inverse is none that its own columns could have (section 5)."""
 
 
 @lru_cache(maxsize=8)
 def planned_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
-    """Every sum of a session on this plan, in order."""
-    if plan.task is Task.PREPARE:
-        kinds = {StepKind.WIDE: _wide, StepKind.WHOLE: _whole}
-        return tuple(kinds[step.kind](step.name, step.size) for step in plan.steps)
-    return (*sums_before(plan), *sums_after(plan))
+    """Every sum of a session on this plan, in order, but for those whose length the data decides."""
+    return tuple(summed(step) for step in listed(plan.steps) if step.kind in SUMS and not step.upto)
 
 
 def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums up to the opening of a Gram matrix, or the upload (steps 3 and 5)."""
-    if plan.opens_nothing:
-        return ()
-    if plan.glm is not None:
-        return tuple(each for number in range(1, plan.glm.evaluations + 1) for each in evaluation_sums(plan, number))
-    found = []
-    rows = plan.m if plan.stacks_labels else plan.M
-    statistics = plan.task is Task.PCA or plan.joins_labels
-    if plan.weighted and not plan.stacks_labels:
-        found.append(_wide("weights", 2))
-    if statistics and plan.centre:
-        found.append(_wide("mean", rows))
-    found.append(PlannedSum("bound", SumKind.BOUND, (CLASSES,), 0))
-    if plan.unit_variance or plan.joins_labels:
-        found.append(_wide("energy", rows))
-    if plan.stacks_labels:
-        found.append(_wide("labels", 1 + plan.targets))
-    found.append(_total("norm", 1))
-    if plan.mode is Mode.A:
-        found.append(PlannedSum("gram", SumKind.TOTAL, gram_batches(plan.M), GRAM_STEP))
-    if plan.alphas and plan.chosen_by == "loo":
-        found.append(_wide("left out", len(plan.alphas) * plan.targets))
-    return tuple(found)
+    return planned_sums(plan)[: _opening(plan)]
 
 
 def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums after the answer: its checks (step 7), then the local endings (step 8)."""
-    # A ridge that is chosen is checked when it is known; own tables are made of coefficients that are.
-    found = [*(_shared(plan) if shares_vectors(plan) else []), *_checks(plan), *_inference(plan)]
-    own_vectors = plan.own_vectors and not plan.published
-    triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
-    if own_vectors and (plan.reads_rows or plan.check is not Check.SAMPLE):
-        found.append(_total("orthogonality", triangle))
-    if own_vectors and plan.check is not Check.NONE and plan.components is None:
-        found.append(_total("reconstruction", 1))
-    if own_vectors and plan.check is Check.ALL:
-        found.append(_total("verified", triangle))
-    if plan.permutes:
-        found.append(_total("permuted", PERMUTED_TABLES * plan.m * (plan.m + 1) // 2))
-    if plan.stacks_labels and plan.centre:
-        found.append(_wide("intercept", plan.targets))
-    found += _shared(plan) if shares_inverse(plan) else []
-    if plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE) and not plan.biased):
-        found.append(PlannedSum("score bound", SumKind.BOUND, (CLASSES,), 0))
-        found.append(_total("scores", plan.m * plan.targets, receiver=plan.label_user))
-    return tuple(found)
+    return planned_sums(plan)[_opening(plan) :]
 
 
-def evaluation_sums(plan: SessionPlan, number: int) -> tuple[PlannedSum, PlannedSum]:
-    """The two sums of one evaluation of a generalised linear model; a session asks for as many as it needs."""
-    if plan.glm is None:
-        raise ConfigError("a plan without a model has no evaluations")
-    totals = _wide(f"totals {number}", plan.glm.totals + plan.M)
-    return totals, PlannedSum(f"gram {number}", SumKind.TOTAL, gram_batches(plan.M), GRAM_STEP)
+def _opening(plan: SessionPlan) -> int:
+    """How many sums stand before the first answer; none where there is no answer."""
+    count = 0
+    for step in listed(plan.steps):
+        if step.kind in (StepKind.UPLOAD, StepKind.FROM_USER_1):
+            return count
+        count += int(step.kind in SUMS and not step.upto)
+    return 0
+
+
+def evaluation_sums(plan: SessionPlan, number: int) -> tuple[PlannedSum, ...]:
+    """The sums of one round of a repetition; a session asks for as many as it needs."""
+    for step in plan.steps:
+        if step.kind is StepKind.REPEAT and number <= step.times:
+            body = (in_round(each, f" {number}") for each in listed(step.body))
+            return tuple(summed(each) for each in body if each.kind in SUMS)
+    raise ConfigError(f"this plan has no evaluation {number}")
 
 
 def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
     """The sum that finds the solution of least norm on split columns: its length follows from the CSP's own answer."""
-    if plan.alphas:
-        return None  # a penalty leaves no direction open
+    for step in listed(plan.steps):
+        if step.name == NULL_SPACE and rank < plan.N:
+            return summed(replace(step, size=null_space_numbers(plan, rank)))
+    return None
+
+
+def null_space_numbers(plan: SessionPlan, rank: int) -> int:
+    """Numbers of that sum: products of the null space, and of the solution with it."""
     lost = plan.N - rank
-    return _wide("null space", lost * (2 * lost + plan.targets)) if plan.stacks_labels and lost else None
+    return lost * (2 * lost + plan.targets)
 
 
-def _checks(plan: SessionPlan) -> list[PlannedSum]:
-    """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
-    if plan.mode is Mode.A or plan.opens_nothing:
-        return []
-    if plan.published:
-        # Nothing is checked there; the total variance that shares are taken of is all the same an exact sum.
-        return [_total("trace", 1)] if plan.task is Task.PCA and plan.releases(Item.SPECTRUM) else []
-    if plan.challenges:
-        return [_total("challenge", plan.targets, receiver=plan.label_user)]
-    if plan.task is Task.LR:
-        return [] if plan.mode is not Mode.B else [_total("residual", plan.m * plan.targets, CHECK_STEP)]
-    r = plan.planned_rank
-    found = [_total("eigen", EIGEN_VECTORS * plan.m + 1, CHECK_STEP)]
-    if plan.releases(Item.SPECTRUM):
-        found += [_total("diag", r), _total("trace", 1)]
-        if plan.scheme is Scheme.SUM:
-            found.append(_total("C", r * (r + 1) // 2))
-    return found
+def summed(step: PlannedStep) -> PlannedSum:
+    """A step that is a sum, with its batches."""
+    match step.kind:
+        case StepKind.GRAM:
+            return PlannedSum(step.name, SumKind.TOTAL, gram_batches(step.size), step.step)
+        case StepKind.BOUND | StepKind.SHARED:
+            return PlannedSum(step.name, SumKind(step.kind.value), (step.size,), 0)
+        case StepKind.WIDE:
+            return PlannedSum(step.name, SumKind.WIDE, even_batches(SumKind.WIDE, step.size), 1074)
+        case _:
+            batches = even_batches(SumKind.TOTAL, step.size)
+            return PlannedSum(step.name, SumKind.TOTAL, batches, step.step, step.to or None)
 
 
-def _shared(plan: SessionPlan) -> list[PlannedSum]:
-    """On split columns: the unit of the users' vectors, what the CSP splits among the users, and sums of squares."""
-    shared = INVERSE if shares_inverse(plan) else VECTORS if shares_vectors(plan) else ""
-    if not shared:
-        return []
-    found = [PlannedSum("vector bound", SumKind.BOUND, (CLASSES,), 0)]
-    found.append(PlannedSum(shared, SumKind.SHARED, (shared_words(plan),), 0))
-    return [*found, _wide("totals", plan.targets)] if shares_inverse(plan) else found
+def order_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
+    """The sums that bound what an answer leaves out; they are sent unless the trace has shown it already (step 7)."""
+    steps = listed(tuple(step for step in _everywhere(plan.steps) if step.name == ORDER))
+    return tuple(summed(step) for step in steps)
 
 
-def _inference(plan: SessionPlan) -> list[PlannedSum]:
-    """What a regression table on split rows asks for beyond the joint Gram matrix (step 8)."""
-    found, terms = [], plan.m + int(plan.centre)
-    triangle = terms * (terms + 1) // 2
-    if plan.refines:
-        found += [_total("refined gram", triangle), _wide("gradient", (terms + 1) * plan.targets)]
-    if plan.robust == "cluster":
-        found.append(_wide("clusters", 1))
-    if plan.robust:
-        found.append(PlannedSum("scores bound", SumKind.BOUND, (CLASSES,), 0))
-        found.append(_total("squared scores", triangle * plan.targets))
-    return found
+def _everywhere(steps: tuple[PlannedStep, ...]) -> Iterator[PlannedStep]:
+    for step in steps:
+        yield step
+        yield from _everywhere(step.body)
 
 
+def order_step(j: int) -> str:
+    """The sum of step j, from 1."""
+    return f"order {j}"
+
+
+def order_left(plan: SessionPlan) -> int:
+    """Directions outside of an answer's U that can hold anything; 0 where U has all of the rank."""
+    return max(0, min(plan.m, plan.n) - plan.planned_rank)
+
+
+def order_steps(plan: SessionPlan) -> int:
+    """Steps of Lanczos' method outside of U; 0 where that is not searched."""
+    return sum(step.name not in (ORDER_UNIT, ORDER_HELD, ORDER_OUTSIDE) for step in order_sums(plan))
+
+
+@lru_cache(maxsize=64)
 def gram_batches(M: int) -> tuple[int, ...]:
     """Words in each batch of the upper triangle of an M x M matrix, rows from the top."""
+    if M > MOST_SUMMED:
+        raise ConfigError(f"a Gram matrix of {M:,} x {M:,}", f"at most {MOST_SUMMED:,} rows and targets together")
     return tuple((stop - start) * (2 * M - start - stop + 1) // 2 for start, stop in row_panels(M))
-
-
-def _wide(name: str, numbers: int) -> PlannedSum:
-    return PlannedSum(name, SumKind.WIDE, even_batches(SumKind.WIDE, numbers), 1074)
-
-
-def _whole(name: str, numbers: int) -> PlannedSum:
-    return _total(name, numbers, step=0)
-
-
-def _total(name: str, numbers: int, step: int = FINE_STEP, receiver: int | None = None) -> PlannedSum:
-    return PlannedSum(name, SumKind.TOTAL, even_batches(SumKind.TOTAL, numbers), step, receiver)

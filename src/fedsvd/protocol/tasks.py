@@ -16,6 +16,7 @@ class Task(StrEnum):
     PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
     CCA = "cca"
     PCR = "pcr"
+    FOREIGN = "foreign"  # a statistic that a person outside declared and wrote (``foreign.py``)
 
 
 class Split(StrEnum):
@@ -88,6 +89,7 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.PREDICT: (Item.SCORE,),
     Task.MATCH: (Item.COMMON,),
     Task.PREPARE: (),
+    Task.FOREIGN: (),  # its outputs are in its declaration
     Task.CCA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
     Task.PCR: (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
 }
@@ -95,6 +97,9 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
 
 FACTORS = (Task.SVD, Task.LSA, Task.PCA, Task.CCA)
 """Tasks that end with U and S."""
+
+SUMS_ALONE = (Task.PREPARE, Task.FOREIGN)
+"""Tasks that are sums which the users open, and nothing else."""
 
 LABELLED = (Task.LR, Task.GLM, Task.PCR)
 """Tasks whose parties bring labels."""
@@ -139,6 +144,13 @@ class Robust(StrEnum):
     CLUSTER = "cluster"
 
 
+class Clusters(StrEnum):
+    """Whether a name of a cluster at two parties is two clusters, each party's own, or one."""
+
+    OWN = "own"
+    JOINT = "joint"
+
+
 class ChosenBy(StrEnum):
     """How a ridge is chosen: by leaving out each row, or by generalised cross-validation."""
 
@@ -157,7 +169,7 @@ class Align(StrEnum):
     """How records of split columns are matched before a study (specification, section 9)."""
 
     SERVER = "server"  # the CSP compares keyed hashes: it learns sizes and overlaps
-    ECDH = "ecdh"  # users blind points in turn: the CSP learns sizes
+    ECDH = "ecdh"  # it compares points that all users blinded: the same, and a user has no key to try ids with
 
 
 class Write(StrEnum):

@@ -5,21 +5,18 @@ alone has the weights, loadings and scores of its own columns. Tests need all co
 were asked for, or there are more parties, there is no table of them, and a fact says why.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsvd.results.folder import Table
+from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.cca import CCAResult
 from fedsvd.statistics.cca import WilksTest, correlations, wilks
 from fedsvd.statistics.undefined import NO_FREEDOM, Undefined
 from fedsvd.types import Float
 
-SHARED = ("correlations", "wilks")
-"""Names of arrays and tables that all parties have."""
 OWN_ARRAYS = ("weights", "canonical_loadings", "column_means", "variates")
 """Names of arrays that each party has of its own columns."""
 _TESTED = ("wilks", "f", "df1", "df2", "f_p", "chi2", "chi2_p")
@@ -49,9 +46,11 @@ def tests_of(computed: CCAResult, k: int, rows: int) -> tuple[WilksTest, ...] | 
     return wilks(correlations_of(computed, k), rows, *pair)
 
 
-def tests_from(said: Mapping[str, Sequence[float | None]]) -> tuple[WilksTest, ...]:
-    """The tests that a result's facts have; a number that is missing there is not defined."""
-    rows = zip(*(said[name] for name in _TESTED), strict=True)
+def tests_of_result(result: PartyResult) -> tuple[WilksTest, ...]:
+    """The tests of a result, as computed or as read back; a number that is missing there is not defined."""
+    if "wilks" in result.objects:
+        return tuple(result.objects["wilks"])
+    rows = zip(*(result.facts["wilks"][name] for name in _TESTED), strict=True)
     found = []
     for first, cells in enumerate(rows):
         values: list[Any] = [NO_FREEDOM if cell is None else cell for cell in cells]
@@ -59,34 +58,26 @@ def tests_from(said: Mapping[str, Sequence[float | None]]) -> tuple[WilksTest, .
     return tuple(found)
 
 
-def with_correlations(to: PartyResult, computed: CCAResult) -> PartyResult:
-    """The result with what all parties have, but for the common variables."""
-    plan = to.plan
-    found = correlations_of(computed, plan.k)
+def canonical(to: PartyResult, computed: CCAResult, tables: bool) -> Values:
+    """What a CCA gives: to all what is common, to its reader weights, loadings and scores of its own columns."""
+    plan, found = to.plan, correlations_of(computed, to.plan.k)
+    arrays = {
+        "left_vectors": computed.U,
+        "correlations": found,
+        "singular_values": computed.sigma,
+        **dict(
+            zip(OWN_ARRAYS, (computed.weights, computed.loadings, computed.column_means, computed.scores), strict=True)
+        ),
+    }
     name = "correlation" if plan.k == 2 else "mean_squared_correlation"
-    table = Table("correlations", {"component": np.arange(1, len(found) + 1), name: found})
-    to = to.adding({"correlations": found, "singular_values": computed.sigma}, table, {"ranks": computed.ranks})
+    shown = Table("correlations", {"component": np.arange(1, len(found) + 1), name: found})
+    facts: dict[str, Any] = {"ranks": computed.ranks, "own_rank": computed.own_rank}
     tests = tests_of(computed, plan.k, plan.m)
     if isinstance(tests, Undefined):
-        return to.adding(facts={"no_tests": tests.reason})
-    cells = {name: [_plain(getattr(test, name)) for test in tests] for name in _TESTED}
-    return to.adding(
-        table=Table("wilks", {"first": [test.first + 1 for test in tests], **cells}), facts={"wilks": cells}
-    )
-
-
-def with_own_columns(to: PartyResult, computed: CCAResult, ids: NDArray[Any] | None) -> PartyResult:
-    """The result with weights, loadings and scores of the reader's own columns."""
-    features = to.feature_names(len(computed.weights))
-    for name, own in (("weights", computed.weights), ("canonical_loadings", computed.loadings)):
-        to = to.adding({name: own}, Table(name, {"feature": features, **_numbered(own)}))
-    index, label = (np.arange(len(computed.scores)), "row") if ids is None else (ids, "id")
-    to = to.adding({"column_means": computed.column_means}, facts={"own_rank": computed.own_rank})
-    return to.adding({"variates": computed.scores}, Table("variates", {label: index, **_numbered(computed.scores)}))
-
-
-def _numbered(columns: Float) -> dict[str, Any]:
-    return {f"component_{j + 1}": column for j, column in enumerate(columns.T)}
+        return Values(arrays, {**facts, "no_tests": tests.reason}, (shown,))
+    facts["wilks"] = {name: [_plain(getattr(test, name)) for test in tests] for name in _TESTED}
+    tested = Table("wilks", {"first": [test.first + 1 for test in tests], **facts["wilks"]})
+    return Values(arrays, facts, (shown, tested) if tables else (), {"wilks": tests})
 
 
 def _plain(value: float | Undefined) -> float | None:

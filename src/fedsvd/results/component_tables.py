@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.results.folder import Table
+from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
@@ -24,29 +25,49 @@ from fedsvd.types import Float
 
 _PANEL_BYTES = 1 << 26
 LEVEL = 0.95
-ARRAYS = ("loadings", "spectrum_threshold", "component_coefficients", "component_covariance")
-"""Names of arrays and tables that all parties of a PCA, or of a regression on components, have."""
 
 
-def with_spectrum(to: PartyResult, computed: PCAResult | PCRResult) -> PartyResult:
-    """The result with its spectrum, variances and what the rule made of them, as far as they are released."""
+def components(to: PartyResult, computed: PCAResult) -> Values:
+    """What a PCA gives."""
+    found = _moments(to, computed) | _spectrum(to, computed)
+    return found if computed.scores_i is None else found | Values({"scores": computed.scores_i})
+
+
+def regression(to: PartyResult, computed: PCRResult, tables: bool) -> Values:
+    """What a regression on components gives."""
+    coefficients = Values({"coefficients": computed.coefficients, "intercept": computed.intercept})
+    return _moments(to, computed) | _spectrum(to, computed) | _models(to, computed, tables) | coefficients
+
+
+def _moments(to: PartyResult, computed: PCAResult | PCRResult) -> Values:
+    arrays = {"components": computed.U.T, "mean": computed.mean}
+    if computed.scales is None:
+        return Values(arrays)
+    features = to.feature_names(len(computed.mean))
+    constant = [features[int(j)] for j in np.flatnonzero(computed.scales == 0)]
+    return Values({**arrays, "scale": computed.scales}, {"constant_columns": constant})
+
+
+def _spectrum(to: PartyResult, computed: PCAResult | PCRResult) -> Values:
+    """The spectrum, variances and what the rule made of them, as far as they are released."""
     sigma = computed.sigma if computed.spectrum is None else computed.spectrum
     if sigma is None or computed.sigma is None:
-        return to
+        return Values()
     variance = sigma**2 / max(to.plan.n - 1, 1)
     ratio = sigma**2 / computed.total_energy if computed.total_energy > 0 else np.zeros_like(variance)
-    arrays = {"singular_values": sigma, "explained_variance": variance, "explained_variance_ratio": ratio}
-    names = ("singular_value", "explained_variance", "explained_variance_ratio")
-    shown: dict[str, Any] = dict(zip(names, arrays.values(), strict=True))
+    arrays: dict[str, Any] = {"singular_values": sigma, "explained_variance": variance}
+    arrays["explained_variance_ratio"] = ratio
     facts: dict[str, Any] = {"total_energy": computed.total_energy}
     choice = computed.choice
     if choice is not None:
         facts["choice"] = {"rule": choice.rule, "count": choice.count}
-        shown["taken"] = np.arange(len(sigma)) < choice.count
+        arrays["taken"] = np.arange(len(sigma)) < choice.count
         if choice.threshold is not None:
-            shown["threshold"] = arrays["spectrum_threshold"] = _as_long(choice, len(sigma))
-    table = Table("spectrum", {"component": np.arange(1, len(sigma) + 1), **shown})
-    return _with_loadings(to.adding(arrays, table, facts), computed)
+            arrays["spectrum_threshold"] = _as_long(choice, len(sigma))
+    if len(computed.sigma):
+        found = Components(computed.U.T, computed.sigma, np.zeros(len(computed.U)), to.plan.n)
+        arrays["loadings"] = found.loadings()
+    return Values(arrays, facts)
 
 
 def _as_long(choice: Choice, count: int) -> Float:
@@ -54,33 +75,30 @@ def _as_long(choice: Choice, count: int) -> Float:
     return np.pad(choice.threshold[:count], (0, max(0, count - len(choice.threshold))))
 
 
-def _with_loadings(to: PartyResult, computed: PCAResult | PCRResult) -> PartyResult:
-    assert computed.sigma is not None
-    if not len(computed.sigma):
-        return to
-    loadings = Components(computed.U.T, computed.sigma, np.zeros(len(computed.U)), to.plan.n).loadings()
-    by_column = {f"component_{j + 1}": column for j, column in enumerate(loadings.T)}
-    table = Table("loadings", {"feature": to.feature_names(len(loadings)), **by_column})
-    return to.adding({"loadings": loadings}, table)
-
-
-def with_component_table(to: PartyResult, computed: PCRResult) -> PartyResult:
-    """The result with the regression table of the components, one below the other where there are several targets."""
-    names = [f"component_{j + 1}" for j in range(len(computed.sigma))]
-    each = [columns(model, names) for model in computed.inference]
-    joined: dict[str, Any] = {name: [cell for own in each for cell in own[name]] for name in each[0]}
-    if len(each) > 1:
-        joined = {"target": [name for name in to.targets for _ in each[0]["term"]]} | joined
+def _models(to: PartyResult, computed: PCRResult, tables: bool) -> Values:
+    """The regression table of the components, one below the other where there are several targets."""
     said = {name: values(model) for name, model in zip(to.targets, computed.inference, strict=True)}
     arrays = {"component_coefficients": np.stack([model.coefficients for model in computed.inference])}
     matrices = [model.covariance for model in computed.inference if is_array(model.covariance)]
     if len(matrices) == len(computed.inference):
         arrays["component_covariance"] = np.stack(matrices)
-    return to.adding(arrays, Table("component_coefficients", joined), {"components": said})
+    shown = (_table(to, computed),) if tables else ()
+    return Values(arrays, {"components": said}, shown, {"components": computed.inference})
+
+
+def _table(to: PartyResult, computed: PCRResult) -> Table:
+    names = [f"component_{j + 1}" for j in range(len(computed.sigma))]
+    each = [columns(model, names) for model in computed.inference]
+    joined: dict[str, Any] = {name: [cell for own in each for cell in own[name]] for name in each[0]}
+    if len(each) > 1:
+        joined = {"target": [name for name in to.targets for _ in each[0]["term"]]} | joined
+    return Table("component_coefficients", joined)
 
 
 def component_models(result: PartyResult) -> tuple[LinearInference, ...]:
     """The tables of the components of a result, as written or as read back."""
+    if "components" in result.objects:
+        return tuple(result.objects["components"])
     said, found = result.facts["components"], result.arrays["component_coefficients"]
     covariance = result.arrays.get("component_covariance")
     models = []
@@ -91,10 +109,10 @@ def component_models(result: PartyResult) -> tuple[LinearInference, ...]:
     return tuple(models)
 
 
-def with_outliers(to: PartyResult, computed: PCAResult, table: MatrixSource, ids: NDArray[Any] | None) -> PartyResult:
-    """The result with T2 and Q of own rows and their limits, where the variances of the scores are known."""
+def own_outliers(to: PartyResult, computed: PCAResult, table: MatrixSource, ids: NDArray[Any] | None) -> Values:
+    """T2 and Q of own rows and their limits, where the variances of the scores are known."""
     if computed.sigma is None or not len(computed.sigma):
-        return to
+        return Values()
     found = outliers_of(computed, table, to.plan.n, to.plan.components is None)
     far = [
         values > limit if is_number(limit) else np.zeros(len(values), bool)
@@ -106,7 +124,7 @@ def with_outliers(to: PartyResult, computed: PCAResult, table: MatrixSource, ids
     limits: dict[str, Any] = {"level": found.level, "t2_beyond": int(far[0].sum()), "q_beyond": int(far[1].sum())}
     for name, limit in (("t2_limit", found.t2_limit), ("q_limit", found.q_limit)):
         limits |= {name: None, f"{name}_why": limit.reason} if isinstance(limit, Undefined) else {name: limit}
-    return to.adding({"outliers": np.column_stack((found.t2, found.q))}, shown, {"outliers": limits})
+    return Values({"outliers": np.column_stack((found.t2, found.q))}, {"outliers": limits}, (shown,))
 
 
 def outliers_of(computed: PCAResult, table: MatrixSource, n: int, complete: bool) -> Outliers:

@@ -12,13 +12,13 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ MANIFEST = "manifest.json"
 REPORT = "report.html"
 UNFINISHED = "NOT-FINISHED.txt"  # there where the job of these results did not end well
 LONGEST_IN_MEMORY = 1 << 28  # bytes of a file; a longer one is mapped
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # what spreadsheets compute
 _QUOTED = re.compile('[",\r\n]')  # what stands in quotes where it is written as CSV
 _WRITTEN = 1 << 25  # bytes of an array on disk that are copied at a time
 LONGEST_TABLE = 2_000_000
@@ -65,7 +66,7 @@ def fresh_folder(target: Path, overwrite: bool = False) -> Iterator[Path]:
     target = target.absolute()
     expect_free(target, overwrite)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        private.make_folders(target.parent)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError as fault:
         raise _unusable(target, fault) from None
@@ -99,43 +100,97 @@ def _put_in_place(partial: Path, target: Path) -> None:
 def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
     """``NAME.npy``."""
     with private.new_file(folder / f"{name}.npy") as file:
-        if not isinstance(array, MappedArray):
-            np.save(file, array, allow_pickle=False)
-            return
-        # Some lines of the file at a time, so that what lies on disk is not read into memory at once.
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-        lines = array if array.flags.c_contiguous else array.T
-        step = max(1, _WRITTEN // max(1, lines[:1].nbytes))
-        for start in range(0, len(lines), step):
-            file.write(np.ascontiguousarray(lines[start : start + step]).data)
+        write_array(file, array)
+
+
+def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
+    """The array as a file of NumPy's."""
+    if not isinstance(array, MappedArray):
+        np.save(file, array, allow_pickle=False)
+        return
+    # Some lines of the file at a time, so that what lies on disk is not read into memory at once.
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    lines = array if array.flags.c_contiguous else array.T
+    step = max(1, _WRITTEN // max(1, lines[:1].nbytes))
+    for start in range(0, len(lines), step):
+        file.write(np.ascontiguousarray(lines[start : start + step]).data)
 
 
 def save_table(folder: Path, table: Table) -> None:
-    """``NAME.csv``, and ``NAME.parquet`` where pyarrow is installed; floats in CSV read back bit for bit."""
+    """``NAME.csv``, and ``NAME.parquet`` where pyarrow is installed; floats in CSV read back bit for bit.
+
+    A text that a spreadsheet would take for a formula has an apostrophe before it in CSV, and only there.
+    """
+    for suffix, write in table_writers(table).items():
+        with private.new_file(folder / f"{table.name}.{suffix}") as file:
+            write(file)
+
+
+def table_writers(table: Table) -> dict[str, Callable[[BinaryIO], None]]:
+    """What writes a table, by the suffix of the file."""
     arrow = _arrow(table) if find_spec("pyarrow") is not None else None
-    with private.new_file(folder / f"{table.name}.csv") as file:
+    shown = _without_formulas(table)
+    plain_arrow = arrow if shown is table else None
+
+    def write_csv(file: BinaryIO) -> None:
         text = TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.columns)
-        if arrow is not None and all(_plain(column) for column in arrow.columns):
+        writer = csv.writer(_Lines(text))
+        writer.writerow(shown.columns)
+        if plain_arrow is not None and all(_plain(column) for column in plain_arrow.columns):
             from pyarrow import csv as arrow_csv
 
             text.flush()
             # Seven times quicker; its other way would put every text in quotes.
-            arrow_csv.write_csv(arrow, file, arrow_csv.WriteOptions(include_header=False, quoting_style="none"))
+            arrow_csv.write_csv(plain_arrow, file, arrow_csv.WriteOptions(include_header=False, quoting_style="none"))
         else:
             # NumPy's own numbers print their type; Python's print the shortest text that reads back.
-            plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in table.columns.values()]
+            plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in shown.columns.values()]
             writer.writerows(zip(*plain, strict=True))
             text.flush()
         text.detach()
-    if arrow is not None:
+
+    def write_parquet(file: BinaryIO) -> None:
         from pyarrow import parquet
+
+        assert arrow is not None
 
         # Numbers of a result hardly repeat: a dictionary of them takes twice the time, and more space.
         texts = [field.name for field in arrow.schema if str(field.type) == "string"]
-        with private.new_file(folder / f"{table.name}.parquet") as file:
-            parquet.write_table(arrow, file, use_dictionary=texts)
+        parquet.write_table(arrow, file, use_dictionary=texts)
+
+    return {"csv": write_csv} if arrow is None else {"csv": write_csv, "parquet": write_parquet}
+
+
+class _Lines:
+    """Rows that end with a line feed; the csv module puts a carriage return in quotes only if it ends rows itself."""
+
+    def __init__(self, text: TextIOWrapper) -> None:
+        self._text = text
+
+    def write(self, row: str) -> int:
+        return self._text.write(f"{row.removesuffix(chr(13) + chr(10))}\n")
+
+
+def _without_formulas(table: Table) -> Table:
+    """The table with an apostrophe before every text that begins as a formula does; itself where there is none.
+
+    A text that begins with apostrophes and then as a formula gets one more, so that taking one away restores all.
+    """
+
+    def shown(cell: object) -> object:
+        return f"'{cell}" if isinstance(cell, str) and cell.lstrip("'")[:1] in _FORMULA and cell.strip("'") else cell
+
+    def needed(column: Sequence[object] | NDArray[Any]) -> bool:
+        texts = not isinstance(column, range) and (not isinstance(column, np.ndarray) or column.dtype.kind in "UO")
+        return texts and any(shown(cell) is not cell for cell in column)
+
+    guarded = {name for name, column in table.columns.items() if shown(name) is not name or needed(column)}
+    if not guarded:
+        return table
+    columns = {str(shown(name)): table.columns[name] for name in table.columns}
+    for name in guarded:
+        columns[str(shown(name))] = [shown(cell) for cell in table.columns[name]]
+    return Table(table.name, columns)
 
 
 def _plain(column: Any) -> bool:
@@ -177,10 +232,13 @@ def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:
     there = {path.name: _described(path) for path in sorted(folder.iterdir()) if path.is_file()}
     complete = {**record, "files": there}
     with private.new_file(folder / MANIFEST) as file:
-        text = json.dumps(
-            {**complete, "sha256": manifest_digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False
-        )
-        file.write(text.encode() + b"\n")
+        file.write(_spelt(complete))
+
+
+def _spelt(complete: Mapping[str, Any]) -> bytes:
+    """A manifest as it is written, with its own hash."""
+    record = {**complete, "sha256": manifest_digest(complete)}
+    return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -190,7 +248,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         path = folder / name
         if Path(name).name != name or not path.is_file():
             raise _damaged(folder, f"{name} is missing")
-        if _hashed(path) != about["sha256"]:
+        if hashed_file(path) != about["sha256"]:
             raise _damaged(folder, f"{name} is not as it was written")
     return record
 
@@ -198,7 +256,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def manifest_record(folder: Path) -> dict[str, Any]:
     """What the manifest says, if it is as it was written; the files that it lists are not read."""
     try:
-        record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        record = private.plain_json((folder / MANIFEST).read_bytes())
     except OSError as fault:
         reason = fault.strerror or type(fault).__name__
         raise StorageError(f"{folder} holds no readable {MANIFEST}: {reason}", "name a results folder") from None
@@ -223,8 +281,20 @@ def mark_unfinished(folder: Path, text: str) -> bool:
     private.replace(folder / UNFINISHED, f"{text}\n".encode())
     described = {**record["files"], UNFINISHED: _described(folder / UNFINISHED)}
     complete = {**record, "not_finished": text, "files": described}
-    spelt = json.dumps({**complete, "sha256": manifest_digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False)
-    private.replace(folder / MANIFEST, spelt.encode() + b"\n")
+    private.replace(folder / MANIFEST, _spelt(complete))
+    return True
+
+
+def mark_finished(folder: Path) -> bool:
+    """Take back what ``mark_unfinished`` wrote: the job ended after all; False if it is not there."""
+    record = manifest_record(folder)
+    if UNFINISHED not in record["files"]:
+        return False
+    described = {name: about for name, about in record["files"].items() if name != UNFINISHED}
+    complete = {**record, "files": described}
+    complete.pop("not_finished", None)
+    private.replace(folder / MANIFEST, _spelt(complete))
+    (folder / UNFINISHED).unlink(missing_ok=True)
     return True
 
 
@@ -241,7 +311,7 @@ def load_array(folder: Path, name: str) -> NDArray[Any]:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    about: dict[str, Any] = {"sha256": _hashed(path), "bytes": path.stat().st_size}
+    about: dict[str, Any] = {"sha256": hashed_file(path), "bytes": path.stat().st_size}
     if path.suffix == ".npy":
         with path.open("rb") as file:
             np.lib.format.read_magic(file)
@@ -250,7 +320,8 @@ def _described(path: Path) -> dict[str, Any]:
     return about
 
 
-def _hashed(path: Path) -> str:
+def hashed_file(path: Path) -> str:
+    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -5,14 +5,16 @@ other where there are several. What is said of each model as one stands among th
 result has the fitted values of its own rows, and how well they fit: no other party has these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import special
 
+from fedsvd.protocol.outputs import CLASS
 from fedsvd.protocol.tasks import Family
 from fedsvd.results.folder import Table
+from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.models import split_labels
@@ -24,35 +26,44 @@ from fedsvd.statistics.summary import Summary, glm_summary, multinomial_summary
 from fedsvd.statistics.undefined import is_array
 from fedsvd.types import Float
 
-ARRAYS = ("contrasts", "covariance")
-"""Arrays of a model that all users share, beyond coefficients and intercept; contrasts are of a multinomial model."""
-FACTS = ("models", "classes", "columns")
+
+def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
+    """What all users share of a model; contrasts are of a multinomial one, and estimates are the coefficients of the
+    table where some are aliased (NaN)."""
+    models = computed.models
+    arrays = {"coefficients": computed.coefficients, "intercept": computed.intercept}
+    facts = {"models": [values(model) for model in models], "classes": classes_of(to)}
+    if isinstance(models[0], MultinomialInference):
+        arrays["contrasts"] = models[0].solution
+    if any(model.aliased for model in models):
+        arrays["estimates"] = np.stack([model.coefficients for model in models])
+    matrices = [model.covariance for model in models if is_array(model.covariance)]
+    if len(matrices) == len(models):
+        arrays["covariance"] = np.stack(matrices)
+    features = list(to.feature_names(computed.coefficients.shape[1]))
+    shown = _tables(models, features, classes_of(to), matrices) if tables else ()
+    return Values(arrays, facts, tuple(shown), {"models": models})
 
 
-def with_model(to: PartyResult, computed: GLMResult) -> PartyResult:
-    """The result with what all users share of a model."""
-    models, features = computed.models, list(to.feature_names(computed.coefficients.shape[1]))
-    classes = classes_of(to)
-    to = to.adding({"coefficients": computed.coefficients, "intercept": computed.intercept})
-    to = to.adding(facts={"models": [values(model) for model in models], "classes": classes})
+def _tables(
+    models: Sequence[GLModel], features: list[str], classes: list[str], matrices: Sequence[Float]
+) -> Iterator[Table]:
+    """The coefficients of every model, and their covariances where all models have them."""
     found: dict[str, list[Any]] = {}
     for k, model in enumerate(models):
         own = columns(model, features, classes)
         if len(models) > 1:
             own = {"class": [classes[k]] * len(own["term"])} | own
         found = {name: found.get(name, []) + cells for name, cells in own.items()}
-    to = to.adding(table=Table("coefficients", found))
-    if isinstance(models[0], MultinomialInference):
-        to = to.adding({"contrasts": models[0].coefficients})
-    matrices = [model.covariance for model in models if is_array(model.covariance)]
+    yield Table("coefficients", found)
     if len(matrices) < len(models):
-        return to
+        return
     names = [f"{a}:{b}" for a, b in zip(found.get("class", ()), found["term"], strict=False)] or found["term"]
     stacked = np.concatenate(matrices)
     width = stacked.shape[1]
     table: dict[str, Any] = {"term": names[: len(stacked)]}
     table |= {f"{name}_" if name == "term" else name: stacked[:, j] for j, name in enumerate(names[:width])}
-    return to.adding({"covariance": np.stack(matrices)}, Table("covariance", table))
+    yield Table("covariance", table)
 
 
 def classes_of(result: PartyResult) -> list[str]:
@@ -65,6 +76,8 @@ def classes_of(result: PartyResult) -> list[str]:
 
 def models_of(result: PartyResult) -> tuple[GLModel, ...]:
     """The models of a result, as written or as read back."""
+    if "models" in result.objects:
+        return tuple(result.objects["models"])
     said: Sequence[Mapping[str, Any]] = result.facts.get("models", ())
     intercept = result.plan.centre
     if "contrasts" in result.arrays:
@@ -72,9 +85,9 @@ def models_of(result: PartyResult) -> tuple[GLModel, ...]:
     else:
         W = result.arrays["coefficients"]
         w = [*(np.column_stack((result.arrays["intercept"], W)) if intercept else W)]
-    covariance = result.arrays.get("covariance")
+    covariance, shown = result.arrays.get("covariance"), result.arrays.get("estimates", w)
     return tuple(
-        model_from(about, w[k], intercept, None if covariance is None else covariance[k])
+        model_from(about, shown[k], intercept, None if covariance is None else covariance[k], w[k])
         for k, about in enumerate(said)
     )
 
@@ -97,6 +110,18 @@ def summaries(result: PartyResult) -> list[tuple[str, Summary]]:
 def outcome(target: str, classes: Sequence[str]) -> str:
     """What a model of one target predicts: the second of two classes, or the target itself."""
     return f"{target} = {classes[1]}" if len(classes) == 2 else target
+
+
+def own_fit(to: PartyResult, eta: Float, labels: Float | None) -> Values:
+    """Fitted values, residuals and quality of a party's own rows."""
+    fitted, residuals, said = own_rows(to, eta, labels)
+    found = Values({"fitted": fitted}, labels={CLASS: predicted_columns(to, fitted)})
+    return found if residuals is None else found | Values({"residuals": residuals}, {"own_rows": said})
+
+
+def predicted_columns(result: PartyResult, fitted: Float) -> Sequence[str]:
+    """The names of fitted columns, (n, models): the target's, or those of its classes."""
+    return result.targets if fitted.shape[1] == 1 else classes_of(result)
 
 
 def own_rows(to: PartyResult, eta: Float, labels: Float | None) -> tuple[Float, Float | None, dict[str, Any]]:

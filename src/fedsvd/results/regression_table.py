@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.results.folder import Table
+from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult
 from fedsvd.statistics.diagnostics import own_rows
@@ -19,9 +20,6 @@ from fedsvd.statistics.table import columns, model_from, terms, values
 from fedsvd.statistics.undefined import is_array, is_number
 from fedsvd.types import Float
 
-ARRAYS = ("covariance", "vif", "ridge_path", "ridge_errors")
-"""Names of arrays and tables that inference adds: of the coefficients (targets, q, q), and of the features; then those
-of a path of ridges: coefficients (alphas, targets, features), and the error of each penalty."""
 _PANEL_BYTES = 1 << 26
 _OF_COEFFICIENTS = ("condition", "level", "kind", "distribution", "not_defined")
 
@@ -37,36 +35,62 @@ class OwnRows(Protocol):
     def row_weights(self) -> Float | None: ...
 
 
-def with_inference(to: PartyResult, computed: RegressionResult) -> PartyResult:
-    """The result with its tables of coefficients, covariance and variance inflation, and the facts of each model."""
-    models = computed.inference
+def regression(to: PartyResult, computed: RegressionResult, tables: bool) -> Values:
+    """What a linear regression gives."""
     features = to.feature_names(computed.coefficients.shape[1])
-    to = to.adding({"coefficients": computed.coefficients}, _coefficients(to, models, list(features)))
-    to = to.adding(facts={"inference": {name: values(model) for name, model in zip(to.targets, models, strict=True)}})
-    names = terms(list(features), models[0].intercept)
-    matrices = [model.covariance for model in models if is_array(model.covariance)]
+    found = Values(
+        {"intercept": computed.intercept, "coefficients": computed.coefficients},
+        {"constant_columns": [features[j] for j in computed.constant]},
+        objects={"inference": computed.inference},
+    )
+    if computed.path is not None:
+        found |= _path(to, computed.path, computed.coefficients, tables)
+    return found | _inference(to, computed, tables) if computed.inference else found
+
+
+def _inference(to: PartyResult, computed: RegressionResult, tables: bool) -> Values:
+    """Covariance, variance inflation and what is said of each model: (targets, q, q), (features,); the coefficients of
+    the table (targets, q) where some are aliased."""
+    models, arrays = computed.inference, {}
+    facts = {"inference": {name: values(model) for name, model in zip(to.targets, models, strict=True)}}
+    features = list(to.feature_names(computed.coefficients.shape[1]))
+    names, matrices = terms(features, models[0].intercept), [m.covariance for m in models if is_array(m.covariance)]
+    shown = [_coefficients(to, models, features)] if tables else []
     if len(matrices) == len(models):
-        to = to.adding({"covariance": np.stack(matrices)}, _covariance(to, names, matrices))
+        arrays["covariance"] = np.stack(matrices)
+        shown += [_covariance(to, names, matrices)] if tables else []
+    if models[0].aliased:
+        arrays["estimates"] = np.stack([model.coefficients for model in models])
     if is_array(models[0].vif):
-        to = to.adding({"vif": models[0].vif}, Table("vif", {"feature": features, "vif": models[0].vif}))
-    return to
+        arrays["vif"] = models[0].vif
+    return Values(arrays, facts, tuple(shown))
 
 
-def with_path(to: PartyResult, path: ChosenRidge) -> PartyResult:
-    """The result with the error of every penalty, and where the party has them with the coefficients of each."""
+def _path(to: PartyResult, path: ChosenRidge, chosen: Float, tables: bool) -> Values:
+    """The error of every penalty, and where the party has them the coefficients of each (alphas, targets, features).
+
+    ``chosen`` are the coefficients of the chosen one, (targets, features).
+    """
     coefficients = np.moveaxis(path.coefficients, 2, 1)
+    errors = [None if np.isnan(error) else float(error) for error in path.errors]
+    facts: dict[str, Any] = {"alpha": path.alpha, "chosen_by": path.method, "errors": errors}
+    facts["alphas"] = [float(alpha) for alpha in path.alphas]
+    if path.within is not None:
+        facts |= {"within": [float(number) for number in path.within], "uncertain": path.uncertain(chosen)}
+    arrays = {"ridge_errors": path.errors} | ({"ridge_path": coefficients} if len(coefficients) else {})
+    return Values(arrays, {"ridge": facts}, (_path_table(to, path, coefficients),) if tables else ())
+
+
+def _path_table(to: PartyResult, path: ChosenRidge, coefficients: Float) -> Table:
     features = list(to.feature_names(coefficients.shape[2]))
     table: dict[str, Any] = {"alpha": path.alphas, "error": path.errors, "chosen": path.alphas == path.alpha}
     for k, target in enumerate(to.targets if len(coefficients) else ()):
         several = f"{target} " if len(to.targets) > 1 else ""
         table |= {f"{several}{name}": coefficients[:, k, j] for j, name in enumerate(features)}
-    errors = [None if np.isnan(error) else float(error) for error in path.errors]
-    facts = {"alpha": path.alpha, "chosen_by": path.method, "alphas": [float(a) for a in path.alphas], "errors": errors}
-    arrays = {"ridge_errors": path.errors} | ({"ridge_path": coefficients} if len(coefficients) else {})
-    return to.adding(arrays, Table("ridge_path", table), {"ridge": facts})
+    return Table("ridge_path", table)
 
 
-def with_diagnostics(to: PartyResult, computed: RegressionResult, data: OwnRows) -> PartyResult:
+def diagnostics(computed: RegressionResult, data: OwnRows) -> Values:
     """The leverage of a party's own rows and their residuals in units of their deviation: at home, for it alone."""
     models = computed.inference
     if (
@@ -74,7 +98,7 @@ def with_diagnostics(to: PartyResult, computed: RegressionResult, data: OwnRows)
         or not models
         or not all(is_array(model.root) and is_number(model.sigma) for model in models)
     ):
-        return to
+        return Values()
     height = max(1, _PANEL_BYTES // (8 * data.table.shape[1]))
     leverage: list[Float] = []
     standardised: list[Float] = []
@@ -85,19 +109,19 @@ def with_diagnostics(to: PartyResult, computed: RegressionResult, data: OwnRows)
         found = [own_rows(model, panel, data.labels[rows, k], weights=weights) for k, model in enumerate(models)]
         each = [one.standardised for one in found if is_array(one.standardised)]
         if len(each) < len(found) or not is_array(found[0].leverage):
-            return to
+            return Values()
         leverage.append(found[0].leverage)
         standardised.append(np.stack(each, axis=1))
         start = rows.stop
     arrays = {"leverage": np.concatenate(leverage), "standardised_residuals": np.concatenate(standardised)}
-    return to.adding(arrays)
+    return Values(arrays)
 
 
-def with_fit(to: PartyResult, rank: int, y: Float, fitted: Float) -> PartyResult:
+def fit(to: PartyResult, computed: RegressionResult, y: Float, fitted: Float) -> Values:
     """What the label holder of split columns knows of the model as one, from its own labels and the fitted values."""
-    plan = to.plan
+    plan, rank = to.plan, computed.rank
     if plan.alpha > 0.0 or plan.alphas or plan.published:
-        return to
+        return Values()
     about = np.mean(y, axis=0) if plan.centre else 0.0
     residual, total, explained = (np.sum(np.square(part), axis=0) for part in (y - fitted, y - about, fitted - about))
     said = {}
@@ -107,17 +131,20 @@ def with_fit(to: PartyResult, rank: int, y: Float, fitted: Float) -> PartyResult
         empty, ones = np.zeros((plan.n, 0)), np.ones(plan.n)
         model = values(infer_block(ones, empty, np.zeros(plan.n), sums, rank=rank, intercept=plan.centre))
         said[name] = {key: value for key, value in model.items() if key not in _OF_COEFFICIENTS}
-    return to.adding(facts={"fit": said})
+    return Values(facts={"fit": said})
 
 
 def models_of(result: PartyResult) -> tuple[LinearInference, ...]:
     """The models of a result, as written or as read back; empty where it has no inference."""
+    if "inference" in result.objects:
+        return tuple(result.objects["inference"])
     said = result.facts.get("inference")
     if said is None:
         return ()
     coefficients, intercept = result.arrays["coefficients"], result.plan.centre
     if intercept:
         coefficients = np.column_stack((result.arrays["intercept"], coefficients))
+    coefficients = result.arrays.get("estimates", coefficients)
     covariance, vif = result.arrays.get("covariance"), result.arrays.get("vif")
     return tuple(
         model_from(said[name], coefficients[k], intercept, None if covariance is None else covariance[k], vif)

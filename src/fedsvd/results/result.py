@@ -21,14 +21,18 @@ from fedsvd import __version__
 from fedsvd.data.views import NumberedNames
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
+from fedsvd.protocol.foreign import foreign_of
 from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.outputs import Output, output_of
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
-from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import PlannedStep, StepKind
+from fedsvd.protocol.plan import PROTOCOL, SessionPlan
+from fedsvd.protocol.reasons import Why
+from fedsvd.protocol.steps import step_of
 from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.results.folder import Table
 
 if TYPE_CHECKING:  # a plan is made, and shown, without any role
+    from fedsvd.results.file_tree import Leaf
     from fedsvd.results.vector_files import VectorFile
     from fedsvd.roles.user.agreement import Agreement
 
@@ -41,8 +45,8 @@ _READERS = {None: "everybody", CSP: "csp", TA: "authority"}  # in a manifest; a 
 class PartyResult:
     """One study as one reader may see it: arrays by name, the same as tables, and what is worth saying about them.
 
-    Arrays and columns are views of what the role computed: they may be as large as its data. Tables, files on their
-    way to the folder and the signed certificate are there before a result is written, and not when it is read back.
+    Arrays and columns are views of what the role computed: they may be as large as its data. Tables, objects, files on
+    their way to the folder and the signed certificate are there before a result is written, and not when it is read.
     """
 
     job: str
@@ -55,14 +59,20 @@ class PartyResult:
     targets: tuple[str, ...] = ()
     id: str | None = None  # the column of row ids
     why: str = ""  # why this scheme
+    file: Mapping[str, Any] = field(default_factory=dict)  # the job file with every option, without data
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    proved: str = ""  # of the vectors' order, in words; as the certificate has it
     not_finished: str = ""  # why the job of this result is not done, where it is not
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
+    outputs: tuple[Output, ...] = ()  # what the task of this study gives, as it declares it
+    objects: Mapping[str, Any] = field(default_factory=dict)  # what facts describe, as it was computed
     files: Mapping[str, "VectorFile"] = field(default_factory=dict)  # written already, to be moved into the folder
     agreement: "Agreement | None" = None  # what all users and the CSP signed
     before: Mapping[str, "Agreement"] = field(default_factory=dict)  # the same of sessions before the study, by task
+    leaves: Mapping[str, "Leaf"] = field(default_factory=dict)  # the files that were signed, before they are written
+    shared_only: Mapping[str, "Leaf"] = field(default_factory=dict)  # those of a folder of what all share alone
 
     def __repr__(self) -> str:
         return f"PartyResult({self.job}, {self.task}, reader={self.reader})"
@@ -118,7 +128,7 @@ class PartyResult:
 
     def emptied(self) -> "PartyResult":
         """The same study without arrays, tables, facts: for what is computed from this result."""
-        return replace(self, arrays={}, facts={}, tables=(), files={}, agreement=None, before={})
+        return replace(self, arrays={}, facts={}, tables=(), objects={}, files={}, agreement=None, before={})
 
     def for_role(self, role: Party) -> "PartyResult":
         """What the CSP or the TA saw of this study: shapes, bytes and times; no array and no column name."""
@@ -138,9 +148,11 @@ class PartyResult:
             "task": plan.task,
             "split": plan.split,
             "why_this_scheme": self.why,
+            "job_file": dict(self.file),
             "plan_digest": plan.digest,
             "plan": asdict(plan),
             "certificate": certificate.record(),
+            "proved": self.proved,
         }
         if self.of_a_role:
             return public
@@ -157,6 +169,7 @@ class PartyResult:
             "residual": certificate.residual,
             "orthogonality": certificate.orthogonality,
             "versions": dict(certificate.versions),
+            "outputs": [output.record() for output in self.outputs],
             "facts": dict(self.facts),
         }
 
@@ -180,10 +193,13 @@ def result_from(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -
         targets=tuple(record.get("targets", ())),
         id=record.get("id"),
         why=record["why_this_scheme"],
+        file=record["job_file"],
         created=record["created"],
+        proved=str(record.get("proved", "")),
         not_finished=record.get("not_finished", ""),
         arrays=arrays,
         facts=record.get("facts", {}),
+        outputs=tuple(output_of(output) for output in record.get("outputs", ())),
     )
     if result.party != record.get("party"):
         raise ValueError("another party than that of this place")
@@ -206,11 +222,14 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])
+    values["foreign"] = None if record.get("foreign") is None else foreign_of(record["foreign"])
     values["align"] = None if record.get("align") is None else Align(record["align"])
     values["release"] = tuple(Item(item) for item in record["release"])
-    values["steps"] = tuple(PlannedStep(**{**step, "kind": StepKind(step["kind"])}) for step in record.get("steps", ()))
+    values["steps"] = tuple(step_of(step) for step in record.get("steps", ()))
+    values["why"] = tuple(Why(code) for code in record["why"])
     for name in ("counts", "identities", "prekeys", "alphas"):
         values[name] = tuple(record.get(name, ()))
+    values["options"] = tuple((key, value) for key, value in record.get("options", ()))
     return SessionPlan(**values)
 
 
@@ -221,11 +240,16 @@ def certificate_of(plan: SessionPlan, verified: Any, accounts: Accounts) -> Cert
         residual=getattr(verified, "residual", 0.0),
         orthogonality=getattr(verified, "orthogonality", 0.0),
         rank=getattr(verified, "rank", 0),
-        versions={
-            "fedsvd": __version__,
-            "protocol": str(plan.protocol),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
+        versions=software(),
     ).with_accounts(accounts)
+
+
+def software() -> dict[str, str]:
+    """The versions that this process computes with."""
+    return {
+        "fedsvd": __version__,
+        "protocol": str(PROTOCOL),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }

@@ -134,7 +134,7 @@ def folder_next_to(target: Path) -> Iterator[Path]:
     """A private folder on the disk of ``target`` for files that will be moved there; gone when the block ends."""
     target = target.absolute()
     with _storage(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        private.make_folders(target.parent)
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-vectors-", dir=target.parent))
     try:
         yield folder

@@ -15,6 +15,7 @@ every file is compared with its hash, before a result is used again. The simulat
 (``write_job``), a site one folder (``write_result``), the local run collects what its parties wrote (``collect``).
 """
 
+import json
 import logging
 import os
 import shutil
@@ -27,9 +28,9 @@ from typing import Any
 from fedsvd import __version__
 from fedsvd.errors import FedSVDError, StorageError
 from fedsvd.protocol.certificate import Accounts
+from fedsvd.protocol.outputs import is_shared_file, shared_by
 from fedsvd.protocol.parties import CSP, TA
 from fedsvd.protocol.plan import PROTOCOL
-from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import (
     LONGEST_TABLE,
     MANIFEST,
@@ -42,9 +43,9 @@ from fedsvd.results.folder import (
     save_manifest,
     save_table,
 )
+from fedsvd.results.outputs import shared_part, with_tables_of_records
 from fedsvd.results.result import ACCOUNT, FORMAT, PartyResult, result_from
-from fedsvd.results.signed_certificate import BEFORE, CERTIFICATE, save_certificate
-from fedsvd.results.tables import SHARED, by_sample, shared_part
+from fedsvd.results.signed_certificate import BEFORE, CERTIFICATE, opened_files, save_certificate, save_shared
 from fedsvd.results.vector_files import move_into
 from fedsvd.storage import private
 
@@ -67,7 +68,7 @@ def write_job(target: Path, results: Iterable[PartyResult], overwrite: bool = Fa
 
 def write_result(target: Path, result: PartyResult, overwrite: bool = False, draw: Draw | None = None) -> None:
     """Write what one reader gets, on its own machine."""
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.make_folders(target.parent)
     with fresh_folder(target, overwrite) as folder:
         _write(folder, result, draw)
 
@@ -76,7 +77,6 @@ def collect(
     target: Path,
     folders: Mapping[str, Path],
     accounts: Accounts,
-    why: str,
     overwrite: bool = False,
     draw: Draw | None = None,
 ) -> tuple[PartyResult, ...]:
@@ -91,21 +91,21 @@ def collect(
     certificate = first.certificate.with_accounts(accounts)
     for each in own:
         certificate = certificate.with_accounts(each.certificate)
-    shared = replace(shared_part(first), certificate=certificate, why=why)
-    only_as_npy = [name for name in read_manifest(source)["only_as_npy"] if name in SHARED[first.split]]
-    if first.split is Split.VERTICAL and "left_vectors" in shared.arrays and "left_vectors" not in only_as_npy:
-        shared = by_sample(shared, "left_vectors", shared.arrays["left_vectors"])
+    shared = replace(shared_part(first), certificate=certificate)
+    known = {output.table for output in shared_by(first.outputs, first.split)}
+    only_as_npy = [name for name in read_manifest(source)["only_as_npy"] if name in known]
+    # A table of the rows has their ids in it, and is made again.
+    shared = with_tables_of_records(shared, only_as_npy)
     with fresh_folder(target, overwrite) as folder:
         (folder / PARTIES).mkdir(mode=0o700)
         for name, path in folders.items():
             shutil.copytree(path, folder / PARTIES / name, copy_function=_linked)  # with the modes
         for path in sorted(source.iterdir()):
-            # A table of the rows has their ids in it, and was made again above.
-            if path.suffix in (".csv", ".parquet") and path.stem in SHARED[first.split] and path.stem != "left_vectors":
+            if path.suffix != ".npy" and is_shared_file(first.outputs, first.split, path.name):
                 _linked(path, folder / path.name)
         for path in source.glob(BEFORE.format("*")):
             _linked(path, folder / path.name)
-        _linked(source / CERTIFICATE, folder / CERTIFICATE)
+        save_shared(source / CERTIFICATE, folder, first.outputs, first.split)
         _write(folder, shared, draw, only_as_npy)
         for role in (party for party in shared.plan.parties if party in _ROLE_FOLDERS):
             account = shared.for_role(role)
@@ -193,14 +193,15 @@ def _place(folder: Path, result: PartyResult) -> Path:
 def _write(folder: Path, result: PartyResult, draw: Draw | None, only_as_npy: Sequence[str] = ()) -> None:
     """One reader's result; ``only_as_npy`` are arrays whose tables were too long before."""
     if result.agreement is not None:
-        save_certificate(folder, result.agreement, result.names, result.certificate.record())
+        local = {**result.certificate.record(), **opened_files(result)}
+        save_certificate(folder, result.agreement, result.names, local)
     for task, agreement in result.before.items():
         save_certificate(folder, agreement, result.names, {}, BEFORE.format(task))
     record = result.record()
     if not result.of_a_role:
         record["only_as_npy"] = [*only_as_npy, *_save_contents(folder, result)]
     if draw is not None:
-        _draw_report(folder, draw, result)
+        _draw_report(folder, draw, record)
     save_manifest(folder, record)
 
 
@@ -217,10 +218,14 @@ def _save_contents(folder: Path, result: PartyResult) -> list[str]:
     return [*moved, *(table.name for table in result.tables if table.size > LONGEST_TABLE)]
 
 
-def _draw_report(folder: Path, draw: Draw, result: PartyResult) -> None:
-    """``report.html``; a study of hours is worth more than its report, so a fault of the drawing is only logged."""
+def _draw_report(folder: Path, draw: Draw, record: Mapping[str, Any]) -> None:
+    """``report.html``; a study of hours is worth more than its report, so a fault of the drawing is only logged.
+
+    It is drawn from what was written, so that it can be drawn again from the folder and compared.
+    """
     try:
-        page = draw(result)
+        arrays = {path.stem: load_array(folder, path.stem) for path in sorted(folder.glob("*.npy"))}
+        page = draw(result_from(json.loads(json.dumps(record)), arrays))
     except Exception as fault:
         _log.warning("no report was drawn: %s", fault if isinstance(fault, FedSVDError) else type(fault).__name__)
         return

@@ -13,8 +13,8 @@ import numpy as np
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.keys import SessionKeys, commitment
-from fedsvd.protocol.machine import Compute, Finish, Machine, Send, Step, Table, table
-from fedsvd.protocol.messages import Begin, Computed, Relay
+from fedsvd.protocol.machine import Compute, Computed, Finish, Machine, Send, Step, Table, table
+from fedsvd.protocol.messages import Begin, Relay
 from fedsvd.protocol.parties import CSP, TA, Party, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
@@ -55,10 +55,10 @@ class TrustedAuthority(Machine):
         self.__dict__.pop("_Q", None)  # gigabytes where masks are dealt as matrices, and not needed again
         return sealed
 
-    def _on_dealt(self, sender: Party, message: Computed) -> Step:
+    def _on_dealt(self, dealt: tuple[Relay, ...]) -> Step:
         """Send what was sealed, and be done: the CSP stores it until the users come, by when the TA may be gone."""
         offer = self.keys.offer(commitment(self.seed))
-        return State.DONE, (Send(CSP, offer), *(Send(CSP, sealed) for sealed in message.value), Finish(None))
+        return State.DONE, (Send(CSP, offer), *(Send(CSP, sealed) for sealed in dealt), Finish(None))
 
     def content(self, user: Party) -> bytes:
         """The mask seed; in the paper's scheme Q_i behind it, window after window, and P where it is dealt too."""

@@ -65,6 +65,13 @@ def pad(
     With ``each``, segments of a contiguous payload are padded by as many threads as it brings.
     """
     batch = _checked(payload, stream, batch, halves)
+    if halves & (halves - 1):
+        # Words of five halves, of shared sums: no segment of a power of two ends between two of them.
+        once.claim(_PAIR, stream, batch)
+        for peer in keys.peers:
+            pads_of_peer = _words(keys.seed(peer), _PAIR, stream, batch).words(payload.size)
+            _combine(payload, pads_of_peer.reshape(payload.shape), keys.user < peer, halves)
+        return payload
     if each is not None and payload.flags.c_contiguous:
         pads, flat = claimed(keys, stream, batch, once, halves=halves), payload.reshape(-1)
         step = min(_SEGMENT, max(_LEAST_SEGMENT, flat.size // _SEGMENTS // _LEAST_SEGMENT * _LEAST_SEGMENT))

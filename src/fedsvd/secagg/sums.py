@@ -4,7 +4,7 @@
     WIDE    (n, 67) signed digits       2^128        exact sums of numbers without a public unit
     TOTAL   (n, 2) words of Z_2^128     2^192        sums of integers in steps of a public unit
     BOUND   (n, 2) words, low halves    2^128        an OR: the least power of two that no user reaches
-    SHARED  (n, 4) words of Z_2^256     none         masks of the users, to which the CSP adds what it splits among them
+    SHARED  (n, 5) words of Z_2^320     none         masks of the users, to which the CSP adds what it splits among them
 
 A tag always travels as three uint64; where it counts modulo 2^128 the third holds pads only, and of a shared sum, which
 the CSP may change, all three do. All parties hold these
@@ -22,7 +22,8 @@ from fedsvd.types import Ring
 
 TAG_WORDS = 3
 MOST_WORDS = 1 << 20  # of a batch: products of 16-bit limbs add up exactly in float64 as far as this, and further
-SHARED_HALVES = 4
+SHARED_HALVES = 5
+MOST_BATCHES = 1 << 14  # of a sum: counted before any is listed
 _MOST_WIDE = 15_000  # numbers of a batch, of 67 digits each
 
 
@@ -95,6 +96,9 @@ class PlannedSum:
 def even_batches(kind: SumKind, length: int) -> tuple[int, ...]:
     """The fewest batches of near-equal length that hold ``length`` numbers."""
     count = max(1, -(-length // kind.most))
+    if count > MOST_BATCHES:
+        fault = f"a sum of {length:,} numbers in {count:,} batches, and at most {MOST_BATCHES:,} are planned"
+        raise ConfigError(fault, "take fewer columns, levels or records")
     least, longer = divmod(length, count)
     return tuple(least + (number < longer) for number in range(count))
 

@@ -1,8 +1,8 @@
 """What may be asked of a CSP, by whom, and what it answers: typed records, the same at both ends of the ``Ask`` call.
 
-submit   researcher          a job file             -> JobRecord
-jobs     any caller          under way or all       -> JobPage: the caller's jobs in short, a page of them; with
-                             seen, seconds             ``seconds``, once a job has changed since ``seen``
+submit   researcher          a job file, signed     -> JobRecord
+jobs     any caller          under way or all       -> JobPage: the caller's jobs in short that changed since ``seen``,
+                             seen, seconds             a page of them; with ``seconds``, once there are any
 job      member, submitter   id                     -> WatchedJob, with the progress of all roles
 wait     member, submitter   id, seconds            -> WatchedJob, once it changes
 enlist   member              id, attempt, facts     -> JobRecord
@@ -13,7 +13,8 @@ stop     member, submitter   id                     -> JobRecord, stopped
 who      member, submitter   id                     -> Certificates of the members, as far as they have called
 now      any caller          -                      -> Clock: the CSP's clock and version
 
-A question is ``{"ask": verb, "with": values}``, an answer ``{"answer": record}`` or ``{"error": ...}``, in JSON. Both
+A question is ``{"ask": verb, "with": values}``, an answer ``{"answer": record}`` or ``{"error": ...}``, in JSON, each
+with the version of its sender, which is looked at before anything else (``wire/version.py``). Both
 are parsed once, here; unknown keys, wrong types and long values are refused. Texts of peers are printable when they
 leave here; job files, plans and certificates are as they were, because they are compared. A question or an answer that
 is too large is an error of that question, and of nothing else.
@@ -27,22 +28,31 @@ from pydantic import BaseModel, Field, RootModel, StrictBool, ValidationError
 
 from fedsvd.errors import ConfigError, FedSVDError
 from fedsvd.service.records import (
+    Certificate,
+    Compared,
     Count,
     EnlistedFacts,
     Failure,
     JobRecord,
     JsonObject,
+    ListedJob,
     Progress,
     Record,
     WatchedJob,
     Word,
 )
+from fedsvd.studies.job_file import MOST_PARTIES
 from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.calls import LARGEST_CALL
 from fedsvd.wire.reader import malformed
+from fedsvd.wire.version import MARK, expect_version
 
 LARGEST = 1 << 20  # bytes of a question
 LARGEST_ANSWER = LARGEST_CALL - 4096
+_LONGEST_SECONDS = 3600.0
+_MOST_LISTED = 1000  # jobs of an answer
+_FEW = Field(max_length=MOST_PARTIES + 1)
+_SAME_VERSION = "check what is asked, and run the same version everywhere"
 _LARGEST_FACTS = 16 << 10  # bytes of a question with facts about the member itself
 
 
@@ -50,14 +60,15 @@ _LARGEST_FACTS = 16 << 10  # bytes of a question with facts about the member its
 
 
 class JobPage(Record):
-    """Some of a caller's jobs in short, oldest first; ``next`` is what to ask for next, empty at the end."""
+    """A caller's jobs in short that changed since a version, up to the version ``seen``."""
 
-    jobs: tuple[JobRecord, ...]
-    next: Word
+    jobs: Annotated[tuple[ListedJob, ...], Field(max_length=_MOST_LISTED)]
     seen: Word
+    more: StrictBool = False  # there are others: ask again with ``seen``
+    anew: StrictBool = False  # all jobs are listed: the version that was asked for is not known here
 
 
-class Certificates(RootModel[dict[Word, str]]):
+class Certificates(RootModel[Annotated[dict[Word, Annotated[str, Field(max_length=_LARGEST_FACTS)]], _FEW]]):
     """Certificates in PEM, by the callers that came with them."""
 
 
@@ -76,17 +87,21 @@ class Nothing(RootModel[None]):
 
 # --- questions and verbs ----------------------------------------------------------------------------------------------
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=_LONGEST_SECONDS, allow_inf_nan=False)]
 
 
 class Submit(Record):
     file: JsonObject
+    nonce: Compared = ""
+    signature: Compared = ""
+    certificate: Certificate = ""
 
 
 class ListJobs(Record):
     under_way: StrictBool = False
-    after: Word = ""
     seen: Word = ""
+    anew: StrictBool = False  # this asks for another page of a list that began anew
+    instance: Word = ""  # which process of a member asks, where it goes on asking
     seconds: Seconds = 0.0
 
 
@@ -151,7 +166,7 @@ VERBS: dict[str, Verb[Any, Any]] = {
 
 def written_question(verb: Verb[Q, A], question: Q) -> bytes:
     """A question as it is sent."""
-    body = json.dumps({"ask": verb.name, "with": question.model_dump(mode="json")}).encode()
+    body = json.dumps({**MARK, "ask": verb.name, "with": question.model_dump(mode="json")}).encode()
     if len(body) > LARGEST:
         raise ConfigError(f"a question of {len(body):,} bytes, more than {LARGEST:,}", "shorten the job file")
     return body
@@ -163,6 +178,8 @@ def read_question(body: bytes) -> tuple[Verb[Any, Any], BaseModel]:
         raise malformed()
     try:
         said = json.loads(body)
+        if isinstance(said, dict) and "ask" in said:
+            expect_version(said, "the caller")
         name, values = said["ask"], said["with"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise malformed() from None
@@ -175,13 +192,22 @@ def read_question(body: bytes) -> tuple[Verb[Any, Any], BaseModel]:
         raise ConfigError(f"a question {name!r} of {len(body):,} bytes", f"at most {verb.largest:,}")
     try:
         return verb, verb.question.model_validate(values)
-    except (ValidationError, RecursionError):
-        raise ConfigError("a question with values it does not take", "run the same version everywhere") from None
+    except ValidationError as fault:
+        raise ConfigError(f"a question with values it does not take: {_first(fault)}", _SAME_VERSION) from None
+    except RecursionError:
+        raise ConfigError("a question with values it does not take", _SAME_VERSION) from None
+
+
+def _first(fault: ValidationError) -> str:
+    """Where the first fault of a question is and what would be right; no value of it."""
+    first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier())
+    return f"{place[:80]}: {first['msg'][:200]}"
 
 
 def written_answer(answer: BaseModel) -> bytes:
     """An answer as it is sent."""
-    body = json.dumps({"answer": answer.model_dump(mode="json")}).encode()
+    body = json.dumps({**MARK, "answer": answer.model_dump(mode="json")}).encode()
     if len(body) > LARGEST_ANSWER:
         fault = f"the answer has {len(body):,} bytes, more than the {LARGEST_ANSWER:,} of one answer"
         raise ConfigError(fault, "ask the CSP's operator: this job has grown too large")
@@ -190,4 +216,4 @@ def written_answer(answer: BaseModel) -> bytes:
 
 def written_error(error: FedSVDError) -> bytes:
     """An error of ours as an answer: code, fault and fix reach the person who asked."""
-    return json.dumps({"error": {"code": error.code, "fault": error.fault, "fix": error.fix}}).encode()
+    return json.dumps({**MARK, "error": {"code": error.code, "fault": error.fault, "fix": error.fix}}).encode()

@@ -8,7 +8,6 @@ first sum on, whichever of its stages that is in; one that failed while keys wer
 that is repeated under the certain bound (FSVD-301).
 """
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from pathlib import Path
 from fedsvd.errors import ApprovalSpent, ReleaseRefused, SourceChanged, StorageError
 from fedsvd.policy.earlier_studies import Brought
 from fedsvd.service.enlist import plain_id
-from fedsvd.service.records import JobRecord
+from fedsvd.service.records import JobHeading, JobRecord, ListedJob
 from fedsvd.storage import private
 from fedsvd.studies.job_stages import Stage
 
@@ -42,7 +41,7 @@ class Approval:
     """What one owner agreed to, and what has become of it."""
 
     job: str
-    digest: str  # of the job file, its submitter and its members
+    digest: str  # of the job file, its submitter, its members and its number
     when: str
     source: str = ""  # digest of the data; empty until it is read, where jobs are approved without being asked
     unlike: tuple[int, ...] = ()  # versions of the data that cannot be compared, and that the owner was asked about
@@ -71,7 +70,15 @@ class Approval:
         began = len({one.attempt for one in self.attempts})
         return f"approved {self.when}, {began} attempt(s) failed here, of which {self.failed} count"
 
-    def expect_unspent(self, failed_attempts: int, record: JobRecord | None = None) -> None:
+    def spent(self, failed_attempts: int, job: JobHeading) -> bool:
+        """Whether the owner must be asked again before this session."""
+        try:
+            self.expect_unspent(failed_attempts, job)
+        except ApprovalSpent:
+            return True
+        return False
+
+    def expect_unspent(self, failed_attempts: int, record: JobHeading | None = None) -> None:
         """Raise ``ApprovalSpent`` where the owner must be asked again; earlier stages of this attempt did not fail."""
         if record is not None:
             passed = [(record.attempt, str(stage)) for stage in record.stage.earlier]
@@ -98,7 +105,15 @@ class Approvals:
         if not path.exists():
             return None
         approval = _read(path)
-        return approval if approval.digest == job_digest(record) else None
+        return approval if approval.digest == record.asked.digest else None
+
+    def standing(self, job: ListedJob, failed_attempts: int) -> str:
+        """What became of the approval of a job in a list, in words; whether it is as it was, the CSP says here."""
+        path = self._path(job.id)
+        approval = _read(path) if path.exists() else None
+        if approval is None or approval.digest != job.digest:
+            return "awaits approval"
+        return "approval spent" if approval.spent(failed_attempts, job) else "approved"
 
     def changed(self, record: JobRecord) -> bool:
         """Whether a job of this id was approved, and is another one now."""
@@ -113,7 +128,7 @@ class Approvals:
 
     def give(self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = ()) -> Approval:
         """The owner agrees to this job as it stands, with this data; whatever became of an earlier approval."""
-        return self._write(Approval(record.id, job_digest(record), _now(), source, unlike))
+        return self._write(Approval(record.id, record.asked.digest, _now(), source, unlike))
 
     def bring(self, approval: Approval, source: str) -> None:
         """This data is brought; ``SourceChanged`` unless it is what was approved."""
@@ -179,12 +194,6 @@ def expect_covered(approval: Approval | None, brought: Brought) -> None:
             "records cannot be compared",
             "approve it yourself if these are other records: fedsvd job approve",
         )
-
-
-def job_digest(record: JobRecord) -> str:
-    """What an approval is for: the job file, its submitter and its members."""
-    text = json.dumps([record.file, record.submitter, record.members], sort_keys=True)
-    return hashlib.sha256(b"fedsvd/job/1\x00" + text.encode()).hexdigest()
 
 
 def _read(path: Path) -> Approval:

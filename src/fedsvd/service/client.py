@@ -10,25 +10,42 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Protocol, Self
 
 from pydantic import ValidationError
 
 from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, TimedOut
+from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
+from fedsvd.protocol.asked import Asked
+from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service import api
 from fedsvd.service.api import A, Q, Verb
+from fedsvd.service.enlist import member_callers
 from fedsvd.service.failures import first_cause, not_finished
-from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, JsonObject, Progress, WatchedJob
+from fedsvd.service.records import (
+    EnlistedFacts,
+    Failure,
+    JobHeading,
+    JobRecord,
+    JobState,
+    JsonObject,
+    ListedJob,
+    Progress,
+    WatchedJob,
+)
 from fedsvd.service.site import Site
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_file import Job, job_from, read_job, study_of
-from fedsvd.studies.submitted import submitted_file
+from fedsvd.studies.submitted import submitted_file, submitted_job
 from fedsvd.transport.calls import ASK
 from fedsvd.transport.grpc_client import PinnedConnection
+from fedsvd.wire.version import expect_version
 
 _PATIENCE = 20.0
+_PAUSE = 2.0  # seconds between looks at a job where the CSP lets no more callers wait
+_NUMBER = 16  # bytes of a number that is used once
 _ENDS = (JobState.DONE, JobState.STOPPED, JobState.BROKEN)
 
 
@@ -55,17 +72,21 @@ class Carrier(Protocol):
 
 
 class CspClient:
-    """Asks a CSP about jobs."""
+    """Asks a CSP about jobs; with a researcher's kit it signs those that it submits."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: Carrier, kit: Kit | None = None, instance: str = "") -> None:
         self._carrier = carrier
-        self._listed: dict[bool, tuple[str, list[JobRecord]]] = {}
+        self._kit = kit
+        self._instance = instance  # names the process of a member that goes on; a command has none
+        self._listed: dict[bool, tuple[str, dict[str, ListedJob]]] = {}
 
     def ask(self, verb: Verb[Q, A], question: Q) -> A:
         """The answer, or the error the CSP answered with."""
         body = self._carrier.call(ASK, api.written_question(verb, question))
         try:
             reply = json.loads(body)
+            if isinstance(reply, dict) and not reply.keys().isdisjoint(("answer", "error", "protocol")):
+                expect_version(reply, "the CSP")
             if "error" in reply:
                 error = reply["error"]
                 raise Refused(str(error["code"]), str(error["fault"]), str(error["fix"]))
@@ -74,28 +95,40 @@ class CspClient:
             raise MalformedFrame("the CSP's answer is not one to this question") from None
 
     def submit(self, file: JsonObject) -> JobRecord:
-        return self.ask(api.SUBMIT, api.Submit(file=file))
+        """Submit a job, signed together with a number that no other job has."""
+        if self._kit is None:
+            raise ConfigError("a job is signed by the researcher who submits it", "submit it with a researcher's kit")
+        return self.ask(api.SUBMIT, signed(self._kit, file, fresh_bytes(_NUMBER).hex()))
 
-    def jobs(self, under_way: bool = False) -> list[JobRecord]:
-        """The jobs of this caller in short, oldest first, page by page; not asked for again while none has changed.
+    def jobs(self, under_way: bool = False) -> list[ListedJob]:
+        """The jobs of this caller in short, oldest first; those that have not changed are not sent again.
 
-        ``under_way``: those that wait for members or run, and those that ended badly after the caller was done.
+        ``under_way``: those that wait for members or run, and those that ended badly after the caller was done. One
+        that has ended since it was listed stays in the list until ``forget``.
         """
         self.changed(under_way)
-        return self._listed[under_way][1]
+        return sorted(self._listed[under_way][1].values(), key=lambda job: job.number)
 
     def changed(self, under_way: bool, seconds: float = 0.0) -> bool:
         """Whether a job has changed since these were listed last; waits so long for that."""
-        seen, listed = self._listed.get(under_way, ("", []))
-        page = self.ask(api.JOBS, api.ListJobs(under_way=under_way, seen=seen, seconds=seconds))
-        if page.seen == seen:
-            return False
-        seen, listed = page.seen, list(page.jobs)
-        while page.next:
-            page = self.ask(api.JOBS, api.ListJobs(under_way=under_way, after=page.next))
-            listed = [*listed, *page.jobs]
-        self._listed[under_way] = seen, listed
-        return True
+        seen, listed = self._listed.get(under_way, ("", {}))
+        page = self.ask(api.JOBS, self._list(under_way, seen, seconds=seconds))
+        anew = page.anew
+        news, listed = anew or bool(page.jobs), {} if anew else listed
+        listed.update((job.id, job) for job in page.jobs)
+        while page.more:
+            page = self.ask(api.JOBS, self._list(under_way, page.seen, anew=anew))
+            listed.update((job.id, job) for job in page.jobs)
+        self._listed[under_way] = page.seen, listed
+        return news
+
+    def _list(self, under_way: bool, seen: str, *, anew: bool = False, seconds: float = 0.0) -> api.ListJobs:
+        return api.ListJobs(under_way=under_way, seen=seen, anew=anew, seconds=seconds, instance=self._instance)
+
+    def forget(self, id: str) -> None:
+        """A job that is over needs no further look: it is not listed again unless it changes."""
+        for _, listed in self._listed.values():
+            listed.pop(id, None)
 
     def job(self, id: str) -> WatchedJob:
         return self.ask(api.JOB, api.About(id=id))
@@ -109,7 +142,7 @@ class CspClient:
     def report(self, id: str, progress: Progress) -> None:
         self.ask(api.REPORT, api.Report(id=id, progress=progress))
 
-    def ended(self, job: JobRecord, failure: Failure | None = None) -> JobRecord:
+    def ended(self, job: JobHeading, failure: Failure | None = None) -> JobRecord:
         return self.ask(api.ENDED, api.Ended(id=job.id, attempt=job.attempt, stage=job.stage, failure=failure))
 
     def resume(self, id: str) -> JobRecord:
@@ -133,6 +166,21 @@ class CspClient:
         self._carrier.close()
 
 
+def signed(kit: Kit, file: JsonObject, nonce: str) -> api.Submit:
+    """A job under the signature of this kit's owner, with a number that is used once."""
+    asked = Asked(file, str(kit.identity), _members(file), nonce)
+    signature, certificate = asked.signed_by(kit.signing_key), kit.certificate_pem.decode()
+    return api.Submit(file=file, nonce=nonce, signature=signature, certificate=certificate)
+
+
+def _members(file: JsonObject) -> tuple[str, ...]:
+    """Who takes part in a submitted job; no one in a file that is none, which the CSP refuses."""
+    try:
+        return member_callers(submitted_job(file))
+    except FedSVDError:
+        return ()
+
+
 @dataclass(frozen=True)
 class Results:
     """How a job stands, and where this kit's own results are, if it has any."""
@@ -152,7 +200,8 @@ class Connection:
         self.site = Site.at(Path(kit))
         if self.site.kit.identity.role is KitRole.CSP:
             raise ConfigError("this is the CSP's own kit", "connect as a researcher, a party or the authority")
-        self._client = CspClient(PinnedConnection(self.site.dialling(address, patience=patience)))
+        connection = PinnedConnection(self.site.dialling(address, patience=patience))
+        self._client = CspClient(connection, self.site.kit)
 
     def __repr__(self) -> str:
         return f"Connection({self.site.caller})"
@@ -176,7 +225,7 @@ class Connection:
         warn_of(doubts(study_of(job), ()))
         return self._client.submit(submitted_file(job)).id
 
-    def jobs(self) -> list[JobRecord]:
+    def jobs(self) -> list[ListedJob]:
         """The jobs this kit submitted or takes part in, oldest first."""
         return self._client.jobs()
 
@@ -206,7 +255,10 @@ class Connection:
         id, version = self.job(id).id, ""
         while True:
             left = 10.0 if until is None else max(min(until - monotonic(), 10.0), 0.0)
+            asked = monotonic()
             record = self._client.wait(id, left, version)
+            if record.seen == version and record.state not in _ENDS:  # too many wait already, and we did not
+                sleep(max(min(_PAUSE, left) - (monotonic() - asked), 0.0))
             if seen is not None and record.seen != version:
                 seen(record)
             version = record.seen

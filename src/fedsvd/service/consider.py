@@ -1,8 +1,8 @@
 """What an owner looks at before it approves a job: what would leave the site, who the others are, what all can derive.
 
 The plan is not made yet: it follows from all parties' shapes, and the others may not have sent theirs. Where one has
-not, it is taken to be as large as ours, and the approval says so; the plan itself is judged by the owner's policy once
-more when all shapes are known, before anything of the data leaves.
+not, it is taken to be as large as ours, and the approval says so; all sessions of the job are judged by the owner's
+policy once more when all shapes are known, before anything of the data leaves (``foreseen.py``).
 """
 
 from collections.abc import Collection, Mapping
@@ -20,16 +20,15 @@ from fedsvd.identity.pins import pin
 from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.rules import Finding, findings
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split
-from fedsvd.service.enlist import OpenedData, member_callers, open_data, party_caller, plan_of
+from fedsvd.service.enlist import member_callers, open_data, party_caller
+from fedsvd.service.foreseen import at_the_least, bounds, stage_plan, study_plan
 from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.service.site import Site
+from fedsvd.service.submitter import submitter_of
 from fedsvd.studies.doubts import of_own
+from fedsvd.studies.foreign import installed_findings
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.job_stages import Stage
-from fedsvd.types import SessionId
-
-_NO_SESSION = SessionId("0" * 32)
+from fedsvd.studies.own_columns import OwnColumn
 
 
 class Standing(StrEnum):
@@ -48,10 +47,6 @@ class Peer:
     standing: Standing
     fingerprint: str = ""
 
-    @property
-    def party_id(self) -> str:
-        return self.member.partition("/")[2]
-
 
 @dataclass(frozen=True)
 class Considered:
@@ -69,6 +64,9 @@ class Considered:
     brought: Brought | None = None  # the data as it was read for this look
     before: str = ""  # what became of an earlier approval of this job
     prepared: str = ""  # what was done to our own table, for its owner alone
+    unsigned: str = ""  # why the researcher's signature does not hold; empty where it does
+    columns: tuple[OwnColumn, ...] = ()  # of our own table that are taken, for its owner alone
+    bounds: str = ""  # what of the study's size follows from an earlier session
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
@@ -77,6 +75,11 @@ class Considered:
             raise ReleaseRefused(
                 f"this job is below your policy: {'; '.join(below)}", "refuse it, or change policy.toml and ask again"
             )
+
+    def expect_signed(self) -> None:
+        """Raise unless the researcher signed this job as it stands."""
+        if self.unsigned:
+            raise NotAuthenticated(self.unsigned, "do not approve it; ask the researcher, then the operator of the CSP")
 
     def expect_all_known(self) -> None:
         """Raise while the key of a member is not known: it could be of any key holder."""
@@ -123,35 +126,31 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     if record.members != member_callers(job):
         raise NotAuthenticated("the members in the CSP's record are not those of the job", "stop and ask the CSP")
     members = (_peer(site, record, member, certificates) for member in record.members if member != site.caller)
-    peers = (_csp(site, csp), *members)
+    submitter, unsigned = _submitter(site, record)
+    peers = (_csp(site, csp), *submitter, *members)
     if site.kit.identity.role is not KitRole.PARTY:
-        return Considered(record, job, peers)
+        return Considered(record, job, peers, unsigned=unsigned)
     path = site.data(job)
     where = path, site.scratch(), site.rename()
     opened = partial(open_data, job, site.kit.identity.party_id, *where, link=site.link(job))
     own = opened(alone=True)
-    known = record.enlisted if record.stage is Stage.STUDY else {}
-    plan = assumed_plan(job, site, own, known, record.certain_bound)
-    sessions = []
-    for stage in record.stages[:-1]:
-        known = record.enlisted if record.stage is stage else {}
-        sessions.append(assumed_plan(job, site, opened(stage=stage), known, stage=stage))
+    ours = own.facts.also(site.facts())
+    plan = study_plan(record, site.caller, ours)
+    sessions = [
+        stage_plan(record, site.caller, opened(stage=stage).facts.also(site.facts()), stage)
+        for stage in record.stages[:-1]
+    ]
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record.enlisted)
     doubts = tuple(of_own(plan.task, own.data, job.targets))
     brought = site.compare(record, own, plan)
     judged = dict.fromkeys(each for session in (*sessions, plan) for each in findings(session, site.policy()))
-    found = (*judged, *brought.found, *_unlike(brought))
+    few = at_the_least(record, site.caller, ours, site.policy())
+    found = (*judged, *installed_findings(plan, site.policy()), *few, *brought.found, *_unlike(brought))
     prepared = "" if own.data.prepared is None else str(own.data.prepared)
-    about: dict[str, Any] = {
-        "data": path,
-        "plan": plan,
-        "before_it": tuple(sessions),
-        "assumed": assumed,
-        "found": found,
-    }
+    about: dict[str, Any] = {"data": path, "plan": plan, "before_it": tuple(sessions), "columns": own.columns}
     about |= {"assumed": assumed, "found": found, "doubts": doubts, "brought": brought}
-    about |= {"before": site.history(record), "prepared": prepared}
+    about |= {"before": site.history(record), "prepared": prepared, "bounds": bounds(record), "unsigned": unsigned}
     return Considered(record, job, peers, **about)
 
 
@@ -166,26 +165,14 @@ def _unlike(brought: Brought) -> tuple[Finding, ...]:
     return (Finding("re-run", text, below=False),)
 
 
-def assumed_plan(
-    job: Job,
-    site: Site,
-    own: OpenedData,
-    enlisted: Mapping[str, EnlistedFacts],
-    certain_bound: bool = False,
-    stage: Stage = Stage.STUDY,
-) -> SessionPlan:
-    """The plan of a stage from our own shapes and those that are known; the rest taken to be as ours."""
-    facts = {**_assumed(job, site.caller, own.facts), **enlisted, site.caller: own.facts.also(site.facts())}
-    return plan_of(job, facts, _NO_SESSION, certain_bound, stage=stage)
-
-
 def agree(site: Site, considered: Considered, compared: Collection[str]) -> None:
     """The owner says yes: the new keys, all of which it compared, are pinned; the job is approved as it stands."""
+    considered.expect_signed()
     considered.expect_all_known()
     considered.expect_allowed()
     considered.expect_compared(compared)
     for peer in considered.new:
-        pin(site.kit.directory, peer.party_id, peer.fingerprint)
+        pin(site.kit.directory, peer.member, peer.fingerprint)
     brought = considered.brought
     if brought is None:
         site.approve(considered.record)
@@ -196,30 +183,27 @@ def agree(site: Site, considered: Considered, compared: Collection[str]) -> None
 def _csp(site: Site, certificate: bytes) -> Peer:
     """The CSP, which computes for this job: a pin prevents the operator from putting another in its place."""
     identity = site.expect_csp(certificate)
-    standing = Standing.PINNED if identity.party_id in site.kit.pins() else Standing.NEW
+    standing = Standing.PINNED if str(identity) in site.kit.pins() else Standing.NEW
     return Peer(str(identity), standing, identity.fingerprint)
 
 
+def _submitter(site: Site, record: JobRecord) -> tuple[tuple[Peer, ...], str]:
+    """The researcher who signed this job, and why its signature does not hold, where it does not."""
+    try:
+        identity = submitter_of(site.kit, record)
+    except NotAuthenticated as fault:
+        return (), fault.fault
+    standing = Standing.PINNED if str(identity) in site.kit.pins() else Standing.NEW
+    return (Peer(str(identity), standing, identity.fingerprint),), ""
+
+
 def _peer(site: Site, record: JobRecord, member: str, certificates: Mapping[str, str]) -> Peer:
-    pins, party_id = site.kit.pins(), member.partition("/")[2]
+    pins = site.kit.pins()
     certificate = certificates.get(member) or record.enlisted.get(member, EnlistedFacts()).certificate
     if not certificate:
-        standing = Standing.PINNED if party_id in pins else Standing.UNSEEN
-        return Peer(member, standing, pins.get(party_id, ""))
+        standing = Standing.PINNED if member in pins else Standing.UNSEEN
+        return Peer(member, standing, pins.get(member, ""))
     identity = check_peer(site.kit, certificate.encode(), (KitRole.PARTY, KitRole.AUTHORITY), datetime.now(UTC))
     if str(identity) != member:
         raise NotAuthenticated(f"the CSP shows the certificate of {identity} for {member}", "stop and ask the CSP")
-    return Peer(member, Standing.PINNED if party_id in pins else Standing.NEW, identity.fingerprint)
-
-
-def _assumed(job: Job, caller: str, own: EnlistedFacts) -> dict[str, EnlistedFacts]:
-    """Facts for members who have sent none: as large as ours, and the label with one of them."""
-    facts: dict[str, EnlistedFacts] = {}
-    labelled = own.label or job.study.split is Split.HORIZONTAL
-    for number, member in enumerate(member_callers(job)):
-        name = member.partition("/")[2]
-        label = job.study.split is Split.HORIZONTAL or name == job.study.label_party
-        if not labelled and job.study.label_party is None and member != caller:
-            label = labelled = True
-        facts[member] = own.also(EnlistedFacts(label=label, signing=f"{number:064x}"))
-    return facts
+    return Peer(member, Standing.PINNED if member in pins else Standing.NEW, identity.fingerprint)

@@ -2,7 +2,8 @@
 
 The other roles dial out, and ask about jobs (``handlers.py``). A job runs when all its members have enlisted: the plan
 follows from the job file and the shapes they gave, and every member makes the same plan from the same facts before it
-takes part. Several jobs run at the same time, each in a thread and a session of its own.
+takes part. Several jobs run at the same time, each in a thread and a session of its own; beyond a number that fits the
+machine, they wait in order.
 """
 
 import logging
@@ -17,24 +18,28 @@ from time import monotonic
 from fedsvd.cost.traffic import longest_message
 from fedsvd.engine.device import ON_CPU, Engine, each_over
 from fedsvd.engine.player import Played, Player
-from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
+from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, PeerLost, StorageError
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.protocol.messages import Aborted
-from fedsvd.protocol.parties import CSP, TA, Party, user
+from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.sealing.sign import SigningKey, sign
-from fedsvd.service.enlist import authority_caller, party_caller, plan_of, ticket_of
+from fedsvd.service.capacity import OPEN_JOBS, most_sessions
+from fedsvd.service.enlist import plan_of, roster_of, ticket_of
+from fedsvd.service.failures import failure_at_csp, for_others, unexpected, without_paths
 from fedsvd.service.handlers import CspHandlers
 from fedsvd.service.jobs import Jobs
 from fedsvd.service.progress import CspProgress
 from fedsvd.service.records import Failure, JobRecord, JobState, Progress, ProposedPlan
+from fedsvd.storage import private
 from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.journal import AuditLog, Journal, Sessions
+from fedsvd.storage.journal import AuditLog, Sessions, ledger
 from fedsvd.storage.layout import Access
+from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_server import Exchange, Listening, SessionLinks
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.transport.session import GRACE
@@ -43,6 +48,7 @@ from fedsvd.types import SessionId
 _log = logging.getLogger(__name__)
 # Writes what the CSP saw of a job that is done: its record, plan, what was played, and every role's last progress.
 WriteAccount = Callable[[JobRecord, SessionPlan, Played, Mapping[str, Progress]], None]
+_closed = partial(_log.warning, "role=csp connections of %s were closed, which had too many or made no call: %d")
 _LOOK = 0.5  # seconds between looks at the members of a session
 _DRAIN = 3.0  # seconds in which a member fetches something, or is not there any more
 _LONGEST_STOP = 15.0  # a factorisation that takes longer is left: the others find the connection dead
@@ -64,6 +70,8 @@ class CspNode(CspHandlers):
         engine: Engine = ON_CPU,
         allow: Callable[[SessionPlan], None] = lambda plan: None,
         identity: SigningKey | None = None,
+        sessions: int | None = None,
+        open_jobs: int = OPEN_JOBS,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
@@ -73,23 +81,33 @@ class CspNode(CspHandlers):
         self._allow = allow
         self.identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
-        journal = Journal(self._state / "ledger.jsonl")
+        journal = ledger(self._state)
         self._sessions = Sessions(journal)
-        super().__init__(Jobs(journal), AuditLog(self._state / "audit.jsonl"))
+        super().__init__(Jobs(journal), AuditLog(self._state / "audit.jsonl"), open_jobs, self._state.parent)
+        self._most = sessions or most_sessions()
+        self._running: set[tuple[str, int, Stage]] = set()  # sessions that have a place; guarded by ``jobs.changed``
         self._threads: list[threading.Thread] = []
 
         def remembered(certificate: bytes) -> str:
-            caller = authenticate(certificate)
+            try:
+                caller = authenticate(certificate)
+            except FedSVDError as error:
+                raise for_others(error, self._folder) from None
             self._seen[caller] = certificate.decode()
             return caller
 
-        self._exchange = Exchange(listening, remembered, self.answer, held)
-        self.port = self._exchange.port
+        self._exchange = Exchange(listening, remembered, self.answer, held, _closed)
+        self.port, self.answers = self._exchange.port, self._exchange.answers
+        self.presence = self._exchange.presence
 
     def start(self) -> None:
         """Listen."""
         self._exchange.start()
+        threading.Thread(target=self._watch_enlisting, daemon=True, name="enlisting").start()
         self._note("started", port=self.port)
+        if self.jobs.interrupted:
+            threading.Thread(target=self._await_ends, daemon=True, name="interrupted").start()
+        self._fill()
 
     def stop(self) -> None:
         """End every session that is under way, inform its members, and disconnect."""
@@ -102,35 +120,102 @@ class CspNode(CspHandlers):
         self._exchange.stop()
         self._note("stopped")
 
+    def _await_ends(self) -> None:
+        """Members whose job was done when we were killed report that again; a job of which they do not is broken."""
+        deadline = monotonic() + self._grace
+        with self.jobs.changed:
+            while self.jobs.interrupted and not self._stopping.is_set() and monotonic() < deadline:
+                self.jobs.changed.wait(_LOOK)
+            if self._stopping.is_set():
+                return
+            broken = self.jobs.break_interrupted()
+        for job in broken:
+            with suppress(StorageError):
+                self._note("broken", job=job.id, who="csp", code=PeerLost.code, stage="")
+
+    # --- the queue ------------------------------------------------------------------------------------------------
+
+    def _admit(self, job: JobRecord) -> bool:
+        """Whether a session for this job is opened now: this call has a place for it. Else it waits in the queue."""
+        with self.jobs.changed:
+            if job.session_key in self._running:
+                return False  # another call is opening it
+            if len(self._running) < self._most and not self.jobs.queued():
+                self._running.add(job.session_key)
+                return True
+            self.jobs.change(job.id, state=JobState.QUEUED)
+            return False
+
+    def _fill(self) -> None:
+        """Open sessions for the jobs that have waited longest, as long as there is a place for one."""
+        while not self._stopping.is_set():
+            with self.jobs.changed:
+                waiting = [job for job in self.jobs.queued() if job.session_key not in self._running]
+                if len(self._running) >= self._most or not waiting:
+                    return
+                job = waiting[0]
+                self._running.add(job.session_key)
+            try:
+                self._open(job)
+            except StorageError as error:  # a full disk: this job must not stand in the way of the others
+                self._broken(job, failure_at_csp(error, "planning"))
+
+    def _vacate(self, job: JobRecord) -> None:
+        """The session of this job needs its place no more; the next job in the queue takes it."""
+        with self.jobs.changed:
+            self._running.discard(job.session_key)
+        self._fill()
+
     def _open(self, job: JobRecord) -> JobRecord:
-        """All members are here: make the plan, open a session, play our role in it."""
-        session = SessionId(fresh_bytes(16).hex())
+        """All members are here: make the plan, while others are answered; then open a session, play our role in it."""
+        begun = False
         try:
-            key = self.identity
-            csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
-            plan = plan_of(
-                job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.session_key), csp, job.stage
-            )
-            self._allow(plan)
-            each = self._engine.each or each_over(available())
-            machine = ServiceProvider(plan, self._store, self._engine.device, signer, each)
+            session = SessionId(fresh_bytes(16).hex())
+            machine = self._planned(job, session)
+            plan = machine.plan
+            longest, proposed = longest_message(plan), ProposedPlan.model_validate(asdict(plan))
+            with self.jobs.changed:
+                now = self.jobs.get(job.id)
+                if now.session_key != job.session_key or now.state not in (JobState.RECRUITING, JobState.QUEUED):
+                    return now  # stopped meanwhile
+                self._sessions.claim(session)
+                links = self._exchange.open(session, roster_of(job, plan), longest)
+                job = self.jobs.change(job.id, state=JobState.RUNNING, plan=proposed, plan_digest=plan.digest)
+                begun = True
+        except StorageError:
+            raise
         except FedSVDError as error:
-            return self._broken(job, _failure(error, "planning"))
+            return self._broken(job, failure_at_csp(error, "planning"))
         except Exception as error:  # a defect of ours must not leave a job recruiting for ever
             _log.exception("job=%s", job.id)
-            return self._broken(job, _failure(_unexpected(error), "planning"))
-        self._sessions.claim(session)
-        links = self._exchange.open(session, _roster(job, plan), longest_message(plan))
-        job = self.jobs.change(
-            job.id, state=JobState.RUNNING, plan=ProposedPlan.model_validate(asdict(plan)), plan_digest=plan.digest
-        )
+            return self._broken(job, failure_at_csp(unexpected(error), "planning"))
+        finally:
+            if not begun:
+                with self.jobs.changed:
+                    self._running.discard(job.session_key)
         thread = threading.Thread(target=self._play, args=(job, machine, links), daemon=True, name=f"job-{job.id}")
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread is left
+            self._threads.remove(thread)
+            links.close()
+            with self.jobs.changed:
+                self._running.discard(job.session_key)
+            return self._broken(job, failure_at_csp(unexpected(error), "planning"))
         return job
 
+    def _planned(self, job: JobRecord, session: SessionId) -> ServiceProvider:
+        key = self.identity
+        csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
+        said = job.certain_bound, ticket_of(*job.session_key), csp, job.stage, job.bound
+        plan = plan_of(job.job, job.enlisted, session, *said)
+        self._allow(plan)
+        each = self._engine.each or each_over(available())
+        return ServiceProvider(plan, self._store, self._engine.device, signer, each)
+
     def _play(self, job: JobRecord, machine: ServiceProvider, links: SessionLinks) -> None:
-        meter, roster = Meter(), _roster(job, machine.plan)
+        meter, roster = Meter(), roster_of(job, machine.plan)
         callers = {party: caller for caller, party in roster.items()}
         progress = CspProgress(self.jobs, job.id, meter, links, callers)
         machine.progress = progress.progress
@@ -145,8 +230,9 @@ class CspNode(CspHandlers):
             progress.look()
 
         over, broken = threading.Event(), threading.Event()
-        threading.Thread(target=self._guard, args=(job, machine, links, roster, over, broken), daemon=True).start()
+        guard = threading.Thread(target=self._guard, args=(job, machine, links, roster, over, broken), daemon=True)
         try:
+            guard.start()
             with one_pool():
                 played = Player(machine, Metered(links, CSP, meter), watch=progress.stage, alive=alive).play()
             progress.done(played)
@@ -157,14 +243,15 @@ class CspNode(CspHandlers):
             self._note("broken off", job=job.id, session=machine.plan.session)
         except FedSVDError as error:
             if not broken.is_set():  # what follows from a lost member is no failure of its own
-                self._broken(job, _failure(error, machine.stage.lower()))
+                self._broken(job, failure_at_csp(error, machine.stage.lower()))
         except Exception as error:  # a defect of ours must not leave a job running for ever
             _log.exception("job=%s", job.id)
-            self._broken(job, _failure(_unexpected(error)))
+            self._broken(job, failure_at_csp(unexpected(error)))
         finally:
             over.set()
             links.drain(_DRAIN)
             links.close()
+            self._vacate(job)
 
     def _await_members(self, job: JobRecord, links: SessionLinks) -> None:
         """Our part is done; the members still write their results, and are guarded while they do."""
@@ -194,16 +281,28 @@ class CspNode(CspHandlers):
             if now.session_key != job.session_key:
                 return  # all members have ended this stage
             done = {roster[caller] for caller in now.finished}
+            lost, still = self.presence.lost(roster), self.presence.still(roster)
+            if late and TA in done:
+                self._vacate(job)  # it may wait for its parties for days, and computes nothing meanwhile
             try:
-                links.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
+                links.expect_signs_of_life(self._patience, but=late | done, grace=self._grace, lost=lost, still=still)
             except FedSVDError as error:
                 stage = "" if machine.over else machine.state.name.lower()
                 broken.set()
-                self._broken(job, _failure(error, stage))
+                self._broken(job, failure_at_csp(error, stage))
                 for party in roster.values():
                     with suppress(FedSVDError):  # the lost one, and those that have left
                         links.send(party, Aborted(plan.digest, error.code, stage))
                 return
+
+    def _watch_enlisting(self) -> None:
+        """Break a job off at which a member is lost while it enlists: the others would wait for ever."""
+        while not self._stopping.wait(_LOOK):
+            for job, caller in self.jobs.enlisting():
+                since = self.presence.lost_at(caller)
+                if since is not None and monotonic() - since > self._grace:
+                    error = PeerLost(f"{caller} began to enlist, and has been gone for {monotonic() - since:.0f} s")
+                    self._broken(job, failure_at_csp(error, "enlisting"))
 
     def _account(self, job: JobRecord) -> None:
         """All members are done: what we saw of this job is written, in a thread of its own, for our own operator."""
@@ -225,6 +324,7 @@ class CspNode(CspHandlers):
 
     def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
         """This attempt failed; a session that another one has followed already changes nothing any more."""
+        failure = failure.model_copy(update={"text": without_paths(failure.text, self._folder)})
         with suppress(StorageError):  # a full disk must not make the others wait
             self._note("broken", job=job.id, who=failure.who, code=failure.code, stage=failure.stage)
         with self.jobs.changed:
@@ -240,25 +340,9 @@ class CspNode(CspHandlers):
             return self.jobs.resume(job.id) if again else now
 
     def _store(self, shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
-        scratch = self._state / "scratch"
-        scratch.mkdir(mode=0o700, exist_ok=True)
+        scratch = private.private_folder(self._state / "scratch")
         return self._engine.storage(scratch)(shape, access, budget)
 
 
 class _BrokenOff(ConfigError):
     """A member's failure ended this attempt, and is in the job's record already."""
-
-
-def _failure(error: FedSVDError, stage: str = "") -> Failure:
-    return Failure(who="csp", code=error.code, stage=stage, text=error.fault)
-
-
-def _unexpected(error: Exception) -> FedSVDError:
-    return FedSVDError(f"unexpected {type(error).__name__}")
-
-
-def _roster(job: JobRecord, plan: SessionPlan) -> dict[str, Party]:
-    roster = {party_caller(party.name): user(i + 1) for i, party in enumerate(job.job.parties)}
-    if plan.trust is Trust.AUTHORITY:
-        roster[authority_caller(job.job)] = TA
-    return roster

@@ -17,7 +17,7 @@ from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import SIGNING_KEY, TLS_KEY
 from fedsvd.policy.rules import findings
-from fedsvd.service.consider import assumed_plan
+from fedsvd.protocol.budget import DEFAULT_MEMORY
 from fedsvd.service.doctor_checks import (
     Check,
     Host,
@@ -30,10 +30,11 @@ from fedsvd.service.doctor_checks import (
     this_machine,
 )
 from fedsvd.service.enlist import OpenedData, member_callers, open_data
+from fedsvd.service.foreseen import plan_alone
+from fedsvd.service.self_check import expect_well
 from fedsvd.service.serve import LISTEN
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.planning import DEFAULT_MEMORY
 
 
 def examine(
@@ -68,6 +69,16 @@ def examine(
         yield from _data(site, job)
     if job is not None:
         yield from _members(site, job)
+
+
+def examine_itself(directory: Path) -> Iterator[Check]:
+    """Whether the role of this kit runs on this machine and answers."""
+
+    def well() -> str:
+        site = Site(Kit.read(directory))
+        return expect_well(site, site.listen(LISTEN))
+
+    yield from attempt("self", well)
 
 
 def _modes(directory: Path) -> Iterator[Check]:
@@ -149,9 +160,11 @@ def _opened(site: Site, path: Path) -> str:
 
 
 def _allowed(site: Site, job: Job, own: OpenedData) -> Iterator[Check]:
-    """Whether the owner's policy allows the job, the other parties taken to be as large as this one."""
+    """Whether the owner's policy allows the job, as far as this site knows: the others' sizes are not known here."""
     try:
-        found = findings(assumed_plan(job, site, own, {}), replace(site.policy(), enforce=True))
+        found = findings(
+            plan_alone(job, site.caller, own.facts.also(site.facts())), replace(site.policy(), enforce=True)
+        )
     except FedSVDError as error:
         yield of_error("plan", error)
         return
@@ -159,7 +172,10 @@ def _allowed(site: Site, job: Job, own: OpenedData) -> Iterator[Check]:
         if finding.below:
             yield failed("release", str(finding), "change the job, or policy.toml if you agree to it")
     if not any(finding.below for finding in found):
-        yield passed("release", "the policy allows this job, if the others are as large")
+        yield passed(
+            "release",
+            "nothing against this job in what is known here; others' sizes are not, and are judged when they enlist",
+        )
 
 
 def _members(site: Site, job: Job) -> Iterator[Check]:
@@ -171,7 +187,7 @@ def _members(site: Site, job: Job) -> Iterator[Check]:
         yield failed("members", f"{site.caller} is not in this job", f"its members are {', '.join(members)}")
         return
     pins = site.kit.pins()
-    missing = [member for member in members if member.partition("/")[2] not in pins]
+    missing = [member for member in members if member not in pins]
     if missing:
         fix = "ask their owners for the fingerprints of their keys: fedsvd join pin, or fedsvd job approve"
         yield failed("members", f"not pinned: {', '.join(missing)}", fix)

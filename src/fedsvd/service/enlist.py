@@ -20,40 +20,29 @@ from fedsvd.policy.earlier_studies import ORGANISATION, Reading
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.site_term import with_site
+from fedsvd.protocol.parties import TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.storage.file_stamp import Stamp, file_stamp
-from fedsvd.studies.job_data import in_order, job_party_data, party_named, preparation_data
+from fedsvd.studies.job_data import in_order, job_party_data, preparation_data
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.matching import after_matching, matched_party, matching_of
+from fedsvd.studies.own_columns import OwnColumn, own_columns
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
+from fedsvd.studies.problems import party_named
 from fedsvd.studies.stages import preparation_of
 from fedsvd.studies.study import Study
+from fedsvd.studies.submitted import authority_caller as authority_caller
+from fedsvd.studies.submitted import member_callers as member_callers
+from fedsvd.studies.submitted import party_caller as party_caller
 from fedsvd.studies.table_columns import feature_names
 from fedsvd.types import SessionId
 
 if TYPE_CHECKING:
     from fedsvd.roles.user.matching import MatchResult
-
-
-def party_caller(name: str) -> str:
-    return f"party/{name}"
-
-
-def authority_caller(job: Job) -> str:
-    if job.authority is None:
-        raise ConfigError("the paper's scheme needs a Trusted Authority", '[authority] name = "..."')
-    return f"authority/{job.authority.name}"
-
-
-def member_callers(job: Job) -> tuple[str, ...]:
-    """All members who must enlist: the parties in order, then the authority where there is one."""
-    parties = tuple(party_caller(party.name) for party in job.parties)
-    needs = job.authority is not None or job.masks.scheme == "paper"
-    return (*parties, *((authority_caller(job),) if needs else ()))
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +55,7 @@ class OpenedData:
     before_matching: PartyData | None = None  # all records, where only those that are common are brought
     unmatched: bool = False  # records are matched first, and which are common is not known yet
     reading: Reading | None = field(default=None, compare=False)  # what it gave when it was read last
+    columns: tuple[OwnColumn, ...] = ()  # those that are taken, under their own names; none where they have no names
 
 
 def open_data(
@@ -88,7 +78,8 @@ def open_data(
     """
     reading = _reading(path, link)  # before anything of them is read
     with party_named(name):
-        ours = with_site(renamed(open_source(path, scratch=scratch), rename or {}), job.prepare.joint, name)
+        file = open_source(path, scratch=scratch)
+        ours = with_site(renamed(file, rename or {}), job.prepare.joint, name)
         source = renamed(ours, job.prepare.rename)
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))
@@ -105,14 +96,15 @@ def open_data(
         if data.ids is not None and (study_of(job).check_ids or matches):
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
+        taken = own_columns(job, file.names or (), source.names or (), labels)
         rows, columns = data.table.shape
         facts = EnlistedFacts(rows=rows, columns=columns, label=here)
         if job.study.split is Split.HORIZONTAL:
             facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
     if not matches:
-        return OpenedData(data, features, facts, reading=reading)
+        return OpenedData(data, features, facts, reading=reading, columns=taken)
     before = None if common is None else whole
-    return OpenedData(data, features, facts, before, unmatched=common is None, reading=reading)
+    return OpenedData(data, features, facts, before, unmatched=common is None, reading=reading, columns=taken)
 
 
 def _reading(*places: Path | str | None) -> Reading:
@@ -159,8 +151,11 @@ def plan_of(
     ticket: str = "",
     csp_identity: str = "",
     stage: Stage = Stage.STUDY,
+    asked: str = "",
 ) -> SessionPlan:
-    """The plan that follows from a job file and all members' facts; one without a ticket is for looking at."""
+    """The plan that follows from a job file and all members' facts; one without a ticket is for looking at.
+
+    ``asked`` is the digest of the job as its submitter signed it, and of its sessions before this one."""
     names = [party.name for party in job.parties]
     needed = [member for member in member_callers(job) if stage is not Stage.MATCH or member.startswith("party/")]
     absent = [member for member in needed if member not in enlisted]
@@ -182,7 +177,7 @@ def plan_of(
     study = replace(_study_of(job, stage, facts), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
     names_digest = "" if vertical else digests[0]
-    plan = replace(plan, csp_identity=csp_identity, column_names=names_digest)
+    plan = replace(plan, csp_identity=csp_identity, column_names=names_digest, job=asked)
     if plan.trust is Trust.PEERS or not ticket:
         return plan
     return replace(plan, ticket=ticket, prekeys=tuple(fact.prekey for fact in facts))
@@ -204,6 +199,14 @@ def _study_of(job: Job, stage: Stage, facts: Sequence[EnlistedFacts]) -> Study:
     if matching is None:
         raise ConfigError("no records are matched in this job", "stop and ask the CSP")
     return matching
+
+
+def roster_of(job: JobRecord, plan: SessionPlan) -> dict[str, Party]:
+    """Who the members of a session are, by the names they call under."""
+    roster = {party_caller(party.name): user(i + 1) for i, party in enumerate(job.job.parties)}
+    if plan.trust is Trust.AUTHORITY:
+        roster[authority_caller(job.job)] = TA
+    return roster
 
 
 def by_name(facts: Iterable[EnlistedFacts]) -> bool:
@@ -229,7 +232,7 @@ def expect_same_plan(record: JobRecord) -> SessionPlan:
     session, ticket = SessionId(proposed.session), ticket_of(*record.session_key)
     # Whose key ``csp_identity`` is, the caller compares with what it pinned.
     said = proposed.certain_bound, ticket, proposed.csp_identity
-    ours = plan_of(record.job, record.enlisted, session, *said, record.stage)
+    ours = plan_of(record.job, record.enlisted, session, *said, record.stage, record.bound)
     if ours.digest != record.plan_digest:
         raise PlanMismatch("the CSP's plan is not the one that follows from the job", "stop and ask the CSP")
     return ours

@@ -1,16 +1,23 @@
 """Why a job failed, from what its members reported to the CSP: the first cause, not its echo at the others."""
 
 import json
+import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedsvd import errors
 from fedsvd.errors import FedSVDError, PeerAborted, PeerLost, StorageError
 from fedsvd.protocol.parties import named
-from fedsvd.service.records import JobRecord
+from fedsvd.service.records import Failure, JobRecord
 from fedsvd.storage import private
+from fedsvd.storage.faults import of_machine
 
 _KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, FedSVDError)}
+
+
+# A path from a root, and the last name in it.
+_ABSOLUTE = re.compile(r"(?<![\w.:/])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"]+[/\\])+([^\s/\\'\"]*)")
 
 
 def error_of(code: str, fault: str, fix: str = "") -> FedSVDError:
@@ -18,6 +25,18 @@ def error_of(code: str, fault: str, fix: str = "") -> FedSVDError:
     error = _KINDS.get(code, FedSVDError)(fault, fix)
     error.code = code
     return error
+
+
+def without_paths(text: str, folder: Path) -> str:
+    """A text for others, in which files of this machine have names and no folders; ``folder`` is where ours are."""
+    for ours in {str(folder), str(folder.resolve())}:
+        text = text.replace(f"{ours}{os.sep}", "")
+    return _ABSOLUTE.sub(r"\1", text)
+
+
+def for_others(error: FedSVDError, folder: Path) -> FedSVDError:
+    """An error as others may read it: what the folders of this machine are called is no concern of theirs."""
+    return error_of(error.code, without_paths(error.fault, folder), without_paths(error.fix, folder))
 
 
 def first_cause(record: JobRecord) -> tuple[str, FedSVDError]:
@@ -75,3 +94,13 @@ def read_failure(path: Path, attempt: int) -> OwnFailure | None:
     except (ValueError, TypeError):
         raise StorageError(f"{path} is damaged", "remove it; the job's log says more") from None
     return failure if failure.attempt == attempt else None
+
+
+def failure_at_csp(error: FedSVDError, stage: str = "") -> Failure:
+    """How an attempt failed at the CSP, for its record."""
+    return Failure(who="csp", code=error.code, stage=stage, text=error.fault)
+
+
+def unexpected(error: Exception) -> FedSVDError:
+    """An error that is none of ours: what it says of the machine, or its name."""
+    return of_machine(error) or FedSVDError(f"unexpected {type(error).__name__}")

@@ -10,37 +10,47 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from fedsvd import __version__
-from fedsvd.errors import FedSVDError, NotAuthenticated
+from fedsvd.errors import FedSVDError, KitRunsTwice, NotAuthenticated, StorageError, TooManyJobs
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service import api
 from fedsvd.service.enlist import member_callers
+from fedsvd.service.failures import for_others
+from fedsvd.service.instances import Instances
 from fedsvd.service.jobs import Jobs
-from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, WatchedJob
+from fedsvd.service.records import Failure, JobRecord, JobState, ListedJob, Progress, WatchedJob
+from fedsvd.storage.faults import of_machine, without_places
 from fedsvd.storage.journal import AuditLog
 from fedsvd.studies.job_stages import stages_of
 from fedsvd.studies.submitted import submitted_job
+from fedsvd.transport.places import Places
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
 PAGE = 100  # jobs in one answer
 PAGE_BYTES = 256 << 10
 _LONGEST_WAIT = 15.0  # seconds
+MOST_WATCHING, MOST_WATCHING_OF_ONE = 16, 4  # who watch a job and wait for a change; others are answered at once
 MOST_WAITING = 64  # members whose look at the jobs waits for a change; each takes a thread
 
 
 class CspHandlers(ABC):
     """The answers of one CSP."""
 
-    def __init__(self, jobs: Jobs, audit: AuditLog) -> None:
+    def __init__(self, jobs: Jobs, audit: AuditLog, open_jobs: int, folder: Path) -> None:
         self.jobs = jobs
+        self._folder = folder  # of this CSP's files, whose name no caller is sent
+        self._open_jobs = open_jobs
+        self._instances = Instances()
         self._audit = audit
         self._stopping = threading.Event()
         self._waiting = threading.Semaphore(MOST_WAITING)
+        self._watching = Places(MOST_WATCHING, MOST_WATCHING_OF_ONE)
         self._seen: dict[str, str] = {}  # callers and the certificates they came with, for owners who pin
         self._handlers: Mapping[str, Callable[[str, Any], BaseModel]] = {
             api.SUBMIT.name: self._submit,
@@ -57,8 +67,16 @@ class CspHandlers(ABC):
         }
 
     @abstractmethod
+    def _admit(self, job: JobRecord) -> bool:
+        """Every member has enlisted: whether a session is to be opened now; else one is waited for."""
+
+    @abstractmethod
     def _open(self, job: JobRecord) -> JobRecord:
-        """Every member has enlisted."""
+        """Open the session of a job that was admitted. Called without the lock on all jobs: planning takes time."""
+
+    @abstractmethod
+    def _fill(self) -> None:
+        """Open sessions for jobs that wait, as far as there is a place."""
 
     @abstractmethod
     def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
@@ -76,8 +94,11 @@ class CspHandlers(ABC):
         except NotAuthenticated:
             raise
         except FedSVDError as error:
-            return api.written_error(error)
+            return api.written_error(for_others(error, self._folder))
         except Exception as error:  # a defect of ours; the caller would take silence for a lost connection
+            if (ours := of_machine(error)) is not None:
+                _log.error("a question of %s: %s", caller, ours)
+                return api.written_error(without_places(ours))
             _log.exception("a question of %s", caller)
             return api.written_error(FedSVDError(f"unexpected {type(error).__name__} at the CSP", "see the CSP's log"))
 
@@ -95,29 +116,49 @@ class CspHandlers(ABC):
             file=asked.file,
             submitter=caller,
             members=member_callers(job),
+            nonce=asked.nonce,
+            signature=asked.signature,
+            certificate=asked.certificate,
             stage=stages_of(job)[0],
         )
+        before = self.jobs.numbered(record)
+        if before is not None:
+            return before  # the answer was lost, and the question came again
+        if self.jobs.open_of(caller) >= self._open_jobs:
+            fault = f"{caller} has {self._open_jobs} open jobs, as many as this CSP takes of a researcher"
+            raise TooManyJobs(fault, "stop those that are not needed: fedsvd job list, fedsvd job stop")
         self._note("submitted", job=record.id, by=caller)
         return self.jobs.submit(record)
 
     def _list(self, caller: str, asked: api.ListJobs) -> api.JobPage:
-        """A page of jobs in short, from the one after ``after`` on; empty where nothing has changed since ``seen``."""
+        """A page of the caller's jobs in short that changed since ``seen``; job files are not in lists."""
+        self._expect_one(caller, asked.instance)
         self._await_change(asked)
         with self.jobs.changed:
-            version, jobs = self.jobs.version, self.jobs.of(caller)
-        if asked.seen == version:
-            return api.JobPage(jobs=(), next="", seen=version)
-        jobs = [job for job in jobs if not asked.under_way or _concerns(job, caller)]
-        first = next((place + 1 for place, job in enumerate(jobs) if job.id == asked.after), 0)
-        page: list[JobRecord] = []
-        size = 0
-        for job in jobs[first : first + PAGE]:
-            page.append(job.changed(plan=None, enlisted=dict.fromkeys(job.enlisted, EnlistedFacts()), failures=()))
-            size += len(page[-1].model_dump_json())
-            if size > PAGE_BYTES:
-                break
-        last = first + len(page)
-        return api.JobPage(jobs=tuple(page), next=jobs[last - 1].id if last < len(jobs) else "", seen=version)
+            version = self.jobs.version
+            changes, anew = self.jobs.changes(caller, asked.seen)
+            if asked.under_way and (anew or asked.anew):  # later, a job that has ended is listed once, too
+                changes = [(seen, job) for seen, job in changes if _concerns(job, caller)]
+            page: list[ListedJob] = []
+            size = 0
+            for _, job in changes[:PAGE]:
+                page.append(self.jobs.listed(job))
+                size += len(page[-1].model_dump_json())
+                if size > PAGE_BYTES:
+                    break
+        if len(page) < len(changes):
+            return api.JobPage(jobs=tuple(page), seen=changes[len(page) - 1][0], more=True, anew=anew)
+        return api.JobPage(jobs=tuple(page), seen=version, anew=anew)
+
+    def _expect_one(self, caller: str, instance: str) -> None:
+        """One process has this caller's kit; of two, neither is listed jobs to take part in."""
+        try:
+            self._instances.expect_one(caller, instance)
+        except KitRunsTwice as twice:
+            _log.warning("%s", twice)
+            if self._instances.is_news(caller):
+                self._note("kit runs twice", by=caller)
+            raise
 
     def _await_change(self, asked: api.ListJobs) -> None:
         """Until a job has changed since ``seen``, or for so long; not at all where too many wait already."""
@@ -137,24 +178,28 @@ class CspHandlers(ABC):
 
     def _watched(self, id: str) -> WatchedJob:
         with self.jobs.changed:
-            job, progress = self.jobs.get(id), self.jobs.progress(id)
-        return WatchedJob.of(job, progress, _version(job, progress))
+            job, progress, place = self.jobs.get(id), self.jobs.progress(id), self.jobs.place(id)
+        return WatchedJob.of(job, progress, _version(job, progress, place), place)
 
     def _wait(self, caller: str, asked: api.Wait) -> WatchedJob:
         id = self.jobs.get(asked.id, caller).id
 
         def changed() -> bool:
-            return self._stopping.is_set() or _version(self.jobs.get(id), self.jobs.progress(id)) != asked.seen
+            job, progress, place = self.jobs.get(id), self.jobs.progress(id), self.jobs.place(id)
+            return self._stopping.is_set() or _version(job, progress, place) != asked.seen
 
-        with self.jobs.changed:
-            self.jobs.changed.wait_for(changed, min(asked.seconds, _LONGEST_WAIT))
+        with self._watching.place(caller) as free, self.jobs.changed:
+            self.jobs.changed.wait_for(changed, min(asked.seconds, _LONGEST_WAIT) if free else 0.0)
         return self._watched(id)
 
     def _enlist(self, caller: str, asked: api.Enlist) -> JobRecord:
-        with self.jobs.changed:  # the last member opens the session, and nothing comes in between
+        with self.jobs.changed:  # of two questions in one instant, one is the last
             job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts, asked.stage)
-            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.needed):
-                job = self._open(job)
+            complete = job.state is JobState.RECRUITING and set(job.enlisted) == set(job.needed)
+            opens = complete and self._admit(job)
+        if complete:
+            job = self._open(job) if opens else self.jobs.get(job.id)
+            self._fill()
         self._note("enlisted", job=job.id, by=caller, attempt=asked.attempt)
         return job
 
@@ -169,7 +214,12 @@ class CspHandlers(ABC):
                 return job
             if asked.failure is not None:
                 return self._broken(job, asked.failure.model_copy(update={"who": caller}))
-            job, all_ended = self.jobs.end(job.id, caller)
+            try:
+                job, all_ended = self.jobs.end(job.id, caller)
+            except StorageError as full:  # broken until there is space: the member reports its end again
+                if job.state is JobState.RUNNING:
+                    self._broken(job, Failure(who="csp", code=full.code, text=full.fault))
+                raise
         if all_ended:
             self._account(job)
         return job
@@ -200,14 +250,16 @@ class CspHandlers(ABC):
         self._audit.write(datetime.now(UTC).isoformat(timespec="seconds"), event, **facts)
 
 
-def _version(job: JobRecord, progress: Mapping[str, Progress]) -> str:
-    counts = f"{job.state}/{job.attempt}/{job.stage}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
+def _version(job: JobRecord, progress: Mapping[str, Progress], place: int) -> str:
+    counts = (
+        f"{place}/{job.state}/{job.attempt}/{job.stage}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
+    )
     said = "/".join(f"{who} {each.model_dump_json()}" for who, each in progress.items())
     return hashlib.sha256(f"{counts}/{said}".encode()).hexdigest()
 
 
 def _concerns(job: JobRecord, caller: str) -> bool:
     """Whether a member has something to do for a job: take part in it, or mark results that it should not rely on."""
-    if job.state in (JobState.RECRUITING, JobState.RUNNING):
+    if job.under_way:
         return True
     return job.state in (JobState.BROKEN, JobState.STOPPED) and caller in job.members

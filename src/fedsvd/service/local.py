@@ -27,7 +27,8 @@ from fedsvd.service.failures import first_cause
 from fedsvd.service.jobs import accounts_sent
 from fedsvd.service.processes import STOP_WITHIN, Loopback, RoleProcess, Wiring, environment_for, stop_all
 from fedsvd.service.records import JobRecord, JobState, WatchedJob
-from fedsvd.service.site import Site, newest_results
+from fedsvd.service.result_folders import newest_results
+from fedsvd.service.site import Site
 from fedsvd.service.site_file import RESULTS, SITE
 from fedsvd.storage import private
 from fedsvd.studies.job_file import Job
@@ -50,11 +51,9 @@ class LocalRun:
     folders: Mapping[str, Path]
     seconds: float  # on the clock, from submitting to the last result
 
-    def write(
-        self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None
-    ) -> tuple[PartyResult, ...]:
+    def write(self, target: Path, overwrite: bool = False, draw: Draw | None = None) -> tuple[PartyResult, ...]:
         """``results/JOB`` as on the sim rung: what all share, and below it each party's folder; what was written."""
-        return collect(target, self.folders, accounts_sent(self.record.progress), why, overwrite, draw)
+        return collect(target, self.folders, accounts_sent(self.record.progress), overwrite, draw)
 
 
 class LocalFederation:
@@ -107,7 +106,8 @@ class LocalFederation:
         for process in started:
             process.ready()
         site = Site.at(self._kits[f"researcher/{self._researcher}"])
-        self._client = CspClient(PinnedConnection(site.dialling(self._wiring.from_here(listening.port), patience=15.0)))
+        dialling = site.dialling(self._wiring.from_here(listening.port), patience=15.0)
+        self._client = CspClient(PinnedConnection(dialling), site.kit)
 
     def stop(self, within: float = STOP_WITHIN) -> None:
         """Nothing is left running after so many seconds."""
@@ -162,7 +162,7 @@ class LocalFederation:
             record = self._client.wait(submitted.id, 1.0, version).parsed_as(job)
             version = record.seen
             seen(record)
-            if record.state in (JobState.RECRUITING, JobState.RUNNING):
+            if record.under_way:
                 last_reports = None
                 continue
             last_reports = last_reports or monotonic() + _LAST_REPORTS

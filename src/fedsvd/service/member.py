@@ -11,6 +11,7 @@ what the authority knows of this session, the masks; pads, and with them single 
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.engine.device import ON_CPU, Engine
-from fedsvd.errors import DataChanged, FedSVDError, LocalProtocolError
+from fedsvd.errors import DataChanged, DataError, FedSVDError, LocalProtocolError, PlanMismatch, SourceChanged
 from fedsvd.protocol.certificate import READING
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.parties import Party, user
@@ -26,14 +27,15 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.service.client import CspClient
+from fedsvd.service.ends import Ends
 from fedsvd.service.enlist import OpenedData, authority_deals, open_data, party_caller, plain_id, ticket_of
 from fedsvd.service.failures import not_finished
 from fedsvd.service.owner import Owner
 from fedsvd.service.progress import ProgressReporter
-from fedsvd.service.records import EnlistedFacts, Failure, JobRecord
+from fedsvd.service.records import EnlistedFacts, Failure, JobHeading, JobRecord
 from fedsvd.service.stage_answers import StageAnswers
 from fedsvd.storage import private
-from fedsvd.storage.journal import AuditLog, Journal, Sessions
+from fedsvd.storage.journal import AuditLog, Nonces, Sessions, ledger
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_client import Dialling
@@ -99,7 +101,8 @@ class Member:
         self.identity = identity
         self.owner = owner
         self.engine = engine
-        self.sessions = Sessions(Journal(state / "ledger.jsonl"))
+        journal = ledger(state)
+        self.sessions, self.ends, self._nonces = Sessions(journal), Ends(journal), Nonces(journal)
         self.prekeys = Prekeys(state / "prekeys")
         self.answers = StageAnswers(state / "answers")
         self._facts = facts
@@ -118,11 +121,13 @@ class Member:
 
     def enlist(self, client: CspClient, record: JobRecord) -> JobRecord:
         """Join this attempt: shapes and, where an authority deals, a prekey are sent; the job as it stands then."""
+        self.take_up(record)
         self.owner.expect_unspent(record)
         started = perf_counter()
+        if self.caller.startswith("party/"):
+            ProgressReporter(client, record.id).stage(READING)
         facts, own = self._facts, self.open(record)
         if own is not None:
-            ProgressReporter(client, record.id).stage(READING)
             self.owner.expect_fresh(record, own)
             self._read[record.id] = perf_counter() - started
             facts = facts.also(own.facts)
@@ -132,6 +137,13 @@ class Member:
         self.note("enlisted", job=record.id, attempt=record.attempt)
         return answer
 
+    def take_up(self, record: JobRecord) -> None:
+        """This job is the one that was approved, its researcher signed it, and its number is spent for it alone."""
+        if not self.owner.approved(record):
+            raise PlanMismatch("the CSP shows another job than the one that was approved", "stop and ask the CSP")
+        self.owner.expect_submitted(record)
+        self._nonces.spend(record.submitter, record.nonce, record.id, record.asked.digest)
+
     def open(self, record: JobRecord) -> OpenedData | None:
         """This party's data for a job, opened; nothing at an authority."""
         if not self.caller.startswith("party/"):
@@ -139,7 +151,7 @@ class Member:
         job = record.job
         # What a later stage is opened with was found in this attempt; one stage is the same at every attempt.
         opened_for = record.session_key if len(record.stages) > 1 else record.id
-        if self._opened.get(record.id, ("",))[0] != opened_for:
+        if not self._is_open(record.id, opened_for):
             name, recipe = self.caller.partition("/")[2], self.answers.recipe(record)
             where = self.owner.data(job), self.scratch(), self.owner.rename()
             link, common = self.owner.link(job), self.answers.common(record)
@@ -150,9 +162,22 @@ class Member:
             self._opened[record.id] = opened_for, own
         return self._opened[record.id][1]
 
+    def _is_open(self, id: str, opened_for: object) -> bool:
+        """Whether the data of a job is open for this, and its files are the same as then."""
+        held_for, own = self._opened.pop(id, (None, None))
+        if own is None or held_for != opened_for:
+            return False
+        with suppress(SourceChanged):
+            own.data.table.expect_unchanged()
+            self._opened[id] = held_for, own
+        return id in self._opened
+
     def open_as_enlisted(self, record: JobRecord) -> OpenedData | None:
         """The same, when the session begins; another process may have enlisted, days ago."""
-        own = self.open(record)
+        try:
+            own = self.open(record)
+        except DataError as error:  # it could be opened when this site enlisted
+            raise SourceChanged(f"the data changed since this site enlisted: {error.fault}", error.fix) from None
         said = record.enlisted.get(self.caller, EnlistedFacts())
         if own is not None and said.also(own.facts) != said:
             self._opened.pop(record.id, None)
@@ -163,11 +188,22 @@ class Member:
         """How long this process read the data of a job before its session began; asked for once."""
         return self._read.pop(record.id, 0.0)
 
-    def close(self, record: JobRecord) -> None:
-        """A job is done: nothing of it is needed any more."""
+    def release(self, wanted: Collection[str]) -> None:
+        """Close the tables of all jobs but these: memory and scratch files are given back."""
+        for id in [id for id in self._opened if id not in wanted]:
+            self._opened.pop(id, None)
+
+    def close(self, record: JobHeading) -> None:
+        """A job is over here: nothing of it but its results and its approval is needed any more.
+
+        A half compressed table is as confidential as the table, and so is the part of a result that was being written.
+        """
         self._opened.pop(record.id, None)
+        self._read.pop(record.id, None)
+        self._failed = {key: failure for key, failure in self._failed.items() if key[0] != record.id}
         self.answers.erase(record.id)
         self.checkpoint(record).remove()
+        self.owner.forget(record)
 
     def place(self, record: JobRecord) -> Party:
         """Which user this party is."""
@@ -180,7 +216,7 @@ class Member:
 
     # --- what is written and reported -----------------------------------------------------------------------------
 
-    def checkpoint(self, record: JobRecord) -> Checkpoint:
+    def checkpoint(self, record: JobHeading) -> Checkpoint:
         """Where a compression pass for this job is stored while it lasts."""
         return Checkpoint(self.owner.checkpoint(record))
 
@@ -190,8 +226,15 @@ class Member:
 
     def _folder(self, name: str) -> Path:
         folder = self._state / name
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder
+        return private.private_folder(folder)
+
+    def end(self, client: CspClient, record: JobRecord) -> None:
+        """This session has ended well here: on disk first, then at the CSP; ``MemberNode`` reports it again if lost."""
+        for said in (lambda: self.ends.add(record), lambda: client.ended(record)):
+            try:
+                said()
+            except FedSVDError as lost:  # the results are here, whatever becomes of the report
+                _log.warning("role=%s job=%s has finished here; it is reported again: %s", self.caller, record.id, lost)
 
     def report_failure(self, client: CspClient, record: JobRecord, error: FedSVDError, stage: str) -> None:
         """Write down why this attempt failed here; the others receive a code and a stage."""
@@ -207,17 +250,24 @@ class Member:
         except FedSVDError as lost:
             _log.warning("role=%s cannot report to the CSP: %s", self.caller, lost)
 
-    def report_again(self, client: CspClient, record: JobRecord) -> None:
+    def report_again(self, client: CspClient, record: JobHeading) -> None:
         """An attempt that failed here is under way at the CSP: our report was lost, or the CSP was restarted."""
         failure = self._failed.get(record.attempt_key)
         if failure is not None:
             client.ended(record, failure)
 
-    def mark(self, client: CspClient, record: JobRecord) -> None:
+    def settle(self, client: CspClient, record: JobHeading) -> None:
+        """A job is done at all members: results that were marked when it was thought broken are so no more."""
+        if record.id in self.ends.jobs:
+            if self.caller.startswith("party/") and self.owner.mark_finished(client.job(record.id)):
+                self.note("results unmarked", job=record.id)
+            self.ends.close(record.id)
+
+    def mark(self, client: CspClient, record: JobHeading) -> None:
         """A job that ended badly: if we have results of it, they say so from now on."""
-        if not self.owner.has_results(record):
-            return
         full = client.job(record.id)
+        if not self.owner.has_results(full):
+            return
         if self.owner.mark_unfinished(full):
             _log.warning("role=%s job=%s %s", self.caller, record.id, not_finished(full))
             self.note("results marked", job=record.id, state=str(record.state))

@@ -19,7 +19,7 @@ from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.linalg.pools import available, one_pool
-from fedsvd.prepare.derived import Committed
+from fedsvd.prepare.derived import Committed, names_of
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.certificate import READING, WRITING
 from fedsvd.protocol.machine import Machine
@@ -32,10 +32,13 @@ from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
 from fedsvd.service.client import CspClient
 from fedsvd.service.enlist import OpenedData, expect_same_plan, in_joint_order
+from fedsvd.service.foreseen import expect_rest_allowed
 from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
 from fedsvd.service.progress import ProgressReporter
 from fedsvd.service.records import EnlistedFacts, JobRecord, JsonObject
+from fedsvd.service.sealed_result import SealedResult
+from fedsvd.storage.faults import of_machine
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import oriented
 from fedsvd.studies.run import allocation
@@ -65,6 +68,7 @@ class Attempt:
         self._client = client
         self._reporter = ProgressReporter(client, record.id)
         self._machine: Machine | None = None
+        self._sealed: SealedResult | None = None
         self._transport: Dialled | None = None
 
     def play(self) -> None:
@@ -77,8 +81,10 @@ class Attempt:
                     self._transport.flush()
             self._member.report_failure(self._client, self._record, error, self._stage())
         except Exception as error:
-            _log.exception("role=%s job=%s", self._member.caller, self._record.id)
-            fault = FedSVDError(f"unexpected {type(error).__name__}")
+            ours = of_machine(error)
+            if ours is None:
+                _log.exception("role=%s job=%s", self._member.caller, self._record.id)
+            fault = ours or FedSVDError(f"unexpected {type(error).__name__}")
             self._member.report_failure(self._client, self._record, fault, "session")
         finally:
             if self._transport is not None:
@@ -86,6 +92,7 @@ class Attempt:
 
     def _play(self) -> None:
         member, record, reporter = self._member, self._record, self._reporter
+        member.take_up(record)
         member.owner.expect_unspent(record)
         plan = self._checked_plan()
         own = member.open_as_enlisted(record)
@@ -111,7 +118,7 @@ class Attempt:
             reporter.stage(WRITING)
             self._write(plan, own, played, machine)
         reporter.done(reporter.meter.accounts().accounts_record())
-        self._client.ended(record)
+        member.end(self._client, record)
         member.note("finished", job=record.id, session=plan.session)
         if own is None:
             _log.info("role=%s job=%s all sealed messages are left with the CSP", member.caller, record.id)
@@ -137,8 +144,10 @@ class Attempt:
             member.checkpoint(record).remove()  # of other records, or of these in another order
             member.owner.matched(record, len(found.positions))
             return
-        signed = machine.agreement, machine.salt, member.answers.facts(record), member.answers.signed(record)
-        self._point_out(member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed)))
+        assert self._sealed is not None
+        signed = self._sealed, machine.agreement, machine.salt
+        done = Finished(record, plan, own, played, self._reporter.meter, *signed)
+        self._point_out(member.owner.write_result(done))
 
     def _point_out(self, findings: tuple[str, ...]) -> None:
         for finding in findings:
@@ -148,10 +157,13 @@ class Attempt:
         """Our own plan from the facts in the record, once every member in it is who we pinned."""
         for other in self._record.needed:
             self._member.owner.expect_known(other, self._record.enlisted.get(other, EnlistedFacts()))
+        if self._member.caller.startswith("party/"):
+            self._member.answers.expect_passed(self._record)
         plan = expect_same_plan(self._record)
         self._client.now()  # so that we have the certificate of the CSP that answers
         self._member.owner.expect_countersigner(self._client.csp, plan.csp_identity)
         self._member.owner.expect_allowed(plan)
+        expect_rest_allowed(self._member, self._record)
         return plan
 
     def _role(self, plan: SessionPlan, own: OpenedData | None) -> Machine:
@@ -185,8 +197,17 @@ class Attempt:
             each_part=each_in_processes(cores()) if plan.matches else None,
             spread=None if engine.cluster is None else engine.cluster.factor,
             rule=rule,
+            statistic=member.owner.statistic(plan, names_of(own.data.table)),
+            results=self._sealed_result(plan, own) if last else None,
         )
         return User(place, plan, inputs)
+
+    def _sealed_result(self, plan: SessionPlan, own: OpenedData) -> SealedResult:
+        """What hashes our result before it is signed, and is written after it."""
+        record, answers = self._record, self._member.answers
+        known = dict(answers.facts(record)), answers.signed(record)
+        self._sealed = SealedResult(record.job, plan, self._member.place(record), own, *known)
+        return self._sealed
 
     def _alive(self) -> None:
         if self._stopping.is_set():

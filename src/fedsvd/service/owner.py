@@ -1,17 +1,19 @@
 """The person, and the folder, behind a member: what a running party or authority asks of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from fedsvd.engine.player import Played
+from fedsvd.engine.task_process import Statistic
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.work import Sink
 from fedsvd.service.enlist import OpenedData
-from fedsvd.service.records import EnlistedFacts, JobRecord
+from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord
+from fedsvd.service.sealed_result import SealedResult
 from fedsvd.studies.job_file import Job
 from fedsvd.transport.metered import Meter
 
@@ -25,10 +27,9 @@ class Finished:
     own: OpenedData
     played: Played
     meter: Meter
+    sealed: SealedResult  # the result whose files were signed
     agreement: Agreement | None = None  # the signed certificate
     salt: bytes = b""  # of our own data commitment in it
-    facts: Mapping[str, Any] = field(default_factory=dict)  # of its preparation
-    before: Mapping[str, Agreement] = field(default_factory=dict)  # signed in the sessions before, by their tasks
 
 
 class Owner(Protocol):
@@ -36,6 +37,9 @@ class Owner(Protocol):
 
     def approved(self, record: JobRecord) -> bool:
         """Whether the owner agreed to this job."""
+
+    def expect_submitted(self, record: JobRecord) -> None:
+        """Raise unless a researcher whose key is pinned signed this job as it stands."""
 
     def data(self, job: Job) -> Path | str:
         """Where the data of this site for a job is."""
@@ -68,10 +72,13 @@ class Owner(Protocol):
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
 
+    def statistic(self, plan: SessionPlan, names: Sequence[str]) -> Statistic | None:
+        """What plays the plan's foreign task on our table, once its source is the one that our policy names."""
+
     def begin(self, record: JobRecord) -> None:
         """A session begins: the attempt counts."""
 
-    def checkpoint(self, record: JobRecord) -> Path:
+    def checkpoint(self, record: JobHeading) -> Path:
         """Where a compression pass for this job is stored while it lasts."""
 
     def own_part_sink(self, record: JobRecord, plan: SessionPlan, i: int) -> Sink | None:
@@ -85,6 +92,12 @@ class Owner(Protocol):
 
     def mark_unfinished(self, record: JobRecord) -> bool:
         """Mark the results of a job that did not end well; False where they were marked before."""
+
+    def mark_finished(self, record: JobRecord) -> bool:
+        """Take that mark away: the job is done after all; False where there is none."""
+
+    def forget(self, record: JobHeading) -> None:
+        """A job is over: remove what was written of its failures and of a result half made."""
 
     def has_results(self, record: JobRecord) -> bool:
         """Whether there are results of this job."""

@@ -23,9 +23,11 @@ from pydantic import (
 )
 
 from fedsvd.errors import FedSVDError, printable
+from fedsvd.protocol.asked import Asked, bound_digest
 from fedsvd.protocol.certificate import ACCOUNTS
 from fedsvd.studies.job_file import MOST_PARTIES, Job
 from fedsvd.studies.job_stages import Stage, stages_of
+from fedsvd.studies.planning import LONGEST_SIDE
 from fedsvd.studies.submitted import submitted_job
 
 _LONGEST_WORD = 200  # characters of a stage, a name, a key
@@ -42,7 +44,9 @@ def _shown(longest: int) -> BeforeValidator:
 Word = Annotated[str, _shown(_LONGEST_WORD)]
 Words = Annotated[tuple[Word, ...], Field(max_length=MOST_PARTIES + 1)]
 Compared = Annotated[str, Field(max_length=_LONGEST_WORD)]  # shown nowhere, and so as it was
+Certificate = Annotated[str, Field(max_length=_LONGEST_CERTIFICATE)]
 Count = Annotated[StrictInt, Field(ge=0, le=_LARGEST_COUNT)]
+Extent = Annotated[StrictInt, Field(ge=0, le=LONGEST_SIDE)]  # rows or columns of one member's table
 JsonObject = dict[str, JsonValue]
 
 
@@ -66,10 +70,10 @@ class _Partial(Record):
 class EnlistedFacts(_Partial):
     """What a member enlists with: shapes, never values; an authority sends its certificate and key alone."""
 
-    certificate: Annotated[str, Field(max_length=_LONGEST_CERTIFICATE)] = ""
+    certificate: Certificate = ""
     signing: Compared = ""  # the public key, in hexadecimal
-    rows: Count = 0
-    columns: Count = 0
+    rows: Extent = 0
+    columns: Extent = 0
     label: StrictBool = False  # whether the labels are here
     features: Compared = ""  # digest of the column names, where they must agree
     names: Compared = ""  # the same of the names in their own order, whichever the table has them in
@@ -95,6 +99,9 @@ class Failure(Record):
             return said
         longest = {"who": _LONGEST_WORD, "code": 16, "stage": _LONGEST_WORD, "text": _LONGEST_REASON}
         return {key: printable(said[key], longest[key]) for key in longest if key in said}
+
+
+AWAITS_APPROVAL = "awaiting approval"  # the stage of a member whose owner has not agreed to a job, or must once more
 
 
 class Progress(_Partial):
@@ -151,6 +158,7 @@ class JobState(StrEnum):
     """Where a job stands; the last two are ends."""
 
     RECRUITING = "recruiting"
+    QUEUED = "queued"  # every member has enlisted, and the CSP runs as many sessions as it may
     RUNNING = "running"
     BROKEN = "broken"  # an attempt ended badly; it may be resumed
     DONE = "done"
@@ -175,47 +183,22 @@ class PassedStage(Record):
     plan_digest: Compared
 
 
-class JobRecord(Record):
-    """One job as the CSP knows it; nothing in it is secret from its parties."""
+class JobHeading(Record):
+    """What lists say of a job, and what a member decides by."""
 
     id: Word
     name: Word
-    file: JsonObject  # the job file, without data paths, as it was submitted
     submitter: Word
     members: Words  # callers that must enlist
     state: JobState = JobState.RECRUITING
     attempt: Count = 1
     stage: Stage = Stage.STUDY  # which session members enlist for, or take part in
-    passed: tuple[PassedStage, ...] = ()  # the stages before it, in this attempt
-    enlisted: dict[Word, EnlistedFacts] = {}
-    plan: ProposedPlan | None = None
-    plan_digest: Compared = ""
     finished: Words = ()
-    failures: tuple[Failure, ...] = ()  # of this attempt
-    certain_bound: StrictBool = False  # an attempt overflowed: the next takes the certain bound
-
-    @cached_property
-    def job(self) -> Job:
-        """The job file, parsed and checked."""
-        return submitted_job(self.file)
-
-    def parsed_as(self, job: Job) -> Self:
-        """The same record where its submitter reads it, who has parsed the job file already."""
-        self.__dict__["job"] = job
-        return self
 
     @property
     def short(self) -> str:
         """The beginning of the id, by which people refer to a job."""
         return self.id[:8]
-
-    @property
-    def task(self) -> str:
-        """The task's name, for lists; empty for a job file that is none."""
-        try:
-            return str(self.job.study.task)
-        except FedSVDError:
-            return ""
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -224,25 +207,14 @@ class JobRecord(Record):
             return self.members
         return tuple(member for member in self.members if member.startswith("party/"))
 
-    @cached_property
-    def stages(self) -> tuple[Stage, ...]:
-        """All stages of this job, in order."""
-        return stages_of(self.job)
-
-    @property
-    def in_stage(self) -> str:
-        """Which of its sessions a job is at, for people; empty for a job of one."""
-        try:
-            stages = self.stages
-        except FedSVDError:
-            return ""
-        if len(stages) < 2 or self.stage not in stages:
-            return ""
-        return f"session {stages.index(self.stage) + 1} of {len(stages)}, {self.stage}"
-
     @property
     def over(self) -> bool:
         return self.state in (JobState.DONE, JobState.STOPPED)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a session of this attempt is waited for, or runs."""
+        return self.state in (JobState.RECRUITING, JobState.QUEUED, JobState.RUNNING)
 
     @property
     def attempt_key(self) -> tuple[str, int]:
@@ -259,17 +231,102 @@ class JobRecord(Record):
         return self.model_copy(update=values)
 
 
+class JobRecord(JobHeading):
+    """One job as the CSP knows it; nothing in it is secret from its parties."""
+
+    file: JsonObject  # the job file, without data paths, as it was submitted
+    nonce: Compared = ""  # a number of the submitter's, used once; parties spend it
+    signature: Compared = ""  # of the submitter, over file, submitter, members and nonce
+    certificate: Certificate = ""  # the submitter's
+    # The stages before this one, in this attempt.
+    passed: Annotated[tuple[PassedStage, ...], Field(max_length=len(Stage))] = ()
+    enlisted: Annotated[dict[Word, EnlistedFacts], Field(max_length=MOST_PARTIES + 1)] = {}
+    plan: ProposedPlan | None = None
+    plan_digest: Compared = ""
+    failures: Annotated[tuple[Failure, ...], Field(max_length=_MOST_ENTRIES)] = ()  # of this attempt
+    certain_bound: StrictBool = False  # an attempt overflowed: the next takes the certain bound
+
+    @cached_property
+    def job(self) -> Job:
+        """The job file, parsed and checked."""
+        return submitted_job(self.file)
+
+    @property
+    def asked(self) -> Asked:
+        """What the submitter signs, owners approve, and every plan of this job holds the digest of."""
+        return Asked(self.file, self.submitter, self.members, self.nonce)
+
+    @property
+    def bound(self) -> str:
+        """What the plan of this session holds: the digest of the job, and of the sessions of it that came before.
+
+        Tables are prepared by what an earlier session gave: parties with answers of different ones have no plan.
+        """
+        earlier = [[str(each.stage), each.session, each.plan_digest] for each in self.passed]
+        digest = self.asked.digest
+        return bound_digest(digest, earlier) if earlier else digest
+
+    def parsed_as(self, job: Job) -> Self:
+        """The same record where its submitter reads it, who has parsed the job file already."""
+        self.__dict__["job"] = job
+        return self
+
+    @property
+    def task(self) -> str:
+        """The task's name, for lists; empty for a job file that is none."""
+        try:
+            return str(self.job.study.task)
+        except FedSVDError:
+            return ""
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """All stages of this job, in order."""
+        return stages_of(self.job)
+
+    @property
+    def in_stage(self) -> str:
+        """Which of its sessions a job is at, for people; empty for a job of one."""
+        try:
+            return in_stage(self.stage, self.stages)
+        except FedSVDError:
+            return ""
+
+
+def in_stage(stage: Stage, stages: tuple[Stage, ...]) -> str:
+    """Which session of a job this is, for people; empty for a job of one."""
+    if len(stages) < 2 or stage not in stages:
+        return ""
+    return f"session {stages.index(stage) + 1} of {len(stages)}, {stage}"
+
+
+class ListedJob(JobHeading):
+    """A job in a list: without its file, its members' facts, its plan and its failures."""
+
+    number: Count  # jobs are counted as they are submitted
+    task: Word = ""
+    stages: tuple[Stage, ...] = ()
+    enlisted: Words = ()
+    digest: Compared = ""  # of what an owner approves, as the CSP has it
+    place: Count = 0  # in the queue, from 1; 0 for a job that does not wait in it
+
+    @property
+    def in_stage(self) -> str:
+        return in_stage(self.stage, self.stages)
+
+
 class WatchedJob(JobRecord):
     """A job with the progress of its roles, by caller; the CSP itself is ``csp``."""
 
-    progress: dict[Word, Progress] = {}
+    progress: Annotated[dict[Word, Progress], Field(max_length=MOST_PARTIES + 2)] = {}
     seen: Word = ""  # another text whenever anything of this has changed
+    place: Count = 0  # in the CSP's queue, from 1; 0 for a job that does not wait in it
 
     def progress_of(self, role: str) -> Progress:
         return self.progress.get(role, Progress())
 
     @classmethod
-    def of(cls, job: JobRecord, progress: Mapping[str, Progress], seen: str) -> Self:
-        """The job with this progress."""
+    def of(cls, job: JobRecord, progress: Mapping[str, Progress], seen: str, place: int = 0) -> Self:
+        """The job with this progress, and its place in the queue."""
         fields = {name: getattr(job, name) for name in JobRecord.model_fields}
-        return cls.model_construct(**fields, progress=dict(progress), seen=seen)
+        return cls.model_construct(**fields, progress=dict(progress), seen=seen, place=place)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,16 @@ from fedsvd.identity.certificates import expect_valid
 from fedsvd.identity.names import KitRole
 from fedsvd.service.client import CspClient
 from fedsvd.service.records import JobRecord, JobState, WatchedJob
+from fedsvd.service.self_check import expect_answering, expect_port, watch
 from fedsvd.service.site import Site
 from fedsvd.storage import private
 from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 
 try:
     import fcntl
+    import resource
 except ImportError:  # not POSIX: nothing stops a second process from using the kit
-    fcntl = None  # type: ignore[assignment]
+    fcntl = resource = None  # type: ignore[assignment]
 if TYPE_CHECKING:
     from fedsvd.engine.device import Engine
     from fedsvd.service.csp import CspNode
@@ -35,6 +38,8 @@ _log = logging.getLogger(__name__)
 LISTEN = "0.0.0.0:7443"
 SKEW = 60.0  # seconds that two clocks may differ without a warning
 _GREETING_PATIENCE = 5.0
+_MOST_DESCRIPTORS = 1 << 16
+_RESERVED = 256  # descriptors that no caller's connection takes: journals, results, scratch files
 
 
 class Running(StorageError):
@@ -108,23 +113,32 @@ def _serve_csp(
 ) -> None:
     # Imported here and below: a caller that only enlists needs no role.
     from fedsvd.service.csp import CspNode
+    from fedsvd.service.csp_account import write_account
 
+    descriptors = raise_descriptors()
     node = CspNode(
-        site.listening(address),
+        replace(site.listening(address), connections=max(descriptors - _RESERVED, descriptors // 2)),
         site.authenticate,
         site.state,
         patience=patience,
-        write_account=site.write_account,
+        write_account=partial(write_account, site),
         engine=engine,
         allow=site.expect_allowed,
         identity=site.kit.signing_key,
+        sessions=site.settings().sessions,
+        open_jobs=site.settings().open_jobs,
     )
     node.start()
     try:
         host = address.rpartition(":")[0]
         with dashboard(node) as page:
             ready(Started(site.caller, port=node.port, address=f"{host}:{node.port}", dashboard=page))
-            stop.wait()
+
+            def look() -> None:
+                expect_answering(node.answers)
+                expect_port(site, f"{host}:{node.port}")
+
+            watch(site.state, stop, look)
     finally:
         node.stop()
 
@@ -148,7 +162,7 @@ def _serve_member(site: Site, engine: "Engine", dialling: Dialling, stop: thread
     thread = threading.Thread(target=run, daemon=True, name=site.caller)
     thread.start()
     ready(Started(site.caller, csp=dialling.address))
-    stop.wait()
+    watch(site.state, stop, lambda: None)  # the thread sets ``stop`` at its end
     node.stop()
     thread.join(30.0)
     if failed:
@@ -232,6 +246,17 @@ def _hasty(dialling: Dialling) -> Dialling:
     """The same connection with little patience, so that a stop does not wait for a CSP that is away."""
     patience = min(dialling.patience, _GREETING_PATIENCE)
     return replace(dialling, channels=1, patience=patience)
+
+
+def raise_descriptors() -> int:
+    """How many files and connections this process may have open: as many as the system lets it."""
+    if resource is None:
+        return _RESERVED
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most
 
 
 @contextmanager

@@ -11,7 +11,7 @@ often named, and the policy relaxed, while the service runs.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,18 +26,19 @@ from fedsvd.identity.pins import read_pins
 from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.policy_file import POLICY, read_policy
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.results.folder import MANIFEST, mark_unfinished
+from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals
 from fedsvd.service.enlist import OpenedData, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
-from fedsvd.service.jobs import accounts_sent
-from fedsvd.service.records import EnlistedFacts, JobRecord, Progress
+from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord, ListedJob
+from fedsvd.service.result_folders import new_results, newest_results
 from fedsvd.service.site_file import SITE, SiteFile, read_site
 from fedsvd.service.site_memory import SiteMemory
+from fedsvd.service.submitter import submitter_of
 from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
+from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.planning import guard
 from fedsvd.transport.grpc_client import Dialling
@@ -45,7 +46,7 @@ from fedsvd.transport.grpc_server import Listening
 
 if TYPE_CHECKING:
     from fedsvd.engine.device import Engine
-    from fedsvd.engine.player import Played
+    from fedsvd.engine.task_process import Statistic
     from fedsvd.results.write import Draw
     from fedsvd.roles.user.work import Sink
     from fedsvd.service.owner import Finished
@@ -122,7 +123,7 @@ class Site:
         """
         identity = check_peer(self.kit, certificate, (KitRole.CSP,), datetime.now(UTC))
         if read_pins(self.kit.directory):
-            self.kit.expect_pinned(identity.party_id, identity)
+            self.kit.expect_pinned(str(identity), identity)
         return identity
 
     def expect_countersigner(self, certificate: bytes, csp_identity: str) -> None:
@@ -150,8 +151,17 @@ class Site:
         """Whether the owner agreed to this job as it stands."""
         if self.kit.identity.role is KitRole.AUTHORITY:
             # It brings no data, so there is nothing to agree to; but it deals seeds to keys it knows, or not at all.
-            return all(member.partition("/")[2] in self.kit.pins() for member in record.members)
-        return self._approval(record) is not None
+            return _deals(self.kit, record)
+        approvals = self._approvals()
+        # Where every job is approved, this one is given its approval when its signature has been checked; one of a
+        # researcher whose key is not pinned waits for its owner, who compares the key.
+        given = self.yes and record.submitter in self.kit.pins() and not approvals.changed(record)
+        return approvals.of(record) is not None or given
+
+    def expect_submitted(self, record: JobRecord) -> None:
+        """A researcher whose key is pinned here signed this job as it stands."""
+        identity = submitter_of(self.kit, record)
+        self.kit.expect_pinned(str(identity), identity)
 
     def approve(self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = ()) -> None:
         """The owner agrees to this job as it stands, with the data as it is."""
@@ -164,8 +174,14 @@ class Site:
 
     def expect_unspent(self, record: JobRecord) -> None:
         """The approval of this job is not used up."""
-        if self.kit.identity.role is KitRole.PARTY and (approval := self._approval(record)) is not None:
+        if self.kit.identity.role is KitRole.PARTY and (approval := self._approvals().of(record)) is not None:
             approval.expect_unspent(self.policy().failed_attempts, record)
+
+    def standing(self, job: ListedJob) -> str:
+        """What became of this site's approval of a job in a list, in words."""
+        if self.kit.identity.role is KitRole.AUTHORITY:
+            return "approved" if _deals(self.kit, job) else "awaits approval"
+        return self._approvals().standing(job, self.policy().failed_attempts)
 
     def data(self, job: Job) -> Path | str:
         """Where the data of this site for a job is; a text for data that is made, not read."""
@@ -191,7 +207,7 @@ class Site:
         identity = check_peer(self.kit, facts.certificate.encode(), roles, datetime.now(UTC))
         if str(identity) != member or identity.signing_public.hex() != facts.signing:
             raise NotAuthenticated(f"{member} enlisted with the certificate of {identity}", "stop and ask the CSP")
-        self.kit.expect_pinned(identity.party_id, identity)
+        self.kit.expect_pinned(member, identity)
 
     def policy(self) -> Policy:
         """``policy.toml`` as it is now, enforced; the default policy where there is none."""
@@ -227,18 +243,17 @@ class Site:
         self.settings().expect_memory(plan.memory)
         if self.kit.identity.role is KitRole.PARTY:
             guard(plan, self.policy())
+            expect_installed(plan, self.policy())
+
+    def statistic(self, plan: SessionPlan, names: Sequence[str]) -> "Statistic | None":
+        """What plays the plan's foreign task on our table; its hash is compared once more, with what is read now."""
+        return statistic_for(expect_installed(plan, self.policy()), plan, names)
 
     def results_of(self, record: JobRecord) -> Path:
         """The newest results of a job; where the first will go, while there are none."""
         return newest_results(self.kit.directory / self.settings().results, record)
 
-    def _new_results(self, record: JobRecord) -> Path:
-        """A folder for the results of a job that holds none yet: results are never overwritten."""
-        folders = _result_folders(self.kit.directory / self.settings().results, record)
-        first = folders[0]
-        return first.with_name(f"{first.name}-{len(folders) + 1}") if first.exists() else first
-
-    def checkpoint(self, record: JobRecord) -> Path:
+    def checkpoint(self, record: JobHeading) -> Path:
         """Where a compression pass is stored: in the state folder, by the job's id, or in the file that is named."""
         given = self.settings().checkpoint
         if given:
@@ -251,66 +266,47 @@ class Site:
 
         folder = self._unfinished(record)
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700, parents=True)
+        private.private_folder(folder)
         return file_for(plan, i, record.job.study.write, folder)
 
-    def _unfinished(self, record: JobRecord) -> Path:
+    def _unfinished(self, record: JobHeading) -> Path:
         return self.state / "own" / plain_id(record.id)
 
     def write_result(self, finished: "Finished") -> tuple[str, ...]:
         """Write the result of this party, and of no other; what its owner should look at."""
         from fedsvd.engine.player import accounts
-        from fedsvd.results.result import PartyResult, certificate_of
-        from fedsvd.results.tables import party_result
         from fedsvd.results.write import write_result
 
-        job, plan, computed = finished.record.job, finished.plan, finished.played.result
-        names = tuple(party.name for party in job.parties)
-        me = user(names.index(self.kit.identity.party_id) + 1)
-        about = PartyResult(
-            job=job.study.name,
-            names=names,
-            plan=plan,
-            certificate=certificate_of(plan, computed, accounts(me, finished.meter, finished.played)),
-            targets=job.targets,
-            id=job.study.id_name,
-            why="as planned with the others",
-            agreement=finished.agreement,
-            facts={**job.study.about, **finished.facts},
-            before=finished.before,
-        )
-        result = party_result(about, me, computed, finished.own.data)
-        write_result(self._new_results(finished.record), result, draw=self.draw)
+        plan, sealed = finished.plan, finished.sealed
+        metered = accounts(sealed.me, finished.meter, finished.played)
+        result = sealed.finished(finished.played.result, metered, finished.agreement)
+        write_result(new_results(self.kit.directory / self.settings().results, finished.record), result, draw=self.draw)
         self.write_salt(plan.session, finished.salt)
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
         return tuple(result.facts.get("look_at", ()))
 
     def write_salt(self, session: str, salt: bytes) -> None:
-        """What opens our data commitment: to an auditor it shows what we brought, to others it would let guesses be
-        tried."""
+        """What opens our data commitment; to others than an auditor it would let guesses be tried."""
         salts = private.private_folder(self.state / "commitments")
         private.replace(salts / f"{session}.salt", salt.hex().encode() + b"\n")
-
-    def write_account(
-        self, record: JobRecord, plan: SessionPlan, played: "Played", progress: Mapping[str, Progress]
-    ) -> None:
-        """Write what this site, a CSP's, saw of a job: no result of it."""
-        from fedsvd.results.result import PartyResult, certificate_of
-        from fedsvd.results.write import write_result
-
-        names = tuple(party.name for party in record.job.parties)
-        certificate = certificate_of(plan, played.result, accounts_sent(progress))
-        account = PartyResult(job=record.name, names=names, plan=plan, certificate=certificate).for_role(CSP)
-        write_result(self.results_of(record), account, overwrite=True, draw=self.draw)
 
     def mark_unfinished(self, record: JobRecord) -> bool:
         """Mark our results of this job, which did not end well; False where they were marked before."""
         return mark_unfinished(self.results_of(record), not_finished(record))
 
+    def mark_finished(self, record: JobRecord) -> bool:
+        """Our results of this job were marked, and it is done after all; False where they were not."""
+        return self.has_results(record) and mark_finished(self.results_of(record))
+
     def has_results(self, record: JobRecord) -> bool:
         """Whether there are results of this job."""
         return (self.results_of(record) / MANIFEST).is_file()
+
+    def forget(self, record: JobHeading) -> None:
+        """A job is over: why attempts at it failed, and a result half made, are removed."""
+        self._failure(record.id).unlink(missing_ok=True)
+        shutil.rmtree(self._unfinished(record), ignore_errors=True)
 
     def write_failure(self, record: JobRecord, error: FedSVDError, stage: str) -> None:
         """Write why an attempt failed here, for the owner alone."""
@@ -336,14 +332,6 @@ class Site:
         return self.state / "failures" / f"{plain_id(id)}.json"
 
 
-def newest_results(folder: Path, record: JobRecord) -> Path:
-    """The newest results of a job among those of a site; where the first will go, while there are none."""
-    return _result_folders(folder, record)[-1]
-
-
-def _result_folders(folder: Path, record: JobRecord) -> list[Path]:
-    """The first folder for a job's results, and those that a job approved again has made since."""
-    found = [folder / f"{record.job.study.name}-{plain_id(record.id)[:8]}"]
-    while (following := found[0].with_name(f"{found[0].name}-{len(found) + 1}")).exists():
-        found.append(following)
-    return found
+def _deals(kit: Kit, job: JobHeading) -> bool:
+    """Whether an authority has pinned all members of a job, and the researcher."""
+    return all(member in kit.pins() for member in (*job.members, job.submitter))

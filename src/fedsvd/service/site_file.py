@@ -4,6 +4,8 @@ results = "results"                   # top of the file; seen from the kit's fol
 device = "cuda"                       # where this role computes; left out, NumPy on the CPU
 engine = "dask"                       # or "tls://scheduler:8786": a Dask cluster of this institution's own
 memory = "8 GiB"                      # the most that a plan may ask for in this role; left out, no bound
+sessions = 8                          # of a CSP: sessions at the same time; left out, by cores, memory and descriptors
+open_jobs = 100                       # of a CSP: jobs of one researcher that are neither done nor stopped
 checkpoint = "state/pass.factor"      # where a compression pass is stored while it lasts; by the job's id otherwise
 [csp]
 address = "csp.example.org:7443"      # where to dial; the CSP itself has listen = "0.0.0.0:7443"
@@ -20,20 +22,23 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
 from fedsvd.errors import ConfigError
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
+from fedsvd.service.capacity import OPEN_JOBS
 from fedsvd.storage import private
 from fedsvd.storage.toml import read_toml
-from fedsvd.studies.job_values import bytes_of
-from fedsvd.types import byte_size
+from fedsvd.types import byte_size, bytes_of
 
 SITE = "site.toml"
 RESULTS = "results"
-_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data], [link], [rename]"
+_SETTINGS = (
+    "results, device, engine, memory, checkpoint, sessions, open_jobs, [csp] address or listen, [data], [link], "
+    "[rename]"
+)
 _EXAMPLE = "see docs/deployment.md for an example"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
@@ -48,6 +53,9 @@ _DATA = """\
 
 
 Text = Annotated[str, StringConstraints(max_length=4000)]
+
+
+Number = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
 def _amount(value: object) -> object:
@@ -76,6 +84,8 @@ class SiteFile(_Table):
     engine: Text | None = None
     memory: Annotated[int, BeforeValidator(_amount)] | None = None
     checkpoint: Text | None = None
+    sessions: Number | None = None
+    open_jobs: Number = OPEN_JOBS
     csp: CspPlace = CspPlace()
     data: dict[str, Text] = {}
     link: dict[str, Text] = {}
@@ -123,6 +133,8 @@ def _fault(path: Path, invalid: ValidationError) -> ConfigError:
         return ConfigError(f"{key} in {path} is not a table", f"write [{key}] above its lines")
     if fault["type"] == "value_error":
         return ConfigError(f"{key} in {SITE} is not an amount", fault["msg"].removeprefix("Value error, "))
+    if key in ("sessions", "open_jobs"):
+        return ConfigError(f"{key} in {path} is not a number from 1 to 100,000", _EXAMPLE)
     return ConfigError(f"a value of {key} in {path} is not a text", _EXAMPLE)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError, StorageError
+from fedsvd.errors import LocalProtocolError, PlanMismatch, StorageError
 from fedsvd.prepare.recipe import Recipe, of_record
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.matching import MatchResult
@@ -78,6 +78,15 @@ class StageAnswers:
                 signatures = {party: bytes.fromhex(each) for party, each in said["signatures"].items()}
                 found[str(stage)] = Agreement(said["body"].encode(), signatures)
         return found
+
+    def expect_passed(self, record: JobRecord) -> None:
+        """The sessions before this one are, in the CSP's record, those that our answers are of."""
+        shown = {str(each.stage): (each.session, each.plan_digest) for each in record.passed}
+        bodies = {stage: json.loads(agreement.body) for stage, agreement in self.signed(record).items()}
+        if shown != {stage: (body["session"], body["plan"]) for stage, body in bodies.items()}:
+            raise PlanMismatch(
+                "the CSP names other earlier sessions of this job than we took part in", "resume the job"
+            )
 
     def facts(self, record: JobRecord) -> JsonObject:
         """What our results say of the preparation of this job."""

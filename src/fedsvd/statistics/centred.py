@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from fedsvd.errors import ShapeError
+from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.inference import LinearInference, Totals, infer, with_coefficients
 from fedsvd.statistics.refine import Refined
@@ -53,7 +54,9 @@ def infer_centred(
     models = infer(whole, n, targets=targets, intercept=mean is not None, level=level, log_weights=log_weights)
     found = []
     for k, model in enumerate(models):
-        here = replace(model, coefficients=w[:, k])
+        here = replace(model, coefficients=model.coefficients[int(mean is not None) :])
+        if not model.aliased or alpha > 0.0:
+            here = replace(model, coefficients=w[:, k], aliased=())
         if mean is not None:
             here = _moved(here, model, R[:, :features], mean[:features], float(mean[features + k]), count)
         if alpha > 0.0:
@@ -73,7 +76,7 @@ def _moved(
 ) -> LinearInference:
     """The table for columns as they are, not about their means: ``intercept = m_y - m_x w``."""
     w = here.coefficients
-    here = replace(here, coefficients=np.concatenate(([target_mean - float(mean @ w)], w)))
+    here = replace(here, coefficients=np.concatenate(([target_mean - float(mean @ here.solution)], w)))
     if not is_array(model.root):
         return here
     move = np.eye(len(mean) + 1)
@@ -81,10 +84,11 @@ def _moved(
     root = move @ model.root
     top = math.sqrt(count) * np.concatenate(([1.0], mean))
     rows = np.concatenate((top[None, :], np.pad(R_x, ((0, 0), (1, 0)))))
-    here = replace(here, root=root, condition=largest_value(rows) * largest_value(root))
+    condition = math.inf if here.aliased else largest_value(rows) * largest_value(root)
+    here = replace(here, root=root, condition=condition)
     if not (is_array(model.covariance) and is_number(model.sigma)):
         return here
-    covariance = model.sigma**2 * (root @ root.T)
+    covariance = not_of(model.sigma**2 * (root @ root.T), here.aliased)
     return replace(here, covariance=covariance, standard_errors=np.sqrt(np.diag(covariance)))
 
 
@@ -114,11 +118,12 @@ def _penalised(model: LinearInference, shrinkage: float) -> LinearInference:
 
 def _cut(R: Float, features: int, rank: int) -> Float:
     """R with its first columns cut to this rank: what is left of the other directions is rounding."""
-    R_x = R[:, :features]
-    norms = np.linalg.norm(R_x, axis=0)
-    scale = np.where(norms > 0.0, norms, 1.0)
-    U, s, Vt = np.linalg.svd(R_x / scale, full_matrices=False)
-    cut: Float = np.concatenate(((U[:, :rank] * s[:rank]) @ Vt[:rank] * scale, R[:, features:]), axis=1)
+    norms = np.linalg.norm(R[:, :features], axis=0)
+    # A column of zeros stays one: rounding in its place would be scaled to a column like any other.
+    there = np.flatnonzero(norms)
+    U, s, Vt = np.linalg.svd(R[:, there] / norms[there], full_matrices=False)
+    cut: Float = R.copy()
+    cut[:, there] = (U[:, :rank] * s[:rank]) @ Vt[:rank] * norms[there]
     return cut
 
 

@@ -32,7 +32,7 @@ def own_rows(model: LinearInference, X: Float, y: Float, *, weights: Float | Non
     if rows.shape[1] != q:
         raise ShapeError(f"rows have {rows.shape[1]} columns with the intercept, {q} needed")
     root = np.ones(X.shape[0]) if weights is None else np.sqrt(weights)
-    fitted = rows @ model.coefficients
+    fitted = rows @ model.solution
     residuals = root * (y - fitted)
     if not is_array(model.root) or isinstance(model.sigma, Undefined):
         reason = next(part for part in (model.root, model.sigma) if isinstance(part, Undefined))

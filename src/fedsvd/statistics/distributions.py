@@ -4,8 +4,8 @@
 as one minus something, so that 1e-200 is printed as such.
 
 ``wald`` makes the columns of a table of coefficients: standard errors, test statistics, p-values, confidence intervals.
-One function for every model: linear regression uses Student's t with its residual degrees of freedom, generalised
-linear models and robust errors the normal law.
+One function for every model: where a scale is estimated (linear regression, gaussian and gamma models) by Student's t
+with the residual degrees of freedom, as R has it; other generalised linear models and robust errors use the normal law.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def wald(w: Float, errors: Numbers, level: float, freedom: int | None = None) ->
         return Wald(errors, errors, errors, errors)
     reach = normal_reach(level) if freedom is None else t_reach(level, freedom)
     intervals = around(w, reach * errors)
-    if not np.all(errors > 0.0):
+    if np.any(errors <= 0.0):  # NaN is a coefficient that is not defined
         return Wald(errors, EXACT_FIT, EXACT_FIT, intervals)
     statistic = w / errors
     p = normal_two_sided(statistic) if freedom is None else t_two_sided(statistic, freedom)

@@ -8,7 +8,12 @@
 
 Everything is computed from eta and not from mu, so that probabilities within 1e-300 of 0 or 1 are not rounded to it.
 Weights are prior weights (R's ``weights``, statsmodels' ``var_weights``); a binomial target may be a proportion with
-the number of trials as weight, whose log-likelihood then leaves out the binomial coefficient.
+the number of trials as weight, whose log-likelihood has the binomial coefficient, as R's has. Where trials or successes
+are no whole numbers (R rounds them, with a warning) factorials are gamma functions.
+
+Deviances and likelihoods are sums of terms that nearly cancel: of a count of 1e8, numbers of 1e9 whose sum is about 1.
+``_divergence`` and ``_stirling`` are what is left of them (C. Loader, Fast and accurate computation of binomial
+probabilities, 2000).
 """
 
 import math
@@ -18,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from fedsvd.errors import ConfigError, DataError
@@ -25,6 +31,12 @@ from fedsvd.types import Float
 
 _FAR = 700.0  # exp of it is finite, and so is its square root's square
 _FAR_PROBIT = 37.0  # Phi(-37) is above the smallest float64
+_MOST_SQUARED = 1e150  # the variance of a gamma target is its square
+_NEAR = 0.1  # of (x - M) / (x + M): the series of ``_divergence`` then has all digits after _TERMS terms
+_TERMS = 8
+_STIRLING = 1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188  # of n^-1, n^-3, ...
+_LARGE = 16.0  # from here on they are enough
+_MOST_STEPS, _SHORTEST = 100, 2.0**-40  # of the search for a constant
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +76,32 @@ class Family:
             raise DataError(f"the target of a {self.name} model must be {self.targets}", "check the target column")
 
 
+def _divergence(x: Float, M: Float, difference: Float, log_ratio: Float) -> Float:
+    """``x log(x / M) + M - x`` of x >= 0 and M > 0, to the last digits also where x is close to M.
+
+    ``difference`` is ``x - M``, and ``log_ratio`` the logarithm of x / M, which counts where they are apart and x > 0.
+    """
+    v = difference / (x + M)
+    square = np.square(v)
+    tail = np.zeros_like(v)
+    for j in range(_TERMS, 0, -1):
+        tail = square * (1.0 / (2 * j + 1) + tail)
+    found: Float = np.where(np.abs(v) < _NEAR, v * (difference + 2.0 * x * tail), x * log_ratio - difference)
+    return found
+
+
+def _stirling(n: Float) -> Float:
+    """``log(n!) - (n + 1/2) log(n) + n - log(2 pi) / 2`` of n > 0: what Stirling's formula leaves out."""
+    far = np.maximum(n, _LARGE)
+    series = np.zeros_like(far)
+    for coefficient in reversed(_STIRLING):
+        series = coefficient + series / np.square(far)
+    near = np.minimum(n, _LARGE)
+    plain = special.gammaln(near + 1.0) - (near + 0.5) * np.log(near) + near - 0.5 * math.log(2.0 * math.pi)
+    found: Float = np.where(n > _LARGE, series / far, plain)
+    return found
+
+
 def _gaussian(eta: Float, y: Float) -> Local:
     one = np.ones_like(eta)
     return Local(eta, one, one, np.square(y - eta))
@@ -78,55 +116,83 @@ def _gaussian_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> 
 
 def _logit(eta: Float, y: Float) -> Local:
     eta = np.clip(eta, -_FAR, _FAR)
-    mu = special.expit(eta)
-    variance = mu * special.expit(-eta)
-    return Local(mu, variance, variance, _binomial_deviance(y, special.log_expit(eta), special.log_expit(-eta)))
+    mu, rest = special.expit(eta), special.expit(-eta)
+    variance = mu * rest
+    return Local(
+        mu, variance, variance, _binomial_deviance(y, mu, rest, special.log_expit(eta), special.log_expit(-eta))
+    )
 
 
 def _probit(eta: Float, y: Float) -> Local:
     eta = np.clip(eta, -_FAR_PROBIT, _FAR_PROBIT)
-    mu = special.ndtr(eta)
+    mu, rest = special.ndtr(eta), special.ndtr(-eta)
     slope = np.exp(-0.5 * np.square(eta)) / math.sqrt(2.0 * math.pi)
-    variance = mu * special.ndtr(-eta)
-    return Local(mu, slope, variance, _binomial_deviance(y, special.log_ndtr(eta), special.log_ndtr(-eta)))
+    deviance = _binomial_deviance(y, mu, rest, special.log_ndtr(eta), special.log_ndtr(-eta))
+    return Local(mu, slope, mu * rest, deviance)
 
 
-def _binomial_deviance(y: Float, log_mu: Float, log_rest: Float) -> Float:
-    own = special.xlogy(y, y) + special.xlogy(1.0 - y, 1.0 - y)
-    unit: Float = 2.0 * (own - y * log_mu - (1.0 - y) * log_rest)
+def _binomial_deviance(y: Float, mu: Float, rest: Float, log_mu: Float, log_rest: Float) -> Float:
+    """Of outcomes and shares; ``rest`` is 1 - mu, which has digits of its own where mu is close to 1."""
+    pure = -(y * log_mu + (1.0 - y) * log_rest)
+    inside = _inside(y)
+    if not np.any(inside):
+        return 2.0 * pure
+    share = np.where(inside, y, 0.5)
+    difference = np.where(share < 0.5, share - mu, rest - (1.0 - share))
+    apart = _divergence(share, mu, difference, np.log(share) - log_mu)
+    apart += _divergence(1.0 - share, rest, -difference, np.log1p(-share) - log_rest)
+    unit: Float = 2.0 * np.where(inside, apart, pure)
     return unit
 
 
-def _logit_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
-    terms: Float = weights * (y * special.log_expit(eta) + (1.0 - y) * special.log_expit(-eta))
-    return terms
+def _inside(y: Float) -> NDArray[np.bool_]:
+    """Which outcomes are shares, neither 0 nor 1."""
+    inside: NDArray[np.bool_] = (y > 0.0) & (y < 1.0)
+    return inside
 
 
-def _probit_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
-    terms: Float = weights * (y * special.log_ndtr(eta) + (1.0 - y) * special.log_ndtr(-eta))
-    return terms
+def share_entropy(y: Float) -> Float:
+    """How far from 0 and 1 each share is: its deviance from the outcomes behind it; 0 where it is one of them."""
+    entropy: Float = 2.0 * (special.entr(y) + special.entr(1.0 - y))
+    return entropy
+
+
+def _binomial_likelihood(evaluate: Callable[[Float, Float], Local]) -> Callable[[Float, Float, Float, float], Float]:
+    """The logarithm of the probability of so many successes: weights are trials, y is the share of successes."""
+
+    def likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
+        inside = _inside(y)
+        share, trials = np.where(inside, y, 0.5), np.where(inside, weights, 1.0)
+        saturated = _stirling(trials) - _stirling(trials * share) - _stirling(trials * (1.0 - share))
+        saturated -= 0.5 * np.log(2.0 * math.pi * trials * share * (1.0 - share))
+        terms: Float = np.where(inside, saturated, 0.0) - 0.5 * weights * evaluate(eta, y).deviance
+        return terms
+
+    return likelihood
 
 
 def _poisson(eta: Float, y: Float) -> Local:
     mu = np.exp(np.clip(eta, -_FAR, _FAR))
-    return Local(mu, mu, mu, 2.0 * (special.xlogy(y, y) - y * eta - (y - mu)))
+    return Local(mu, mu, mu, 2.0 * _divergence(y, mu, y - mu, np.log(np.where(y > 0.0, y, 1.0)) - eta))
 
 
 def _poisson_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
-    terms: Float = weights * (y * eta - np.exp(eta) - special.gammaln(y + 1.0))
+    count = np.where(y > 0.0, y, 1.0)
+    saturated = np.where(y > 0.0, -_stirling(count) - 0.5 * np.log(2.0 * math.pi * count), 0.0)
+    terms: Float = weights * (saturated - 0.5 * _poisson(eta, y).deviance)
     return terms
 
 
 def _gamma(eta: Float, y: Float) -> Local:
     eta = np.clip(eta, -_FAR / 2.0, _FAR / 2.0)  # the square of mu is finite
-    mu = np.exp(eta)
-    return Local(mu, mu, np.square(mu), 2.0 * (eta - np.log(y) + np.expm1(np.log(y) - eta)))
+    mu, far = np.exp(eta), np.log(y) - eta
+    return Local(mu, mu, np.square(mu), 2.0 * _divergence(np.ones_like(far), np.exp(far), -np.expm1(far), -far))
 
 
 def _gamma_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
     shape = weights / scale
-    ratio = y / np.exp(eta)
-    terms: Float = shape * np.log(shape * ratio) - shape * ratio - special.gammaln(shape) - np.log(y)
+    saturated = 0.5 * np.log(shape / (2.0 * math.pi)) - _stirling(shape) - np.log(y)
+    terms: Float = saturated - 0.5 * shape * _gamma(eta, y).deviance
     return terms
 
 
@@ -144,7 +210,7 @@ LOGIT = Family(
     _logit,
     lambda y: np.asarray(special.logit((y + 0.5) / 2.0)),
     lambda mu: float(special.logit(mu)),
-    _logit_likelihood,
+    _binomial_likelihood(_logit),
     _share,
     "0 or 1, or a share between them",
 )
@@ -155,7 +221,7 @@ PROBIT = Family(
     _probit,
     lambda y: np.asarray(special.ndtri((y + 0.5) / 2.0)),
     lambda mu: float(special.ndtri(mu)),
-    _probit_likelihood,
+    _binomial_likelihood(_probit),
     _share,
     "0 or 1, or a share between them",
 )
@@ -171,7 +237,15 @@ POISSON = Family(
     "0 or more",
 )
 GAMMA = Family(
-    "gamma", "log", True, _gamma, np.log, math.log, _gamma_likelihood, lambda y: bool(np.all(y > 0.0)), "above 0"
+    "gamma",
+    "log",
+    True,
+    _gamma,
+    np.log,
+    math.log,
+    _gamma_likelihood,
+    lambda y: bool(np.all((y >= 1.0 / _MOST_SQUARED) & (y <= _MOST_SQUARED))),
+    "above 0, from 1e-150 to 1e150",
 )
 FAMILIES = {
     ("gaussian", "identity"): GAUSSIAN,
@@ -180,6 +254,27 @@ FAMILIES = {
     ("poisson", "log"): POISSON,
     ("gamma", "log"): GAMMA,
 }
+
+
+def best_constant(family: Family, y: Float, weights: Float, offset: Float) -> float:
+    """c for which ``eta = c + offset`` has the least deviance, by Newton's method; ValueError where there is none."""
+    c = family.link(float(weights @ y / weights.sum())) - float(weights @ offset / weights.sum())
+    if not np.any(offset):
+        return c
+    local = family.evaluate(c + offset, y)
+    for _ in range(_MOST_STEPS):
+        slope = local.slope / local.variance
+        step = float(weights @ (slope * (y - local.mu))) / float(weights @ (slope * local.slope))
+        before, gone = float(weights @ local.deviance), 1.0
+        while True:
+            local = family.evaluate(c + gone * step + offset, y)
+            if gone < _SHORTEST or float(weights @ local.deviance) <= before:
+                break
+            gone /= 2.0
+        c += gone * step
+        if abs(step) <= 1e-15 * (1.0 + abs(c)) or gone < _SHORTEST:
+            break
+    return c
 
 
 def family_named(name: str, link: str | None = None) -> Family:

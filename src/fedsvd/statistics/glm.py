@@ -1,14 +1,15 @@
 """Generalised linear models on split rows: what a party contributes, and the fit as a generator without data.
 
 ``fit`` yields a ``Request``: evaluate the model at these coefficients. Each party answers from its own rows with
-``contribution``: rows ``sqrt(w) [1 X z]``, whose Gram matrix is summed, and a few totals. The protocol sends back an
-``Answer``: any factor of the summed Gram matrix, and the summed totals. What follows from a factor is yielded again, as
-a ``Proposal`` (``irls.py``).
+``contribution``: rows ``sqrt(w) [1 X z]``, whose Gram matrix is summed, and a few totals; z is the working target at
+the start and the working residual from then on. The protocol sends back an ``Answer``: any factor of the summed Gram
+matrix, and the summed totals. What follows from a factor is yielded again, as a ``Proposal`` (``irls.py``).
 
     state        request                           next
     start        step, beta = None                 step: first coefficients
     step         step at new coefficients          step; halve where the deviance rose; converged
-    converged    null model (a constant only)      log-likelihood at the estimated scale; done
+    converged    last, at the final coefficients   null model (a constant only)
+    null         step, or deviance alone           log-likelihood at the estimated scale; done
 """
 
 import math
@@ -17,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import wald
-from fedsvd.statistics.families import Family
+from fedsvd.statistics.families import Family, share_entropy
 from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
@@ -29,7 +31,7 @@ class GLMInference:
     """A fitted model; arrays are in the order of the coefficients, an intercept first."""
 
     family: Family
-    coefficients: Float
+    coefficients: Float  # NaN where aliased
     intercept: bool
     standard_errors: Numbers
     z: Numbers
@@ -51,6 +53,13 @@ class GLMInference:
     halvings: int
     alpha: float
     level: float
+    solution: Float  # of the same fitted values, of least norm where columns are dependent
+    aliased: tuple[int, ...] = ()  # coefficients of columns that depend on those before them
+
+    @property
+    def freedom(self) -> int | None:
+        """Of Student's t, by which R tests coefficients where a scale is estimated; None: the normal law."""
+        return self.df_residual if self.family.dispersion else None
 
     def __repr__(self) -> str:
         return f"GLMInference({self.family!r}, coefficients={self.coefficients.shape[0]}, n={self.n})"
@@ -58,7 +67,7 @@ class GLMInference:
     def linear_predictor(self, X: Float, offset: Float | float = 0.0) -> Float:
         """eta of new rows, (n,); X is without the intercept."""
         first = int(self.intercept)
-        eta: Float = X @ self.coefficients[first:] + (self.coefficients[0] if first else 0.0) + offset
+        eta: Float = X @ self.solution[first:] + (self.solution[0] if first else 0.0) + offset
         return eta
 
     def predict(self, X: Float, offset: Float | float = 0.0) -> Float:
@@ -103,6 +112,7 @@ def contribution(
         "target": lambda: float(prior @ y),
         "deviance": lambda: float(prior @ local.deviance),
         "pearson": lambda: float(residual @ residual),
+        "entropy": lambda: float(prior @ share_entropy(y)),
         "log_likelihood": lambda: float(np.sum(family.log_likelihood(y, eta, prior, request.scale))),
     }
     totals = tuple(possible[name]() for name in request.totals)
@@ -113,7 +123,7 @@ def contribution(
     rows[:, :first] = root[:, None]
     np.multiply(features, root[:, None], out=rows[:, first:q])
     # root z = root (eta - offset) + residual: the quotient (y - mu) / slope, which overflows, is never formed.
-    rows[:, q] = root * (eta - shift) + residual
+    rows[:, q] = root * (eta - shift) + residual if request.beta is None else residual
     return Contribution(rows, totals)
 
 
@@ -140,24 +150,28 @@ def fit(
     limits = Limits(n, weight, tolerance, max_iterations, family.dispersion, family.name == "binomial")
     q = _columns(start) - 1
     penalty = math.sqrt(alpha) * np.eye(q)[int(intercept) :] if alpha > 0.0 else None
-    totals = ("deviance", "pearson") if family.dispersion else ("deviance", "pearson", "log_likelihood")
-    found = yield from iterate(start, limits, penalty, totals, free=int(intercept))
+    totals: tuple[str, ...] = ("deviance", "entropy") if limits.outcomes else ("deviance",)
+    totals = ("deviance", "pearson") if family.dispersion else totals
+    at_the_end = ("deviance", "pearson") if family.dispersion else ("deviance", "pearson", "log_likelihood")
+    found = yield from iterate(start, limits, penalty, totals, last=at_the_end, free=int(intercept))
     if offset:
         start = yield from asked(Request("null", 0, None, (), gram=True, constant_only=True))
-        null = (yield from iterate(start, limits, None, totals[:2], constant_only=True)).totals["deviance"]
+        null = (yield from iterate(start, limits, None, totals, constant_only=True)).totals["deviance"]
     else:
         constant = np.array([family.link(mean)])
         flat = Request("null", 1, constant, ("deviance",), gram=False, constant_only=True)
         null = (yield from asked(flat)).totals["deviance"]
     freedom = n - found.problem.rank
     scale: Number = 1.0
+    # Sums carry noise in their last digit: where the fit is exact, a sum of squares may come out just below zero.
+    pearson = max(found.totals["pearson"], 0.0)
     if family.dispersion:
-        scale = PENALISED if alpha > 0.0 else NO_FREEDOM if freedom <= 0 else found.totals["pearson"] / freedom
+        scale = PENALISED if alpha > 0.0 else NO_FREEDOM if freedom <= 0 else pearson / freedom
     likelihood: Number = PENALISED
     if not family.dispersion:
         likelihood = found.totals["log_likelihood"]
     elif not isinstance(scale, Undefined):
-        at = found.totals["pearson"] / n if family.name == "gaussian" else scale
+        at = pearson / n if family.name == "gaussian" else scale
         last = Request("likelihood", found.iterations, found.beta, ("log_likelihood",), gram=False, scale=at)
         likelihood = (yield from asked(last)).totals["log_likelihood"]
     known = not (isinstance(likelihood, Undefined) or alpha > 0.0)
@@ -175,22 +189,22 @@ def _inference(
     alpha: float,
     level: float,
 ) -> GLMInference:
-    problem, rank = found.problem, found.problem.rank
-    inverse: Numbers = PENALISED if alpha > 0.0 else problem.inverse() if problem.full else RANK_LOST
+    rank = found.problem.rank
+    beta, aliased, inverse = inverse_of(found, n, alpha)
     errors: Numbers
     covariance: Numbers
     if is_array(inverse) and not isinstance(scale, Undefined):
-        errors = math.sqrt(scale) * np.sqrt(np.einsum("ij,ij->i", inverse, inverse))
-        covariance = scale * (inverse @ inverse.T)
+        errors = not_of(math.sqrt(scale) * np.sqrt(np.einsum("ij,ij->i", inverse, inverse)), aliased)
+        covariance = not_of(scale * (inverse @ inverse.T), aliased)
     else:
         errors = covariance = inverse if isinstance(inverse, Undefined) else NO_FREEDOM
-    tests = wald(found.beta, errors, level)
+    tests = wald(beta, errors, level, n - rank if family.dispersion else None)
     criteria: tuple[Number, Number] = (PENALISED, PENALISED)
     if isinstance(likelihood, float):
         criteria = (-2.0 * likelihood + 2.0 * rank, -2.0 * likelihood + math.log(n) * rank)
     return GLMInference(
         family=family,
-        coefficients=found.beta,
+        coefficients=beta,
         intercept=intercept,
         standard_errors=tests.errors,
         z=tests.statistic,
@@ -212,7 +226,29 @@ def _inference(
         halvings=found.halvings,
         alpha=alpha,
         level=level,
+        solution=found.beta,
+        aliased=aliased,
     )
+
+
+def inverse_of(found: Fit, n: int, alpha: float) -> tuple[Float, tuple[int, ...], Numbers]:
+    """A table's coefficients, which are aliased (R's rule: ``inference.py``), a root of the inverse information.
+
+    Of an aliased column the coefficient is NaN, and the root has a row of zeros.
+    """
+    problem, q = found.problem, len(found.beta)
+    if alpha > 0.0 or problem.full:
+        return found.beta, (), PENALISED if alpha > 0.0 else problem.inverse()
+    aliased = problem.aliased()
+    others = np.delete(np.arange(q), aliased)
+    left = problem.without(aliased, n) if len(others) else None
+    if left is None or not left.full:
+        return found.beta, (), RANK_LOST
+    null = problem.Vt[problem.rank :].T  # of the scaled coefficients
+    along = np.linalg.solve(null[list(aliased)], (problem.scale * found.beta)[list(aliased)])
+    root = np.zeros((q, q))
+    root[np.ix_(others, np.arange(len(others)))] = left.inverse()
+    return not_of(found.beta - null @ along / problem.scale, aliased), aliased, root
 
 
 def _columns(start: Answer) -> int:

@@ -5,7 +5,9 @@
 
 Weights W are inverse variances (statsmodels' WLS, R's ``weights``): n stays the number of rows, and the log-likelihood
 needs the sum of their logarithms. An offset is subtracted from the targets before the factor is made. What is not
-defined for a model (rank lost, a penalty, no degrees of freedom left) is an ``Undefined`` with the reason.
+defined for a model (a penalty, no degrees of freedom left) is an ``Undefined`` with the reason. Where rank is lost the
+table is R's: columns are taken in their order, one that depends on those before it is *aliased* (``Triangle.aliased``)
+and has NaN in its row, and all else is that of the model without it.
 
 ``predict``: predicted means of rows with confidence intervals of the means and prediction intervals of new values.
 """
@@ -16,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedsvd.errors import ShapeError
+from fedsvd.statistics.aliased import not_of, without_aliased
 from fedsvd.statistics.distributions import around, expect_level, f_tail, normal_reach, t_reach, wald
 from fedsvd.statistics.triangle import triangle
 from fedsvd.statistics.undefined import (
@@ -49,7 +52,7 @@ class Totals:
 class LinearInference:
     """The statistics of one target; arrays are in the order of the coefficients, an intercept first."""
 
-    coefficients: Float
+    coefficients: Float  # NaN where aliased
     intercept: bool
     standard_errors: Numbers
     t: Numbers
@@ -75,6 +78,13 @@ class LinearInference:
     root: Numbers  # (q, any): root root^T is the inverse Gram matrix, which prediction and robust errors need
     distribution: str = "t"  # or "normal": what t, p and intervals are taken from
     kind: str = "nonrobust"
+    clusters: int = 0  # of all parties, each its own, where errors are robust to them
+    aliased: tuple[int, ...] = ()  # coefficients of columns that depend on those before them: not defined, as in R
+
+    @property
+    def solution(self) -> Float:
+        """Coefficients that fit the rows: those of aliased columns are 0."""
+        return np.where(np.isnan(self.coefficients), 0.0, self.coefficients)
 
     def __repr__(self) -> str:
         return f"LinearInference(coefficients={self.coefficients.shape[0]}, n={self.n}, rank={self.rank})"
@@ -103,6 +113,9 @@ def infer(
         fitted = triangle(R, targets, n, math.sqrt(alpha) * np.eye(q)[first:])
     w = fitted.solve(free=first)
     inverse: Numbers = PENALISED if alpha > 0.0 else plain.inverse() if plain.full else RANK_LOST
+    aliased: tuple[int, ...] = ()
+    if not plain.full and alpha == 0.0:
+        aliased, w, inverse = without_aliased(plain, n, w)
     vif = _variance_inflation(plain.A[first:, first:]) if plain.full else RANK_LOST
     misfit = plain.A @ (plain.scale[:, None] * w) - plain.B
     residual = plain.residual_squares() + (np.einsum("ij,ij->j", misfit, misfit) if alpha > 0.0 else 0.0)
@@ -127,6 +140,7 @@ def infer(
             condition=plain.condition(),
             level=level,
             penalised=alpha > 0.0,
+            aliased=aliased,
         )
         for k in range(targets)
     )
@@ -199,8 +213,9 @@ def table_from(
     condition: float,
     level: float,
     penalised: bool,
+    aliased: tuple[int, ...] = (),
 ) -> LinearInference:
-    """The table of these coefficients; ``inverse`` is a root of the inverse Gram matrix."""
+    """The table of coefficients; ``inverse`` is a root of the inverse Gram matrix, with rows of 0 where aliased."""
     n, freedom, model = sums.n, sums.n - rank, rank - int(intercept)
     sigma: Number = PENALISED if penalised else NO_FREEDOM if freedom <= 0 else math.sqrt(sums.residual / freedom)
     errors: Numbers
@@ -208,8 +223,9 @@ def table_from(
     if isinstance(inverse, Undefined) or isinstance(sigma, Undefined):
         errors = covariance = inverse if isinstance(inverse, Undefined) else NO_FREEDOM
     else:
-        errors = sigma * np.sqrt(np.einsum("ij,ij->i", inverse, inverse))
-        covariance = sigma**2 * (inverse @ inverse.T)
+        errors = not_of(sigma * np.sqrt(np.einsum("ij,ij->i", inverse, inverse)), aliased)
+        covariance = not_of(sigma**2 * (inverse @ inverse.T), aliased)
+    w = not_of(w, aliased)
     tests = wald(w, errors, level, freedom)
     r2: Number = NO_VARIATION if sums.total <= 0.0 else 1.0 - sums.residual / sums.total
     adjusted: Number = PENALISED if penalised else NO_FREEDOM if freedom <= 0 else r2
@@ -250,6 +266,7 @@ def table_from(
         condition=condition,
         level=level,
         root=inverse,
+        aliased=aliased,
     )
 
 
@@ -296,7 +313,7 @@ def predict(
     rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if model.intercept else np.asarray(X)
     if rows.shape[1] != model.coefficients.shape[0]:
         raise ShapeError(f"rows have {rows.shape[1]} columns with the intercept, {model.coefficients.shape[0]} needed")
-    mean: Float = rows @ model.coefficients
+    mean: Float = rows @ model.solution
     if not (is_array(model.root) and is_array(model.covariance) and is_number(model.sigma)):
         reason = next(part for part in (model.covariance, model.sigma, model.root) if isinstance(part, Undefined))
         return Prediction(mean, reason, reason, reason, level)
@@ -304,7 +321,8 @@ def predict(
         Z = rows @ model.root
         variance = model.sigma**2 * np.einsum("ij,ij->i", Z, Z)
     else:
-        variance = np.einsum("ij,jk,ik->i", rows, model.covariance, rows)
+        covariance = np.where(np.isnan(model.covariance), 0.0, model.covariance) if model.aliased else model.covariance
+        variance = np.einsum("ij,jk,ik->i", rows, covariance, rows)
     noise = model.sigma**2 / (np.ones(X.shape[0]) if weights is None else weights)
     reach = t_reach(level, model.df_residual) if model.distribution == "t" else normal_reach(level)
     return Prediction(

@@ -1,6 +1,7 @@
 """The table of a generalised linear model as plain columns and values, for data frames and files, and the model again.
 
-Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation to each class. A
+Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation to each class, and
+with ``t`` for ``z`` where a scale is estimated (gaussian, gamma): tests are then those of Student's t, as R's are. A
 value that is not defined is NaN in a column and None among the values, where ``not_defined`` has the reason.
 """
 
@@ -20,7 +21,6 @@ from fedsvd.statistics.table import terms
 from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
-COLUMNS = ("term", "coef", "se", "z", "p", "low", "high")
 GLModel = GLMInference | MultinomialInference
 _COUNTS = ("n", "rank", "iterations")
 _NUMBERS = ("log_likelihood", "aic", "bic")
@@ -42,7 +42,8 @@ def columns(model: GLModel, features: Sequence[str], classes: Sequence[str] = ()
     high = model.intervals[..., 1] if is_array(model.intervals) else model.intervals
     numbers = (model.coefficients, model.standard_errors, model.z, model.p, low, high)
     found: dict[str, list[Any]] = {"term": names * len(w)}
-    found |= {name: flat(values) for name, values in zip(COLUMNS[1:], numbers, strict=True)}
+    heads = ("coef", "se", "z" if model.freedom is None else "t", "p", "low", "high")
+    found |= {name: flat(values) for name, values in zip(heads, numbers, strict=True)}
     if isinstance(model, GLMInference):
         return found
     return {"class": [name for name in classes[1:] for _ in names]} | found
@@ -53,7 +54,7 @@ def at_level(model: GLModel, level: float) -> GLModel:
     if level == model.level:
         return model
     errors = np.ravel(model.standard_errors) if is_array(model.standard_errors) else model.standard_errors
-    intervals = wald(np.ravel(model.coefficients), errors, level).intervals
+    intervals = wald(np.ravel(model.coefficients), errors, level, model.freedom).intervals
     if is_array(intervals):
         intervals = intervals.reshape(*model.coefficients.shape, 2)
     return replace(model, intervals=intervals, level=level)
@@ -71,11 +72,16 @@ def values(model: GLModel) -> dict[str, Any]:
         said |= {"family": model.family.name, "link": model.family.link_name, "pearson": model.pearson}
     else:
         said |= {"family": "multinomial", "link": "logit", "class_counts": [float(x) for x in model.counts]}
-    return said | {"not_defined": reasons}
+    return said | {"aliased": list(model.aliased), "not_defined": reasons}
 
 
-def model_from(said: Mapping[str, Any], w: Float, intercept: bool, covariance: Float | None) -> GLModel:
-    """The model that ``values`` describes: w is (q,), or (classes - 1, q) of a multinomial model."""
+def model_from(
+    said: Mapping[str, Any], w: Float, intercept: bool, covariance: Float | None, solution: Float | None = None
+) -> GLModel:
+    """The model that ``values`` describes: w is (q,), or (classes - 1, q) of a multinomial model.
+
+    ``solution`` are the coefficients of least norm, where some of w are aliased.
+    """
     reasons = said["not_defined"]
 
     def number(name: str) -> Number:
@@ -83,7 +89,8 @@ def model_from(said: Mapping[str, Any], w: Float, intercept: bool, covariance: F
 
     matrix: Numbers = Undefined(reasons["covariance"]) if covariance is None else covariance
     errors: Numbers = np.sqrt(np.diag(matrix)) if is_array(matrix) else matrix
-    tests = wald(np.ravel(w), errors, said["level"])
+    family = None if said["family"] == "multinomial" else family_named(said["family"], said["link"])
+    tests = wald(np.ravel(w), errors, said["level"], said["df_residual"] if family and family.dispersion else None)
 
     def shaped(part: Numbers, *more: int) -> Numbers:
         return part.reshape(*w.shape, *more) if is_array(part) else part
@@ -91,11 +98,11 @@ def model_from(said: Mapping[str, Any], w: Float, intercept: bool, covariance: F
     common: dict[str, Any] = {name: said[name] for name in (*_COUNTS, *_KNOWN)}
     common |= {name: number(name) for name in _NUMBERS}
     common |= {"coefficients": w, "intercept": intercept, "covariance": matrix}
+    common |= {"solution": w if solution is None else solution, "aliased": tuple(said.get("aliased", ()))}
     common |= {"standard_errors": shaped(tests.errors), "z": shaped(tests.statistic), "p": shaped(tests.p)}
     common |= {"intervals": shaped(tests.intervals, 2)}
-    if said["family"] == "multinomial":
+    if family is None:
         return MultinomialInference(counts=np.array(said["class_counts"]), **common)
-    family = family_named(said["family"], said["link"])
     more = {name: said[name] for name in _GLM_COUNTS}
     return GLMInference(family=family, scale=number("scale"), pearson=said["pearson"], **more, **common)
 

@@ -14,9 +14,11 @@ import numpy as np
 from scipy import special
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import wald
+from fedsvd.statistics.glm import inverse_of
 from fedsvd.statistics.irls import Contribution, Fit, Limits, Request, Steps, asked, iterate
-from fedsvd.statistics.undefined import PENALISED, RANK_LOST, Number, Numbers, is_array
+from fedsvd.statistics.undefined import PENALISED, Number, Numbers, is_array
 from fedsvd.types import Float
 
 
@@ -24,7 +26,7 @@ from fedsvd.types import Float
 class MultinomialInference:
     """A fitted model; arrays have a row for each class but the first and a column for each coefficient."""
 
-    coefficients: Float  # (classes - 1, q), an intercept first
+    coefficients: Float  # (classes - 1, q), an intercept first; NaN where aliased
     intercept: bool
     standard_errors: Numbers
     z: Numbers
@@ -42,13 +44,19 @@ class MultinomialInference:
     iterations: int
     alpha: float
     level: float
+    solution: Float  # of the same fitted values, of least norm where columns are dependent
+    aliased: tuple[int, ...] = ()  # class after class: coefficients of columns that depend on those before them
+
+    @property
+    def freedom(self) -> None:
+        """Coefficients are tested by the normal law."""
 
     def __repr__(self) -> str:
         return f"MultinomialInference(classes={self.counts.shape[0]}, n={self.n})"
 
     def symmetric(self) -> Float:
         """The coefficients of all classes, (classes, q), that sum to 0: scikit-learn's form."""
-        full = np.concatenate((np.zeros((1, self.coefficients.shape[1])), self.coefficients))
+        full = np.concatenate((np.zeros((1, self.solution.shape[1])), self.solution))
         centred: Float = full - full.mean(axis=0)
         return centred
 
@@ -85,7 +93,9 @@ def contribution(
     if not request.gram:
         return Contribution(None, totals)
     scaled = np.sqrt(prior)[:, None, None] * root
-    working = np.einsum("ijk,ij->ik", scaled, eta) + np.sqrt(prior)[:, None] * residual
+    working = np.sqrt(prior)[:, None] * residual
+    if request.beta is None:
+        working += np.einsum("ijk,ij->ik", scaled, eta)
     design = np.einsum("ijk,iq->ikjq", scaled, rows).reshape(working.size, -1)
     return Contribution(np.concatenate((design, working.reshape(-1, 1)), axis=1), totals)
 
@@ -111,7 +121,7 @@ def fit(
     n, weight = round(start.totals["rows"]), start.totals["weight"]
     limits = Limits(n, weight, tolerance, max_iterations, dispersion=False, outcomes=True)
     penalty = _penalty(classes, features, intercept, alpha) if alpha > 0.0 else None
-    found = yield from iterate(start, limits, penalty, ("deviance",))
+    found = yield from iterate(start, limits, penalty, ("deviance",), last=("deviance",))
     null = float(-2.0 * np.sum(counts * np.log(counts / weight)))
     return _inference(found, classes, n, intercept, counts, null, alpha, level)
 
@@ -147,10 +157,12 @@ def _penalty(classes: int, features: int, intercept: bool, alpha: float) -> Floa
 def _inference(
     found: Fit, classes: int, n: int, intercept: bool, counts: Float, null: float, alpha: float, level: float
 ) -> MultinomialInference:
-    problem, rank = found.problem, found.problem.rank
-    inverse: Numbers = PENALISED if alpha > 0.0 else problem.inverse() if problem.full else RANK_LOST
-    errors: Numbers = np.sqrt(np.einsum("ij,ij->i", inverse, inverse)) if is_array(inverse) else inverse
-    tests = wald(found.beta, errors, level)
+    rank = found.problem.rank
+    beta, aliased, inverse = inverse_of(found, n, alpha)
+    errors: Numbers = inverse
+    if is_array(inverse):
+        errors = not_of(np.sqrt(np.einsum("ij,ij->i", inverse, inverse)), aliased)
+    tests = wald(beta, errors, level)
     likelihood = -found.totals["deviance"] / 2.0
     shape = (classes - 1, -1)
 
@@ -158,13 +170,13 @@ def _inference(
         return values.reshape(*shape, *more) if is_array(values) else values
 
     return MultinomialInference(
-        coefficients=found.beta.reshape(shape),
+        coefficients=beta.reshape(shape),
         intercept=intercept,
         standard_errors=shaped(tests.errors),
         z=shaped(tests.statistic),
         p=shaped(tests.p),
         intervals=shaped(tests.intervals, 2),
-        covariance=inverse @ inverse.T if is_array(inverse) else inverse,
+        covariance=not_of(inverse @ inverse.T, aliased) if is_array(inverse) else inverse,
         n=n,
         rank=rank,
         counts=counts,
@@ -176,4 +188,6 @@ def _inference(
         iterations=found.iterations,
         alpha=alpha,
         level=level,
+        solution=found.beta.reshape(shape),
+        aliased=aliased,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.inference import LinearInference, Totals, table_from
-from fedsvd.statistics.undefined import NO_FREEDOM, OWN_BLOCK, RANK_LOST, Numbers, is_array, is_number
+from fedsvd.statistics.undefined import NO_FREEDOM, OWN_BLOCK, RANK_LOST, Numbers, Undefined, is_array, is_number
 from fedsvd.types import Float
 
 
@@ -27,23 +27,30 @@ class OwnBlock:
     features: int
     rank: int
     condition: float
+    exact: bool = True  # whether float64 under masks holds digits of the block at this condition
 
 
 def infer_own(own: OwnBlock, w: Float, intercept: float | None, sums: Totals, level: float = 0.95) -> LinearInference:
     """The table of own coefficients w, (n_i,), below the intercept where there is one."""
     first = int(intercept is not None)
     coefficients = w if intercept is None else np.concatenate(([intercept], w))
-    full = own.rank == own.features
+    full, why = own.rank == own.features, RANK_LOST
+    if full and not own.exact:
+        why = Undefined(
+            f"the columns of all parties nearly depend on each other (condition about {own.condition:.0e}), and their "
+            "standard errors have fewer than six digits under masks: leave one of them out"
+        )
     block = np.full((len(coefficients), len(coefficients)), np.nan)
     block[first:, first:] = own.block
     if first:
         block[0, 0] = own.intercept
     variances = np.diag(block)
-    inverse: Numbers = np.diag(np.sqrt(np.maximum(variances, 0.0))) if full else RANK_LOST
-    vif: Numbers = own.norms * np.diag(own.block) if full else RANK_LOST
+    known = full and own.exact
+    inverse: Numbers = np.diag(np.sqrt(np.maximum(variances, 0.0))) if known else why
+    vif: Numbers = own.norms * np.diag(own.block) if known else why
     about = {"rank": own.rank + first, "vif": vif, "condition": own.condition if full else math.inf, "level": level}
     model = table_from(coefficients, inverse, sums, intercept=bool(first), penalised=False, **about)  # type: ignore[arg-type]
-    model = replace(model, root=OWN_BLOCK if full else RANK_LOST)
+    model = replace(model, root=OWN_BLOCK if known else why)
     if is_array(model.covariance) and is_number(model.sigma):
         model = replace(model, covariance=model.sigma**2 * block)
     if model.df_residual <= 0:

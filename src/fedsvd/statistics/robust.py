@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve
 
 from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import chi2_tail, f_tail, wald
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.undefined import NO_FEATURES, Number, Undefined, is_array
@@ -23,6 +24,7 @@ from fedsvd.types import Float
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")
 CLUSTER = "cluster"
+_LEAST_LEFT = 2.0**-26  # of 1 - leverage, the root of eps: R's sandwich warns below it, and what it prints is rounding
 
 
 class ClusterSums:
@@ -41,13 +43,18 @@ class ClusterSums:
 
 
 def score_rows(X: Float, y: Float, model: LinearInference, kind: str = "HC1", *, weights: Float | None = None) -> Float:
-    """A party's rows M_i, (n_i, q): its scores ``A^T x e``, divided as HC2 and HC3 ask; X is without the intercept."""
+    """A party's rows M_i, (n_i, q): its scores ``A^T x e``, divided as HC2 and HC3 ask; X is without the intercept.
+
+    NaN where a row has leverage 1: the model fits it whatever its target is, and nothing is left to divide by.
+    """
     if kind not in KINDS:
         raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join(KINDS)}")
     rows, residuals = _weighted(X, y, model, weights)
     Z = rows @ _root(model)
     if kind in ("HC2", "HC3"):
         left = 1.0 - np.einsum("ij,ij->i", Z, Z)
+        if np.any(left < _LEAST_LEFT):
+            return np.full_like(Z, np.nan)
         residuals = residuals / (np.sqrt(left) if kind == "HC2" else left)
     scores: Float = Z * residuals[:, None]
     return scores
@@ -71,8 +78,8 @@ def robust(
     if kind not in (*KINDS, CLUSTER):
         raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join((*KINDS, CLUSTER))}")
     M = factor @ model.root.T * math.sqrt(_correction(model, kind, clusters))
-    covariance: Float = M.T @ M
-    errors = np.sqrt(np.einsum("ij,ij->j", M, M))
+    covariance: Float = not_of(M.T @ M, model.aliased)
+    errors = not_of(np.sqrt(np.einsum("ij,ij->j", M, M)), model.aliased)
     freedom = clusters - 1 if kind == CLUSTER else model.df_residual
     tests = wald(model.coefficients, errors, model.level, freedom if use_t else None)
     f, f_p = _wald_f(model, covariance, freedom, use_t)
@@ -87,7 +94,14 @@ def robust(
         f_p=f_p,
         distribution="t" if use_t else "normal",
         kind=kind,
+        clusters=clusters if kind == CLUSTER else 0,
     )
+
+
+def without_errors(model: LinearInference, kind: str, reason: Undefined) -> LinearInference:
+    """The same model where robust errors of this kind are not defined."""
+    missing = dict.fromkeys(("standard_errors", "t", "p", "intervals", "covariance", "f", "f_p"), reason)
+    return replace(model, kind=kind, distribution="normal", **missing)  # type: ignore[arg-type]
 
 
 def root_of(gram: Float) -> Float:
@@ -106,8 +120,8 @@ def _correction(model: LinearInference, kind: str, clusters: int) -> float:
 
 
 def _wald_f(model: LinearInference, covariance: Float, freedom: int, use_t: bool) -> tuple[Number, Number]:
-    first = int(model.intercept)
-    w, C = model.coefficients[first:], covariance[first:, first:]
+    tested = np.delete(np.arange(len(model.coefficients)), [*range(int(model.intercept)), *model.aliased])
+    w, C = model.coefficients[tested], covariance[np.ix_(tested, tested)]
     if w.shape[0] == 0:
         return NO_FEATURES, NO_FEATURES
     if np.linalg.matrix_rank(C, hermitian=True) < w.shape[0]:
@@ -123,7 +137,7 @@ def _weighted(X: Float, y: Float, model: LinearInference, weights: Float | None)
     rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if model.intercept else X
     if rows.shape[1] != model.coefficients.shape[0]:
         raise ShapeError(f"rows have {rows.shape[1]} columns with the intercept, {model.coefficients.shape[0]} needed")
-    residuals = y - rows @ model.coefficients
+    residuals = y - rows @ model.solution
     root = np.ones(X.shape[0]) if weights is None else np.sqrt(weights)
     return rows * root[:, None], residuals * root
 

@@ -90,7 +90,7 @@ def linear_summary(model: LinearInference, names: Sequence[str], target: str = "
         ("rows", str(model.n)),
         ("df residual", str(model.df_residual)),
         ("df model", str(model.df_model)),
-        ("standard errors", model.kind),
+        ("standard errors", f"{model.kind}, {model.clusters}" if model.clusters else model.kind),
         ("sigma", _number(model.sigma)),
         ("R2", _number(model.r2)),
         ("adjusted R2", _number(model.adjusted_r2)),
@@ -113,7 +113,7 @@ def linear_summary(model: LinearInference, names: Sequence[str], target: str = "
         model.log_likelihood,
         model.aic,
     )
-    return Summary("Linear regression", facts, rows, cells, notes)
+    return Summary("Linear regression", facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
 
 
 def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") -> Summary:
@@ -134,10 +134,11 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
         ("BIC", _number(model.bic)),
         ("penalty", _number(model.alpha)),
     )
-    cells = _cells(model.coefficients, model.standard_errors, "z", model.z, model.p, model.intervals, model.level)
+    statistic = "z" if model.freedom is None else "t"
+    cells = _cells(model.coefficients, model.standard_errors, statistic, model.z, model.p, model.intervals, model.level)
     rows = _names(names, model.intercept, model.coefficients.shape[0])
     notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
-    return Summary("Generalised linear model", facts, rows, cells, notes)
+    return Summary("Generalised linear model", facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
 
 
 def multinomial_summary(
@@ -174,7 +175,8 @@ def multinomial_summary(
         flat(model.intervals, 2),
         model.level,
     )
-    return Summary("Multinomial logistic regression", facts, rows, cells, _notes(model.standard_errors, model.aic))
+    notes = (*_aliased(rows, model.aliased), *_notes(model.standard_errors, model.aic))
+    return Summary("Multinomial logistic regression", facts, rows, cells, notes)
 
 
 def _cells(
@@ -204,6 +206,14 @@ def _names(names: Sequence[str], intercept: bool, count: int) -> tuple[str, ...]
     if len(rows) != count:
         raise ShapeError(f"{count} coefficients need as many names, got {len(rows)} with the intercept")
     return rows
+
+
+def _aliased(rows: Sequence[str], aliased: Sequence[int]) -> tuple[str, ...]:
+    """Which coefficients have no row of numbers, and by which rule."""
+    if not aliased:
+        return ()
+    names = ", ".join(rows[j] for j in aliased)
+    return (f"aliased: {names} (depends on columns before it; the other rows are those of the model without, as in R)",)
 
 
 def _notes(*statistics: Number | Numbers) -> tuple[str, ...]:

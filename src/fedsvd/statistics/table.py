@@ -15,7 +15,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.inference import LinearInference, Totals
 from fedsvd.statistics.summary import INTERCEPT
-from fedsvd.statistics.undefined import OWN_BLOCK, Number, Numbers, Undefined, is_array
+from fedsvd.statistics.undefined import OWN_BLOCK, PENALISED, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
 COLUMNS = ("term", "coef", "se", "t", "p", "low", "high")
@@ -60,10 +60,13 @@ def values(model: LinearInference) -> dict[str, Any]:
         **{name: _finite(number) for name, number in numbers.items()},
         "residual_squares": sums.residual,
         "total_squares": sums.total,
+        **({"log_weights": sums.log_weights} if sums.log_weights else {}),
         "condition": _finite(model.condition),
         "level": model.level,
         "kind": model.kind,
+        **({"clusters": model.clusters} if model.clusters else {}),
         "distribution": model.distribution,
+        "aliased": list(model.aliased),
         "not_defined": {name: part.reason for name, part in reasons.items()},
     }
 
@@ -71,7 +74,10 @@ def values(model: LinearInference) -> dict[str, Any]:
 def model_from(
     said: Mapping[str, Any], w: Float, intercept: bool, covariance: Float | None, vif: Float | None
 ) -> LinearInference:
-    """The model that ``values`` describes, with its coefficients (an intercept first), covariance and VIF."""
+    """The model that ``values`` describes, with its coefficients (an intercept first), covariance and VIF.
+
+    Coefficients and covariance of aliased columns are NaN.
+    """
     reasons = said["not_defined"]
 
     def number(name: str) -> Number:
@@ -84,12 +90,16 @@ def model_from(
     sigma = number("sigma")
     root: Numbers = Undefined(reasons["covariance"]) if covariance is None else np.full_like(covariance, np.nan)
     kind, distribution = said.get("kind", "nonrobust"), said.get("distribution", "t")
-    if covariance is not None and not np.isfinite(covariance).all():
+    aliased = tuple(said.get("aliased", ()))
+    others = np.delete(np.arange(len(w)), aliased)
+    if covariance is not None and not np.isfinite(covariance[np.ix_(others, others)]).all():
         root = OWN_BLOCK
     elif covariance is not None and kind == "nonrobust" and isinstance(sigma, float) and sigma > 0.0:
-        root = _root(covariance) / sigma
+        root = np.zeros_like(covariance)
+        root[np.ix_(others, np.arange(len(others)))] = _root(covariance[np.ix_(others, others)]) / sigma
     tests = wald(w, errors, said["level"], said["df_residual"] if distribution == "t" else None)
     residual, total = said["residual_squares"], said["total_squares"]
+    penalised = reasons.get("sigma") == PENALISED.reason  # which has no condition; without a penalty None is infinite
     return LinearInference(
         coefficients=w,
         intercept=intercept,
@@ -99,15 +109,17 @@ def model_from(
         intervals=tests.intervals,
         covariance=array("covariance", covariance),
         vif=array("vif", vif),
-        sums=Totals(said["n"], residual, total, total - residual),
+        sums=Totals(said["n"], residual, total, total - residual, said.get("log_weights", 0.0)),
         sigma=sigma,
         **{name: said[name] for name in _COUNTS},
         **{name: number(name) for name in _NUMBERS[1:]},  # type: ignore[arg-type]
-        condition=math.inf if said["condition"] is None else said["condition"],
+        condition=(math.nan if penalised else math.inf) if said["condition"] is None else said["condition"],
         level=said["level"],
         root=root,
         kind=kind,
+        clusters=said.get("clusters", 0),
         distribution=distribution,
+        aliased=aliased,
     )
 
 

@@ -34,6 +34,9 @@ RANK_LOST = Undefined("the columns are linearly dependent, so single coefficient
 PENALISED = Undefined("a penalty shrinks the coefficients, so their usual standard errors do not describe them")
 NO_FREEDOM = Undefined("there are not more rows than coefficients, so nothing is left to estimate the error from")
 EXACT_FIT = Undefined("the model fits every row exactly")
+LEVERAGE = Undefined(
+    "a row has leverage 1 (the model fits it whatever its target is), and HC2 and HC3 divide by what leverage leaves"
+)
 NO_FEATURES = Undefined("the model has no features")
 OWN_BLOCK = Undefined("columns are split, and a party holds the covariances of its own coefficients alone")
 NO_VARIATION = Undefined("the target does not vary")

@@ -4,7 +4,8 @@ A line counts once it is whole: a kill in the middle of writing leaves a last li
 never been; a full disk takes back what it had begun. Records are only added. The audit log is a journal whose lines
 are chained by hashes, so that a line changed or removed later is found; its *head*, a file next to it, holds number and
 hash of the last line, so that lines cut off at the end are missed, too. Who can write both files can cut both: number
-and hash noted elsewhere show that. The log holds no values and no column names.
+and hash noted elsewhere show that. The log holds no values and no column names. A ledger has a head in another folder:
+a role whose ledger was emptied would take part in a session twice, or forget its jobs, and does not start.
 """
 
 import errno
@@ -17,25 +18,57 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsvd.errors import LocalProtocolError, StorageError
+from fedsvd.errors import JobReplayed, LocalProtocolError, StorageError
 from fedsvd.storage import private
 from fedsvd.types import SessionId
+
+_LINES = hashlib.sha256(b"fedsvd/ledger/1").hexdigest()  # the head of a file without lines
 
 
 class Journal:
     """An append-only file of JSON lines; each is on disk when ``append`` returns."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, head: Path | None = None) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.make_folders_or_say(self.path.parent)
         self._drop_half_line()
+        self._head = head
+        self._hash, self._count = _LINES, 0
+        if head is not None:
+            self._expect_whole(head)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a record, durably."""
         line = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             self._write(line)
+            if self._head is not None:
+                self._advance(self._head, line)
+
+    def _expect_whole(self, head: Path) -> None:
+        """Raise ``StorageError`` unless the file has every line that its head counts; more are no harm."""
+        number, last = _said_by(head) if head.exists() else (0, _LINES)
+        whole = number == 0
+        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        for line in lines:
+            self._hash, self._count = _chained(self._hash, line), self._count + 1
+            whole = whole or (self._count, self._hash) == (number, last)
+        if not whole:
+            raise StorageError(
+                f"{self.path.name} has {self._count} lines, and had {number}: it was emptied, cut off or replaced",
+                f"put its newest copy back; without one, move {head.name} away: what it held is then not known here",
+            )
+
+    def _advance(self, head: Path, line: bytes) -> None:
+        """Count a line that is on disk; one that cannot be counted is taken back."""
+        following = _chained(self._hash, line)
+        try:
+            private.replace(head, json.dumps({"number": self._count + 1, "hash": following}).encode())
+        except StorageError:
+            os.truncate(self.path, self.path.stat().st_size - len(line))
+            raise
+        self._hash, self._count = following, self._count + 1
 
     def records(self) -> Iterator[dict[str, Any]]:
         """All records, oldest first."""
@@ -61,6 +94,24 @@ class Journal:
         whole = body.rfind(b"\n") + 1
         if whole < len(body):
             os.truncate(self.path, whole)
+
+
+def ledger(state: Path) -> Journal:
+    """The ledger of a role; its head is next to the state folder, and outlives that."""
+    return Journal(state / "ledger.jsonl", state.with_name(f"{state.name}.head"))
+
+
+def _chained(before: str, line: bytes) -> str:
+    return hashlib.sha256(before.encode() + line).hexdigest()
+
+
+def _said_by(head: Path) -> tuple[int, str]:
+    """Number and hash of the last line, as a head has them."""
+    try:
+        said = json.loads(private.read(head))
+        return int(said["number"]), str(said["hash"])
+    except (ValueError, KeyError, TypeError):
+        raise StorageError(f"{head.name} is damaged", "keep it and the file it counts as evidence, elsewhere") from None
 
 
 def last_records(path: Path, count: int) -> list[dict[str, Any]]:
@@ -129,6 +180,34 @@ class Sessions:
             self._journal.append({"event": "session", "session": session})
 
 
+class Nonces:
+    """The numbers of signed jobs that this role took up; each for one job, which may be resumed."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._spent: dict[tuple[str, str], tuple[str, str]] = {}
+        for record in journal.records():
+            if record.get("event") == "nonce":
+                self._spent[record["submitter"], record["nonce"]] = record["job"], record["digest"]
+
+    def spend(self, submitter: str, nonce: str, job: str, digest: str) -> None:
+        """Spend a submitter's number for this job, on disk before anything follows; ``JobReplayed`` for another job."""
+        with self._lock:
+            before = self._spent.get((submitter, nonce))
+            if before == (job, digest):
+                return
+            if before is not None:
+                other = "" if before[0] == job else f", for job {before[0][:8]}"
+                raise JobReplayed(
+                    f"the number of job {job[:8]} was spent here before{other or ', for another content'}",
+                    f"ask {submitter} whether it was submitted again; if not, stop and ask the operator of the CSP",
+                )
+            line = {"event": "nonce", "submitter": submitter, "nonce": nonce, "job": job, "digest": digest}
+            self._journal.append(line)
+            self._spent[submitter, nonce] = job, digest
+
+
 class AuditLog:
     """Who did what, when, chained: each line carries the hash of the one before."""
 
@@ -180,11 +259,7 @@ def _expect_head(path: Path, hashes: Sequence[str]) -> None:
     head = _head(path)
     if not head.exists():
         return
-    try:
-        said = json.loads(private.read(head))
-        number, last = int(said["number"]), str(said["hash"])
-    except (ValueError, KeyError, TypeError):
-        raise StorageError(f"{head} is damaged", "keep it and the log as evidence, elsewhere") from None
+    number, last = _said_by(head)
     if not 1 <= number <= len(hashes) or hashes[number - 1] != last:
         raise StorageError(
             f"the audit log {path.name} has {len(hashes)} lines, and had {number}: lines were cut off or replaced",

@@ -5,12 +5,13 @@ later, and a file is replaced whole or not at all. A secret that others can read
 """
 
 import errno
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fedsvd.errors import StorageError
 
@@ -25,12 +26,33 @@ _POSIX = os.name == "posix"
 def private_folder(path: Path) -> Path:
     """The folder, made if it is missing, and closed to all other users of the machine."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path)
         if path.stat().st_mode & 0o077:
             path.chmod(0o700)
     except OSError as error:
         raise _unusable(path, error) from None
     return path
+
+
+def make_folders(path: Path) -> None:
+    """The folder and those above it that are missing, all of mode 0700, whatever the umask; ``OSError`` as it is.
+
+    ``Path.mkdir`` gives the folders above it the mode that the umask leaves.
+    """
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_folders_or_say(path: Path) -> None:
+    """The same; what stands in the way is an error of ours."""
+    try:
+        make_folders(path)
+    except OSError as error:
+        raise _unusable(path, error) from None
 
 
 def create(path: Path, content: bytes) -> None:
@@ -163,3 +185,15 @@ def _unusable(path: Path, error: OSError) -> StorageError:
         case errno.ENOTDIR | errno.EEXIST:
             return StorageError(f"{path} or a folder above it is a file", "name another folder")
     return StorageError(f"cannot use {path}: {error.strerror}", "look at the disk, or name another folder")
+
+
+def plain_json(content: bytes) -> Any:
+    """What JSON says; a key that stands twice, of which readers take one or the other, is a ``ValueError``."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key that is there twice")
+        return found
+
+    return json.loads(content, object_pairs_hook=once)

@@ -4,10 +4,6 @@ Law of this file: nothing is touched that was not made here. What is written may
 the file (mode 0600) is made in a folder of its own (mode 0700), and where the system lets an open file lose
 its name (POSIX) it loses it at once: no other process can open it, and not even ``kill -9`` leaves it behind.
 Elsewhere the name goes on ``close``, when the object is collected, or when the process ends.
-
-``spooled`` is for numbers that were read once and are needed again, in any order: text is slow to parse, and Parquet
-slow to enter in the middle. Such a table is written once, as plain float64 rows, to a temporary file without a name,
-and read back as a memory map, so memory stays bounded by the panels in use; the disk holds 8 bytes for each entry.
 """
 
 import errno
@@ -15,7 +11,6 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable
 from io import FileIO
 from pathlib import Path
 
@@ -144,26 +139,3 @@ def _unusable(scratch: Path, error: OSError) -> StorageError:
     return StorageError(
         f"cannot use {scratch} as a scratch folder: {error.strerror}", "name an existing folder you may write to"
     )
-
-
-def spooled(chunks: Iterable[Float], columns: int, scratch: Path | None) -> Float:
-    """The chunks below one another as one read-only mapped array, shape (rows, columns); rows may be 0.
-
-    ``scratch`` is the folder that holds the file, else the system's folder for temporary files (``TMPDIR``).
-    """
-    rows = 0
-    try:
-        with tempfile.TemporaryFile(prefix="fedsvd-", dir=scratch) as file:
-            for chunk in chunks:
-                file.write(np.ascontiguousarray(chunk, dtype=np.float64).data)
-                rows += len(chunk)
-            file.flush()
-            if not rows:
-                return np.empty((0, columns))
-            return np.memmap(file, dtype=np.float64, mode="r", shape=(rows, columns))
-    except OSError as fault:
-        where = "the folder for temporary files" if scratch is None else str(scratch)
-        raise StorageError(
-            f"cannot keep {rows} rows of {columns} columns in {where}: {fault.strerror or type(fault).__name__}",
-            "free disk space there, or give another folder: --scratch FOLDER, or fedsvd.open_source(data, scratch=...)",
-        ) from fault

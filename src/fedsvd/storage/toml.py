@@ -3,9 +3,11 @@
 A running service must notice that its owner has changed a file; ``Reread`` parses a file once, and again only then.
 """
 
+import json
+import re
 import threading
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -45,6 +47,9 @@ def read_toml(path: Path, example: str) -> dict[str, Any]:
             place = f"the end, line {len(text.splitlines()) or 1}"
         fix = next((fix for begins, fix in _FIXES if cause.startswith(begins)), f"see {example} for an example")
         raise ConfigError(f"{path} is not TOML: {cause} at {place}", fix) from None
+    except (RecursionError, ValueError, OverflowError) as error:  # brackets in brackets; a date of no calendar
+        fault = f"{path} cannot be read as TOML ({type(error).__name__})"
+        raise ConfigError(fault, f"see {example} for an example") from None
 
 
 T = TypeVar("T")
@@ -74,3 +79,28 @@ class Reread(Generic[T]):
         except OSError:
             return None
         return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def spelt_toml(record: Mapping[str, Any]) -> str:
+    """A file that ``read_toml`` reads as this record: a table to each section, lists of tables as such."""
+    lines: list[str] = []
+    for name, section in record.items():
+        for each in section if isinstance(section, list | tuple) else (section,):
+            head = f"[[{name}]]" if isinstance(section, list | tuple) else f"[{name}]"
+            lines += ["", head, *(f"{_spelt(key)} = {_value(value)}" for key, value in each.items())]
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _value(value: object) -> str:
+    """A value on one line; JSON's texts, numbers and truth values are TOML's, its objects are not."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_spelt(str(key))} = {_value(each)}" for key, each in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    # TOML allows no control character that JSON leaves as it is: DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _spelt(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.derived import names_of
-from fedsvd.studies.job_file import Job, StudySection
+from fedsvd.studies.job_file import Job
 from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.study_section import StudySection
 
 
 def expect_columns(source: MatrixSource, names: Sequence[str]) -> None:

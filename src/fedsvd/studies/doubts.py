@@ -71,7 +71,7 @@ def of_table(task: Task, table: MatrixSource) -> Iterator[str]:
     found = id_columns(table)
     if found:
         several = len(found) > 1
-        columns = f"columns {' and '.join(found[:3])} hold" if several else f"column {found[0]} holds"
+        columns = f"columns {' and '.join(found)} hold" if several else f"column {found[0]} holds"
         name = "NAME" if several or table.names is None else found[0].strip("'") or "NAME"
         yield (
             f"{columns} distinct whole numbers, one to each row, as row ids are; as data they can drown all other "

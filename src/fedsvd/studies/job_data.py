@@ -6,8 +6,7 @@ keyed-hash check of the session to say. Ids are compared and sorted as text: who
 integers and from another as text or as floats are the same ids.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import numpy as np
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
-from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, FedSVDError
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed, under_own_names
@@ -26,7 +24,6 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.tasks import Ids, Split, Task, Write
 from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
-from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import Extent, PartyData, label_user, misfits, one_order
@@ -34,9 +31,26 @@ from fedsvd.studies.party_rows import some_rows, without_zero_label_weights, wit
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.problems import Problems, parties_named
 from fedsvd.studies.run import Outcome
-from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
+from fedsvd.studies.stages import (
+    agree,
+    expect_study_allowed,
+    home_data,
+    preparation_of,
+    prepared_for,
+    recipes_of,
+    remembered,
+)
 from fedsvd.studies.study import Study
-from fedsvd.studies.table_columns import as_text, class_codes, feature_names, labels_in, row_ids
+from fedsvd.studies.submitted import asked_of, written_file
+from fedsvd.studies.table_columns import (
+    as_text,
+    class_codes,
+    expect_named_ids,
+    feature_names,
+    labels_in,
+    row_ids,
+)
+from fedsvd.tasks.values import near
 from fedsvd.types import Float
 
 BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
@@ -60,6 +74,8 @@ class Prepared:
     agreed: "Outcome | None" = None  # the session in which tables were prepared together
     match: tuple[str, ...] = ()  # how records are matched, in sentences
     by_name: bool = False  # columns were put in the order of their names
+    asked: str = ""  # the job file's digest
+    file: Mapping[str, Any] = field(default_factory=dict)  # the job file with every option, without data
 
     @property
     def prepare(self) -> list[str]:
@@ -122,6 +138,8 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         agreed,
         tuple(job.match.description(job.study.id_columns)),
         order is not None,
+        asked_of(job).digest,
+        written_file(job, every=True),
     )
 
 
@@ -146,24 +164,20 @@ def _agreed(
     if order is not None:
         homes = {name: in_order(home, order) for name, home in homes.items()}
     with parties_named(tuple(names)):
-        outcome = agree(study, list(homes.values()), scratch=scratch, policy=policy)
+        expect_study_allowed(study_of(job), _alone(job, sources, homes), policy or Policy())
+        outcome = agree(study, list(homes.values()), scratch=scratch, policy=policy, asked=asked_of(job).digest)
     return outcome, dict(zip(names, recipes_of(outcome), strict=True))
 
 
-def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
-    """Refuse tables that share a column of row ids which the study does not name: as a feature it would do harm."""
-    name = shared_id(sources)
-    if name is None:
-        return
-    how = (
-        f'--id {name} (id = "{name}" in a job file or in Python) compares the ids and leaves the column out of the data'
-    )
-    if not name:  # what pandas writes above an index
-        how = 'name it (to_csv(index_label="row")), and --id row compares it; or write the table without: index=False'
-    raise ConfigError(
-        f"every party has a column {name!r} with another value in each row, as row ids are, and no id is named",
-        f'{how}; ids = "trust" (--ids trust), if it is data and the rows are known to be in the same order',
-    )
+def _alone(job: Job, sources: Mapping[str, MatrixSource], homes: Mapping[str, PartyData]) -> list[tuple[int, int]]:
+    """Records and columns of every party as the study would have them if its own numbers were the joint ones."""
+    found = []
+    for name, home in homes.items():
+        try:
+            found.append(job_party_data(job, sources[name], job.study.label_columns, alone=True).table.shape)
+        except FedSVDError:  # a column may be empty at one party, and not at all of them
+            found.append(home.table.shape)
+    return found
 
 
 def party_data(
@@ -215,6 +229,7 @@ def job_party_data(
     ``link`` is the party's linkage map.
     """
     study, id, beside = job.study, job.study.id_name, _beside(job, source, labels)
+    expect_columns(source, () if job.foreign is None else job.foreign.columns)
     if study.task is Task.LR:
         expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
         labels = tuple(name for name in labels if name in study.label)
@@ -276,16 +291,6 @@ def _memory(
 def in_order(data: PartyData, names: Sequence[str]) -> PartyData:
     """A party's data with the columns of its table in this order."""
     return data if feature_names(data.table) == tuple(names) else replace(data, table=arranged(data.table, names))
-
-
-@contextmanager
-def party_named(name: str) -> Iterator[None]:
-    """Errors in this block say whose data it is about."""
-    try:
-        yield
-    except FedSVDError as error:
-        error.fault = f"party {name}: {error.fault}"
-        raise
 
 
 def vertical(job: Job) -> bool:

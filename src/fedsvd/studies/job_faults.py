@@ -1,27 +1,13 @@
 """What is wrong with a job file, in words: the key as a person would point at it, and its nearest neighbour."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
 from fedsvd.errors import ConfigError
+from fedsvd.tasks.values import near
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
-
-
-def one_of(value: object, allowed: Iterable[str]) -> object:
-    """The value if it is one of the words allowed; else a fault that lists them."""
-    names = [str(item) for item in allowed]
-    if isinstance(value, str) and value in names:
-        return value
-    raise ValueError(f"one of {', '.join(names)}{near(value, names)}")
-
-
-def near(word: object, words: Iterable[str]) -> str:
-    """The question whether a word like this was meant, or nothing."""
-    close = get_close_matches(str(word), [str(each) for each in words], n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def first_fault(invalid: ValidationError, keys: Mapping[str, Sequence[str]]) -> ConfigError:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from fedsvd.errors import DataError, FedSVDError
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.outputs import Output, array
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.job_data import Prepared
@@ -16,6 +18,7 @@ from fedsvd.studies.planning import Planned
 from fedsvd.studies.problems import Problems, parties_named
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for
 from fedsvd.studies.stages import preparation_facts
+from fedsvd.tasks.declared import outputs_of
 
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
@@ -26,7 +29,7 @@ def plan_job(prepared: Prepared) -> Planned:
     with parties_named(prepared.names):
         _expect_fitting(prepared)
         parties = prepared.parties if matching_of(prepared.study) is None else at_most_common(prepared.parties)
-        planned, _ = plan_for(prepared.study, parties, Seed.fresh())
+        planned, _ = plan_for(prepared.study, parties, Seed.fresh(), prepared.asked)
         return planned
 
 
@@ -37,7 +40,7 @@ def plan_matching(prepared: Prepared) -> Planned | None:
         return None
     with parties_named(prepared.names):
         expect_shapes(study, prepared.parties)
-        return plan_for(study, prepared.parties, Seed.fresh())[0]
+        return plan_for(study, prepared.parties, Seed.fresh(), prepared.asked)[0]
 
 
 def _expect_fitting(prepared: Prepared) -> None:
@@ -76,6 +79,7 @@ def run_job(
             device=device,
             engine=engine,
             files=files,
+            asked=prepared.asked,
         )
 
 
@@ -93,9 +97,12 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         targets=prepared.targets,
         id=prepared.id,
         why=outcome.why,
+        file=prepared.file,
         agreement=outcome.agreement,
+        proved="" if outcome.agreement is None else outcome.agreement.order,
         before=_signed_before(prepared, outcome),
         facts={**prepared.about, **preparation_facts(prepared.words, agreed)},
+        outputs=declared_outputs(outcome.plan),
     )
     brought = prepared.parties if outcome.matched is None else outcome.matched.parties
     users = zip(outcome.plan.users, outcome.parties, brought, strict=True)
@@ -105,6 +112,12 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         *(party_result(about, me, computed, data) for me, computed, data in users),
         *(about.for_role(role) for role in roles),
     )
+
+
+def declared_outputs(plan: SessionPlan) -> tuple[Output, ...]:
+    """What a study of this plan gives, as its task declares it."""
+    foreign = () if plan.foreign is None else plan.foreign.outputs
+    return (*(array(output.name, *output.axes) for output in foreign), *outputs_of(plan.task))
 
 
 def _signed_before(prepared: Prepared, outcome: Outcome) -> "dict[str, Agreement]":

@@ -35,7 +35,7 @@ from fedsvd.studies.study import Study, expect_legal
 if TYPE_CHECKING:
     from fedsvd.roles.user.matching import MatchResult
 
-AS_WRITTEN = IdRule(fold_case=False, blanks="as they are")
+AS_WRITTEN = IdRule(fold_case=False, blanks="exact")
 """How several id columns become one id where records are compared and not matched."""
 
 

@@ -29,6 +29,7 @@ from fedsvd.types import Float
 _THESE = "columns = [...] under [prepare], or --columns, takes the columns that all have; rename calls them alike"
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 _NAMES_SHOWN = 10
+_NO_NAME = ("", "nan", "none", "<na>", "nat")  # what tables make of an empty cell, as text
 
 
 @dataclass(frozen=True, repr=False)
@@ -300,6 +301,11 @@ def _expect_rows(study: Study, index: int, party: PartyData) -> None:
         expect_row_weights(party.row_weights, f"party {index}", rows)
     if study.robust is Robust.CLUSTER and (party.clusters is None or party.clusters.shape != (rows,)):
         raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
+    if study.robust is Robust.CLUSTER and party.clusters is not None:
+        nameless = sum(name.strip().lower() in _NO_NAME for name in party.clusters.astype(np.str_).tolist())
+        if nameless:
+            fix = "name the cluster of each row, or leave these rows out"
+            raise DataError(f"{nameless} rows of party {index} have no cluster: the column is empty there", fix)
 
 
 def expect_row_weights(weights: Float, who: str, rows: int) -> None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
-from fedsvd.prepare.rule import Rule, planned_steps
+from fedsvd.prepare.rule import planned_steps
+from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.shared import MOST_SHARED, shares_inverse, shares_vectors
 from fedsvd.protocol.tasks import (
     FACTORS,
@@ -27,10 +29,12 @@ from fedsvd.protocol.tasks import (
 )
 from fedsvd.protocol.upload import expect_route
 from fedsvd.studies.study import Study, expect_legal
+from fedsvd.tasks.declared import with_steps
+from fedsvd.tasks.options import completed
 from fedsvd.types import SessionId, byte_size, enough_bytes
 
-DEFAULT_MEMORY = 2 << 30
-"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``least_memory``)."""
+LONGEST_SIDE = 1 << 32
+"""Rows or columns of one party's table, at most; numbers beyond are refused where they are read."""
 
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
@@ -43,7 +47,10 @@ class Planned:
     """A plan and the reason for its scheme."""
 
     plan: SessionPlan
-    why: str
+
+    @property
+    def why(self) -> str:
+        return self.plan.reason
 
 
 def plan_study(
@@ -52,21 +59,17 @@ def plan_study(
     counts: tuple[int, ...],
     session: SessionId,
     identities: tuple[str, ...] = (),
-    machine: int | None = None,
 ) -> Planned:
-    """The plan for this study on matrices X_i of m rows and these columns.
-
-    ``machine`` is the main memory of the one machine that all roles share, where they do: an unset budget takes at
-    most half of it. Parties with machines of their own must come to the same plan, so theirs has no such limit.
-    """
+    """The plan for this study on matrices X_i of m rows and these columns: nothing of this machine is in it."""
     expect_legal(study)
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
-    if study.rule is not None:
-        return _plan_preparation(study, study.rule, m, counts, session, identities)
+    if max(m, *counts) > LONGEST_SIDE:
+        raise ConfigError(f"a table of {max(m, *counts):,} rows or columns", f"at most {LONGEST_SIDE:,}")
+    if study.rule is not None or study.foreign is not None:
+        return _plan_of_sums(study, m, counts, session, identities)
     needed, held = _needed_by_sums(study, m, counts), held_by_canonical(study, m, counts)
-    most = max(needed, held)
-    memory = study.memory or max(DEFAULT_MEMORY, most if machine is None else min(most, machine // 2))
+    memory = study.memory or max(DEFAULT_MEMORY, needed, held)
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
     if study.memory is None and scheme is not Scheme.SUM and study.task is not Task.CCA:
         memory = DEFAULT_MEMORY
@@ -80,10 +83,25 @@ def plan_study(
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
     _expect_permutable(study, scheme, m, memory, needed)
     mode, because = _choose_mode(study, scheme, m, counts)
-    why = f"{why}; {because}" if because else why
     plan = _session_plan(study, m, counts, scheme, mode, memory)
-    plan = replace(plan, session=session, reason=why, identities=identities)
-    return Planned(_with_masks(plan) if scheme is Scheme.MASK else plan, why)
+    plan = replace(plan, session=session, why=(why, *because), identities=identities)
+    return Planned(with_steps(_with_masks(plan) if scheme is Scheme.MASK else plan))
+
+
+def expect_machine(study: Study, plan: SessionPlan, machine: int | None) -> None:
+    """Refuse a plan whose unset budget is beyond half of the main memory that all roles of this machine share.
+
+    The plan is the same on every machine, so it is not made smaller here. A budget that the study names is taken as
+    it is: its author knows what the machine has.
+    """
+    needed = max(memory_of_sums(plan) if plan.compress else 0, held_by_canonical(study, plan.m, plan.counts))
+    if study.memory is None and machine is not None and needed > machine // 2:
+        masked = "" if plan.task in LABELLED else ', or set scheme = "mask"'
+        raise StorageError(
+            f"this study takes {byte_size(needed)} in a role, and half of the memory of this machine is "
+            f"{byte_size(machine // 2)}",
+            f"run it where there is more, name a memory budget, or choose fewer features{masked}",
+        )
 
 
 def held_by_canonical(study: Study, m: int, counts: tuple[int, ...]) -> int:
@@ -91,18 +109,18 @@ def held_by_canonical(study: Study, m: int, counts: tuple[int, ...]) -> int:
     return 8 * _TABLES_OF_CCA * m * max(counts) if study.task is Task.CCA else 0
 
 
-def _plan_preparation(
-    study: Study, rule: Rule, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...]
+def _plan_of_sums(
+    study: Study, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...]
 ) -> Planned:
-    """The plan of a joint preparation: sums that the parties open, and nothing else."""
-    steps = planned_steps(rule, m)
-    if not steps:
-        raise ConfigError("nothing of this preparation takes a sum", "prepare the tables at home")
-    why = "the parties open every sum themselves"
+    """The plan of a joint preparation, or of a foreign task: sums that the parties open, and nothing else."""
     plan = _session_plan(study, m, counts, Scheme.SUM, Mode.A, study.memory or DEFAULT_MEMORY)
-    return Planned(
-        replace(plan, session=session, reason=why, identities=identities, steps=steps, least_count=rule.minimum), why
-    )
+    plan = replace(plan, session=session, identities=identities)
+    if study.foreign is not None:
+        steps, about = study.foreign.declaration.planned(study.foreign.options, m, len(counts))
+        plan = replace(plan, why=(Why.FOREIGN,), steps=steps, foreign=about)
+    elif (rule := study.rule) is not None:
+        plan = replace(plan, why=(Why.PREPARATION,), steps=planned_steps(rule, m), least_count=rule.minimum)
+    return Planned(with_steps(plan))
 
 
 def _session_plan(
@@ -143,6 +161,7 @@ def _session_plan(
         check=study.check,
         certain_bound=study.certain_bound,
         glm=study.glm,
+        options=completed(study.task, study.options),
         memory=memory,
     )
 
@@ -183,10 +202,7 @@ def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
         return 0
     if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
         return 0
-    # Imported here: the cost model reads the constants of the kernels, and following a job need not load them.
-    from fedsvd.cost.estimate import least_memory
-
-    return least_memory(_session_plan(study, m, counts, Scheme.SUM, _choose_mode(study, Scheme.SUM, m, counts)[0], 1))
+    return memory_of_sums(_session_plan(study, m, counts, Scheme.SUM, None, 1))
 
 
 def other_family(study: Study, planned: Planned) -> Planned | None:
@@ -219,15 +235,15 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
             warn_caller(str(finding))
 
 
-def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, needed: int) -> tuple[Scheme, str]:
+def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, needed: int) -> tuple[Scheme, Why]:
     """The family, by the rule of the specification's section 1, and the reason."""
     split_columns = study.split is Split.VERTICAL
     if study.task in (Task.PREDICT, Task.MATCH):
-        return Scheme.MASK, f"a {'prediction' if study.task is Task.PREDICT else 'matching'} opens no matrix"
+        return Scheme.MASK, Why.NO_MATRIX
     if study.task is Task.LR and split_columns:
         if study.scheme == Scheme.SUM:
             raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
-        return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
+        return (Scheme.PAPER, Why.ASKED) if study.scheme == Scheme.PAPER else (Scheme.MASK, Why.LONG_RECORDS)
     rows = m + study.targets
     fits = needed <= memory
     if study.task in LABELLED:
@@ -235,19 +251,14 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
             raise _too_little(needed, memory, rows)
-        return Scheme(study.scheme), "as asked for"
+        return Scheme(study.scheme), Why.ASKED
     width = sum(min(n_i, rows) for n_i in counts)
     within = rows <= width and rows <= _LONGEST_SUMMED
     if not within and (split_columns or rows > _SHORT_SIDE):
-        return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} along the other)"
+        return Scheme.MASK, Why.LONG_SIDE
     if not fits and study.mode is not None:
         raise _too_little(needed, memory, rows)
-    if not fits:
-        return Scheme.MASK, f"a Gram matrix of {rows} x {rows} needs {byte_size(needed)}, beyond the memory budget"
-    return (
-        Scheme.SUM,
-        f"the common side is short ({rows}): an upload of {byte_size(8 * rows * (rows + 1))} whatever the data",
-    )
+    return (Scheme.SUM, Why.SHORT_SIDE) if fits else (Scheme.MASK, Why.TOO_LARGE)
 
 
 def _too_little(needed: int, memory: int, rows: int) -> StorageError:
@@ -258,31 +269,31 @@ def _too_little(needed: int, memory: int, rows: int) -> StorageError:
     )
 
 
-def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) -> tuple[Mode | None, str]:
+def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) -> tuple[Mode | None, tuple[Why, ...]]:
     """Mode A where the release determines the joint Gram matrix, or where it is asked for; else B."""
     if scheme is not Scheme.SUM:
         if study.mode is not None:
             raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
-        return None, ""
+        return None, ()
     if study.task is Task.GLM:
-        return Mode.A, "the parties open one Gram matrix to each iteration, and weight their rows for the next by it"
+        return Mode.A, (Why.ITERATIONS,)
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
     if study.task is Task.PCR:
-        return Mode.A, "components of any number follow from the joint Gram matrix, so the parties open the sum"
+        return Mode.A, (Why.ANY_COMPONENTS,)
     if Item.INFERENCE in release:
-        return Mode.A, "standard errors determine the joint Gram matrix, so the parties open the sum themselves"
+        return Mode.A, (Why.STANDARD_ERRORS,)
     if Item.RIDGE_PATH in release:
-        return Mode.A, "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves"
+        return Mode.A, (Why.RIDGE_PATH,)
     most = min(m, sum(counts))
     factors = study.task in FACTORS and study.task is not Task.CCA and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)
     if study.mode is None:
         if determined:
-            return Mode.A, "U and S are released whole, so the parties open the sum themselves"
-        return Mode.B, "the release does not determine the joint Gram matrix, so the CSP opens it under a mask"
+            return Mode.A, (Why.ALL_RELEASED,)
+        return Mode.B, (Why.NOT_DETERMINED,)
     if study.mode is Mode.A and not determined:
-        return Mode.A, "as asked for: all parties will hold the joint Gram matrix"
-    return study.mode, "as asked for"
+        return Mode.A, (Why.ASKED_OPEN,)
+    return study.mode, (Why.ASKED,)
 
 
 def _with_masks(plan: SessionPlan) -> SessionPlan:
@@ -322,10 +333,10 @@ def _expect_memory(plan: SessionPlan) -> None:
     expect_route(plan)
 
 
-def _summed_rows(study: Study, rows: int, memory: int, needed: int) -> tuple[Scheme, str]:
+def _summed_rows(study: Study, rows: int, memory: int, needed: int) -> tuple[Scheme, Why]:
     """The family of a regression on split rows: sums, however many features, as far as memory goes."""
     if study.scheme == Scheme.PAPER:
-        return Scheme.PAPER, "as asked for"
+        return Scheme.PAPER, Why.ASKED
     if study.scheme == Scheme.MASK:
         raise ConfigError(
             "a regression on split rows is a task of the sum family", 'set scheme = "sum", or leave it out'
@@ -336,4 +347,4 @@ def _summed_rows(study: Study, rows: int, memory: int, needed: int) -> tuple[Sch
             f"{byte_size(memory)}",
             f"allow at least {enough_bytes(needed)} of memory, or choose fewer features",
         )
-    return Scheme.SUM, "as asked for" if study.scheme == Scheme.SUM else "a regression on split rows adds Gram matrices"
+    return Scheme.SUM, Why.ASKED if study.scheme == Scheme.SUM else Why.SPLIT_ROWS

@@ -20,18 +20,19 @@ from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text, r
 from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Ids, Split, Task
+from fedsvd.results.outputs import Values, written
 from fedsvd.results.result import PartyResult
-from fedsvd.results.tables import by_sample, score
+from fedsvd.results.tables import score
 from fedsvd.studies.doubts import doubts, warn_of
-from fedsvd.studies.job_data import party_named
 from fedsvd.studies.matching import AS_WRITTEN, run_stages
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
-from fedsvd.studies.problems import parties_named
+from fedsvd.studies.problems import parties_named, party_named
 from fedsvd.studies.run import Progress
 from fedsvd.studies.stages import new_rows
 from fedsvd.studies.study import Study
 from fedsvd.studies.table_columns import labels_in, row_ids, with_features
+from fedsvd.tasks.declared import NEW_ROWS, outputs_of
 from fedsvd.types import Float
 
 _OF_A_SITE = "prepared by site"  # a fact of what several results share, and that no folder holds
@@ -83,18 +84,26 @@ def predict_together(
     place = first.plan.label_user - 1
     predictions: Float = outcome.parties[place].predictions
     party = parties[place] if outcome.matched is None else outcome.matched.parties[place]
-    result = predicted(parts[place], predictions, party)
+    values = _predicted(parts[place], predictions, party)
     if party.matched is not None:
-        result = result.adding(facts={"matching": party.matched.record()})
-    return {names[place]: result}
+        values |= Values(facts={"matching": party.matched.record()})
+    about = replace(parts[place].emptied(), outputs=outputs_of(Task.PREDICT))
+    return {names[place]: written(about, values, party.ids)}
 
 
 def predicted(model: PartyResult, predictions: Float, party: PartyData) -> PartyResult:
     """Predictions under the names of their targets, and their errors where the labels are there too."""
-    found = by_sample(model.emptied(), "predictions", predictions, party.ids, model.targets)
-    if party.labels is None:
-        return found
-    return found.adding(facts={"score": score(model.targets, party.labels, predictions)})
+    return written(of_new_rows(model), _predicted(model, predictions, party), party.ids)
+
+
+def of_new_rows(model: PartyResult) -> PartyResult:
+    """The study of a result, for what it says of new rows to the caller who has them."""
+    return replace(model.emptied(), outputs=NEW_ROWS)
+
+
+def _predicted(model: PartyResult, predictions: Float, party: PartyData) -> Values:
+    facts = {} if party.labels is None else {"score": score(model.targets, party.labels, predictions)}
+    return Values({"predictions": predictions}, facts)
 
 
 def _expect_linked(model: PartyResult, names: Sequence[str], links: Mapping[str, MatrixSource]) -> None:

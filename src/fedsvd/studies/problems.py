@@ -62,3 +62,13 @@ def parties_named(names: tuple[str, ...]) -> Iterator[None]:
         for each in (error, *error.problems):
             each.fault = named(each.fault, names)
         raise
+
+
+@contextmanager
+def party_named(name: str) -> Iterator[None]:
+    """Errors in this block say whose data it is about."""
+    try:
+        yield
+    except FedSVDError as error:
+        error.fault = f"party {name}: {error.fault}"
+        raise

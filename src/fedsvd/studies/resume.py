@@ -30,7 +30,6 @@ class Resumable:
     def path(self, job: Job, party: PartySection) -> Path:
         """Where this party's pass over this data is kept."""
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
             private.private_folder(self.folder)
         except OSError as fault:
             reason = fault.strerror or type(fault).__name__

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsvd.compress.checkpoint import Checkpoint
+from fedsvd.data.hashed import hashed
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
 from fedsvd.engine.device import ON_CPU, Engine, cores, each_over
@@ -19,10 +20,12 @@ from fedsvd.engine.memory import main_memory
 from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
+from fedsvd.engine.task_process import Statistic
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.certificate import READING, Certificate
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.machine import Machine
@@ -38,9 +41,11 @@ from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import scratch_array
 from fedsvd.storage.scratch import expect_space, usual_scratch
+from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
-from fedsvd.studies.planning import Planned, guard, plan_study
+from fedsvd.studies.planning import Planned, expect_machine, guard, plan_study
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declared import with_steps
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import Float, SessionId
 
@@ -73,6 +78,8 @@ class UserFiles:
 
 Files = Callable[[SessionPlan, int], UserFiles]  # of user i, from 0
 
+Plays = Callable[[SessionPlan, int], Statistic | None]  # what plays a foreign task at user i, from 0
+
 Revise = Callable[[SessionPlan], SessionPlan]  # what an experiment makes of the plan of its study
 
 
@@ -90,35 +97,45 @@ def run_study(
     engine: str | Cluster | None = None,
     files: Files | None = None,
     stage: str = "",
+    asked: str = "",
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
-    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common. What
+    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common;
+    ``asked`` is the digest of the job file, where there is one. What
     the memory budget does not hold goes to private files in ``scratch``, or where none is named in the system's folder
     for large temporary files; that they fit there is known before the start.
     """
     scratch = usual_scratch() if scratch is None else scratch
     secret = _secrets(random_state, stage)
     expect_shapes(study, parties)
-    guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
-    with_what = Engine.of(device, engine)
+    plan, policy = plan_for(study, parties, secret("first"), asked)[0].plan, policy or Policy()
+    guard(plan, policy)
+    task, with_what = expect_installed(plan, policy), Engine.of(device, engine)
+
+    def statistic(plan: SessionPlan, i: int) -> Statistic | None:
+        return statistic_for(task, plan, names_of(parties[i].table))
+
     try:
-        return run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
+        how = pick, record, scratch, progress, with_what, files, asked, statistic
+        return run_once(study, parties, secret("first"), *how)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 5 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
+        return run_once(study, parties, secret("second"), *how)
     finally:
         if not isinstance(engine, Cluster):
             with_what.close()
 
 
-def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[Planned, dict[Party, SigningKey]]:
-    """The plan of one session among these parties, and the identities it pins."""
+def plan_for(
+    study: Study, parties: Sequence[PartyData], secret: Seed, asked: str = ""
+) -> tuple[Planned, dict[Party, SigningKey]]:
+    """The plan of one session among these parties, and the identities it pins; ``asked`` is the job file's digest."""
     matrices = [oriented(study, party) for party in parties]
     m, counts = _shapes(study, matrices)
     keys = {user(i + 1): SigningKey(secret.derive("identity", i + 1)) for i in range(len(parties))}
@@ -126,8 +143,9 @@ def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[
     keys[CSP] = SigningKey(secret.derive("identity", "csp"))
     identities = tuple(keys[party].public.hex() for party in [*map(user, range(1, len(parties) + 1)), TA])
     session = SessionId(secret.derive("session").reveal()[:16].hex())
-    planned = plan_study(study, m, counts, session, identities, main_memory())
-    planned = replace(planned, plan=replace(planned.plan, csp_identity=keys[CSP].public.hex()))
+    planned = plan_study(study, m, counts, session, identities)
+    expect_machine(study, planned.plan, main_memory())
+    planned = replace(planned, plan=replace(planned.plan, csp_identity=keys[CSP].public.hex(), job=asked))
     if planned.plan.trust is Trust.PEERS:
         return planned, keys
     # There is no job here to write on the ticket: the session itself will do.
@@ -167,10 +185,13 @@ def assemble(
     engine: Engine = ON_CPU,
     files: Files | None = None,
     revise: Revise | None = None,
+    asked: str = "",
+    statistic: Plays = lambda plan, i: None,
 ) -> Session:
     """The roles of one session among these parties, whose inputs have passed every check; nothing has been sent.
 
     An experiment may ``revise`` the plan before any role has it: every role then works by the plan as revised.
+    ``statistic`` is what plays a foreign task at user i, from 0.
     """
     # Imported here: a plan is made, and shown, without any role.
     from fedsvd.roles.service_provider.role import ServiceProvider
@@ -180,8 +201,8 @@ def assemble(
     from fedsvd.roles.user.seeding import Inputs
 
     expect_shapes(study, parties)
-    planned, keys = plan_for(study, parties, secret)
-    plan = planned.plan if revise is None else revise(planned.plan)
+    planned, keys = plan_for(study, parties, secret, asked)
+    plan = planned.plan if revise is None else with_steps(revise(planned.plan))
     if scratch is not None and engine.device is None and (needed := scratch_bytes(plan)):
         expect_space(scratch, needed)
     signer = partial(sign, keys[CSP], CERTIFICATE)
@@ -198,7 +219,7 @@ def assemble(
         me = user(i + 1)
         own = UserFiles() if files is None else files(plan, i)
         inputs = Inputs(
-            source=oriented(study, party),
+            source=_guarded(plan, oriented(study, party)),
             identity=keys[me],
             secret=secret.derive("secret", i + 1),
             labels=party.labels if plan.labels_apart else None,
@@ -217,12 +238,19 @@ def assemble(
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
             rule=study.rule,
+            statistic=statistic(plan, i),
         )
         machines.append(User(me, plan, inputs))
     read: dict[Party, float] = {}
     if study.rule is None:
         expect_readable(parties, partial(_report_reading, progress, read))  # last, because it reads all there is
     return Session(plan, planned.why, tuple(machines), read)
+
+
+def _guarded(plan: SessionPlan, source: MatrixSource) -> MatrixSource:
+    """A table in files that others may change is hashed whenever it is read; what is in memory is its owner's."""
+    reads = plan.task is not Task.MATCH and plan.task is not Task.PREPARE
+    return hashed(source, 0 if plan.by_rows else 1) if source.has_files and reads else source
 
 
 def run_once(
@@ -235,8 +263,10 @@ def run_once(
     progress: Progress | None,
     engine: Engine,
     files: Files | None,
+    asked: str = "",
+    statistic: Plays = lambda plan, i: None,
 ) -> Outcome:
-    session = assemble(study, parties, secret, scratch, progress, engine, files)
+    session = assemble(study, parties, secret, scratch, progress, engine, files, asked=asked, statistic=statistic)
     plan = session.plan
     parallel = 1 if pick is not first_sent else _parallel(plan, engine)
     with one_pool():
@@ -244,13 +274,14 @@ def run_once(
         run = Simulation(session.machines, Hub(pick), record=record, parallel=parallel, before=before).run()
     results = tuple(run.results[party] for party in plan.users)
     agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
-    certificate = certificate_of(plan, verified_in(run), run.accounts())
+    certificate = certificate_of(plan, verified_in(plan, run), run.accounts())
     return Outcome(plan, session.why, results, certificate, run.views, agreement)
 
 
-def verified_in(run: Run) -> Any:
-    """What the role that measured the factors ended with: the CSP, or in mode A the users."""
-    return run.results[CSP] or run.results.get(user(1))
+def verified_in(plan: SessionPlan, run: Run) -> Any:
+    """What the role that checked the result ended with: user 1, or in the paper's scheme, where none does, the CSP."""
+    first = run.results.get(user(1))
+    return (run.results[CSP] or first) if plan.published else first
 
 
 def _parallel(plan: SessionPlan, engine: Engine) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.rules import Policy, what_each_role_learns
 from fedsvd.prepare.at_home import HomeReport, HomeTable, as_remembered, by_text, prepared_at_home
 from fedsvd.prepare.columns import arranged
@@ -35,10 +35,13 @@ from fedsvd.studies.aside import needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import guard, plan_study
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome, Progress, run_study
 from fedsvd.studies.study import Study
-from fedsvd.types import Float
+from fedsvd.types import Float, SessionId
+
+_NO_SESSION = SessionId("0" * 32)
 
 
 def preparation_of(job: Job) -> Study | None:
@@ -170,6 +173,22 @@ def remembered(
     return prepared_at_home(source, rule, labels, ids, vertical, by_text).table
 
 
+def expect_study_allowed(study: Study, tables: Sequence[tuple[int, int]], policy: Policy) -> None:
+    """Judge the study that comes after a joint preparation before that one is run, by the policy of its owners.
+
+    ``tables`` are the records and columns of every party, prepared alone. Records are what they will be; joint levels
+    and gaps may make more columns than any party has alone, so each party's own count is judged here, as its owner
+    would, and the plan of the study once more when the joint tables are known.
+    """
+    rows = tuple(rows for rows, _ in tables)
+    for columns in sorted({columns for _, columns in tables}):
+        try:
+            plan = plan_study(study, columns, rows, _NO_SESSION).plan
+        except (ConfigError, StorageError):
+            continue  # with so few columns there would be no such study; with those of all there may be
+        guard(plan, policy)
+
+
 def agree(
     study: Study,
     parties: Sequence[PartyData],
@@ -178,11 +197,11 @@ def agree(
     progress: Progress | None = None,
     policy: Policy | None = None,
     record: bool = False,
+    asked: str = "",
 ) -> Outcome:
     """Run a preparation among these parties, in this process; ``recipes_of`` says what each of them holds then."""
-    return run_study(
-        study, parties, random_state=random_state, scratch=scratch, progress=progress, policy=policy, record=record
-    )
+    how: dict[str, Any] = {"scratch": scratch, "progress": progress, "policy": policy}
+    return run_study(study, parties, random_state=random_state, record=record, asked=asked, **how)
 
 
 def recipes_of(outcome: Outcome) -> tuple[Recipe, ...]:

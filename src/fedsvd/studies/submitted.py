@@ -6,8 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from fedsvd.errors import ConfigError, printable
+from fedsvd.protocol.asked import Asked
 from fedsvd.studies.job_file import Job, job_from
+from fedsvd.studies.study_section import StudySection
+from fedsvd.tasks.options import applies, named_columns
 
 
 def submitted_job(file: Mapping[str, Any]) -> Job:
@@ -26,28 +31,64 @@ def _submitted(text: str) -> Job:
     return job
 
 
-def submitted_file(job: Job) -> dict[str, Any]:
-    """A checked job as the file that is submitted: every key that is not its default, and no data.
-
-    What a role computes with is settled where it runs, and so stays here.
-    """
+def submitted_file(job: Job, every: bool = False) -> dict[str, Any]:
+    """A checked job as the file that is submitted: ``written_file``, with texts that can be shown to owners."""
     _expect_shown(job)
-    sections: dict[str, Any] = {
-        "job": job.study.model_dump(mode="json", exclude_defaults=True, exclude={"device", "engine"}),
-        "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
-        "party": [{"name": party.name} for party in job.parties],
-    }
-    if not job.match.asks_nothing:
-        sections["match"] = job.match.model_dump(mode="json", exclude_defaults=True)
-    if not job.prepare.asks_nothing:
-        sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
-    return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
+    return written_file(job, every)
+
+
+def written_file(job: Job, every: bool = False) -> dict[str, Any]:
+    """A checked job as a file: every key that is not its default, and no data.
+
+    What a role computes with is settled where it runs, and so stays here. With ``every`` also the keys that have their
+    defaults, where the task heeds them: a default that changes later does not change what such a file asks for. Parsed
+    again, either file is the same job.
+    """
+
+    def written(section: BaseModel) -> dict[str, Any]:
+        kept = section.model_dump(mode="json", exclude_none=True, exclude_defaults=not every)
+        return {key: value for key, value in kept.items() if section is not job.study or _heeded(key, job.study)}
+
+    sections = {"job": written(job.study)}
+    sections |= {} if job.match.asks_nothing else {"match": written(job.match)}
+    sections |= {} if job.prepare.asks_nothing else {"prepare": written(job.prepare)}
+    sections |= {"masks": written(job.masks)}
+    sections |= {} if job.foreign is None else {"foreign": job.foreign.written(every)}
+    sections |= {} if job.authority is None else {"authority": written(job.authority)}
+    return {**sections, "party": [{"name": party.name} for party in job.parties]}
+
+
+def _heeded(key: str, study: StudySection) -> bool:
+    """Whether a key says something of the study: none of this machine, and none that its task refuses."""
+    return key not in ("device", "engine") and (key in study.model_fields_set or applies(key, study.task))
+
+
+def asked_of(job: Job) -> Asked:
+    """A job that no researcher submits, because all its roles are one process: there is no one to sign it for."""
+    return Asked(written_file(job), "", tuple(party_caller(party.name) for party in job.parties))
+
+
+def party_caller(name: str) -> str:
+    return f"party/{name}"
+
+
+def authority_caller(job: Job) -> str:
+    if job.authority is None:
+        raise ConfigError("the paper's scheme needs a Trusted Authority", '[authority] name = "..."')
+    return f"authority/{job.authority.name}"
+
+
+def member_callers(job: Job) -> tuple[str, ...]:
+    """All members who must enlist: the parties in order, then the authority where there is one."""
+    parties = tuple(party_caller(party.name) for party in job.parties)
+    needs = job.authority is not None or job.masks.scheme == "paper"
+    return (*parties, *((authority_caller(job),) if needs else ()))
 
 
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    columns = (*study.label, *study.id_columns, *job.match.dates, *study.model_texts, study.cluster or "")
+    columns = (*named_columns("job", study), *named_columns("match", job.match), *study.classes)
     for text in (*columns, study.device or "", study.engine or "", *job.prepare.texts):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
-from fedsvd.errors import DataError, NotNumeric
+from fedsvd.errors import ConfigError, DataError, NotNumeric
 from fedsvd.types import Float
 
 
@@ -67,3 +68,19 @@ def _numbers(source: MatrixSource, name: str) -> Float:
     if column.dtype.kind not in "iuf":
         raise NotNumeric(f"the label column {name!r} holds text, not numbers", "encode it as numbers")
     return column.astype(np.float64)
+
+
+def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
+    """Refuse tables that share a column of row ids which the study does not name: as a feature it would do harm."""
+    name = shared_id(sources)
+    if name is None:
+        return
+    how = (
+        f'--id {name} (id = "{name}" in a job file or in Python) compares the ids and leaves the column out of the data'
+    )
+    if not name:  # what pandas writes above an index
+        how = 'name it (to_csv(index_label="row")), and --id row compares it; or write the table without: index=False'
+    raise ConfigError(
+        f"every party has a column {name!r} with another value in each row, as row ids are, and no id is named",
+        f'{how}; ids = "trust" (--ids trust), if it is data and the rows are known to be in the same order',
+    )

@@ -9,6 +9,7 @@ The roles, messages and checks are those of a real session; only the random bits
 """
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import Revise, Session, assemble, verified_in
+from fedsvd.studies.run import Plays, Revise, Session, assemble, verified_in
 from fedsvd.studies.study import Study
 from fedsvd.testing.links import Meddle, MeddledHub
 from fedsvd.transport.loopback import Pick, first_sent
@@ -39,7 +40,7 @@ class Federation:
 
     ``labels``, ``ids`` and ``weights`` are lists with one item to each party, or None. The number of targets and who
     holds the labels of a vertical regression follow from the labels; everything else of a ``Study`` is a keyword.
-    ``revise`` changes the plan that follows from the study before any role has it.
+    ``revise`` changes the plan that follows from the study before any role has it. ``statistic`` plays a foreign task.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Federation:
         insecure_seed: bytes = INSECURE_SEED,
         scratch: Path | None = None,
         revise: Revise | None = None,
+        statistic: Plays = lambda plan, i: None,
         **asked: Any,
     ) -> None:
         k = len(tables)
@@ -78,12 +80,20 @@ class Federation:
         self._seed = Seed(insecure_seed)
         self._scratch = scratch
         self._revise = revise
+        self._statistic = statistic
         self._session: Session | None = None
         self._simulation: Simulation | None = None
 
+    def with_seed(self, insecure_seed: bytes) -> "Federation":
+        """The same study of the same tables, whose secrets follow from another seed."""
+        other = copy(self)
+        other._seed = Seed(insecure_seed)
+        return other
+
     def assemble(self) -> Session:
         """Fresh roles for one session."""
-        return assemble(self.study, self.parties, self._seed, self._scratch, revise=self._revise)
+        how: dict[str, Any] = {"revise": self._revise, "statistic": self._statistic}
+        return assemble(self.study, self.parties, self._seed, self._scratch, **how)
 
     def run(self, pick: Pick = first_sent, meddle: Meddle | None = None) -> tuple[Any, ...]:
         """What the users end with, user by user; or the error that stopped the session."""
@@ -125,7 +135,7 @@ class Federation:
         if self._simulation is None:
             raise LocalProtocolError("no session was run")
         run = self._simulation.so_far
-        return certificate_of(self.plan, verified_in(run), run.accounts())
+        return certificate_of(self.plan, verified_in(self.plan, run), run.accounts())
 
     def _begun(self) -> Session:
         if self._session is None:

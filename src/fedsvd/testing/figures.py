@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 from fedsvd.protocol import messages
-from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
+from fedsvd.protocol.messages import Aborted, Begin, Message
 from fedsvd.protocol.parties import Role
 from fedsvd.results.report import svg
 from fedsvd.testing.diagrams import ROLES
 
 FIGURE = Path("docs") / "figures" / "messages.svg"
-_INSIDE = (Begin, Computed, Aborted)  # between a role and its own player, or from any party at any time
+_INSIDE = (Begin, Aborted)  # between a role and its own player, or from any party at any time
 _LINES = {Role.USER: 110.0, Role.CSP: 380.0, Role.TA: 650.0}
 _NAMES = {Role.USER: "a user (party)", Role.CSP: "the CSP", Role.TA: "the authority, if any"}
 _SOMETIMES = (

@@ -2,10 +2,13 @@
 
 ``python -m fedsvd.testing.unruly FAULT ROLE --kit DIR ...`` serves a kit like ``fedsvd ROLE start``, with one fault:
 
-    dies:STATE      SIGKILL to itself when it receives something in this state: nothing is flushed or announced
+    dies:STATE      SIGKILL to itself when something arrives, or was computed, in this state: nothing is announced
     dies-after:STAGE the same when it has ended this stage of a job; the CSP: when all members have
+    dies-unsaid:N   the same when it has ended the job, before it says so; the CSP: before the N-th end is on its disk
     fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
+    fills-ending:N  the same from the N-th end of a member on: the CSP can write nothing more
     stutters        every call is made twice, late and out of order, in the smallest frames
+    enlists-slowly  it takes three seconds to open its data
     plans-otherwise it takes part under a plan that no one agreed to
     clock:SECONDS   its clock is off by so much, for everything but TLS, which asks the system
 
@@ -34,6 +37,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service import member_session
 from fedsvd.service.client import CspClient
 from fedsvd.service.jobs import Jobs
+from fedsvd.service.member import Member
 from fedsvd.service.records import Failure, JobRecord
 from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
@@ -45,13 +49,22 @@ from fedsvd.wire.frame import SMALLEST_FRAME
 def dies(state: str) -> None:
     """From now on, every machine of this process is fatal in this state."""
     receive: Callable[[Machine, Party, Message], tuple[Effect, ...]] = Machine.receive
+    computed: Callable[[Machine, Any], tuple[Effect, ...]] = Machine.computed
 
-    def fatal(machine: Machine, sender: Party, message: Message) -> tuple[Effect, ...]:
+    def die_in(machine: Machine) -> None:
         if machine.state.name == state:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def fatal(machine: Machine, sender: Party, message: Message) -> tuple[Effect, ...]:
+        die_in(machine)
         return receive(machine, sender, message)
 
+    def fatal_value(machine: Machine, value: Any) -> tuple[Effect, ...]:
+        die_in(machine)
+        return computed(machine, value)
+
     Machine.receive = fatal  # type: ignore[method-assign, assignment]
+    Machine.computed = fatal_value  # type: ignore[method-assign, assignment]
 
 
 def dies_after(stage: str) -> None:
@@ -76,11 +89,42 @@ def dies_after(stage: str) -> None:
     Jobs.end = fatal_at_csp  # type: ignore[method-assign, assignment]
 
 
+def dies_unsaid(number: str) -> None:
+    """From now on, the end of a session is fatal before anyone else knows of it."""
+    end: Callable[..., tuple[JobRecord, bool]] = Jobs.end
+    turn = itertools.count(1)
+
+    def fatal(client: CspClient, job: JobRecord, failure: Failure | None = None) -> JobRecord:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("gone")
+
+    def fatal_at_csp(jobs: Jobs, id: str, caller: str) -> tuple[JobRecord, bool]:
+        if next(turn) == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return end(jobs, id, caller)
+
+    CspClient.ended = fatal  # type: ignore[method-assign, assignment]
+    Jobs.end = fatal_at_csp  # type: ignore[method-assign, assignment]
+
+
 def fills(most: str) -> None:
     """From now on, the kernel refuses to let any file grow beyond so many bytes."""
     import resource  # not on every system
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), int(most)))
+
+
+def fills_ending(number: str) -> None:
+    """From now on, the N-th member that ends finds the CSP's disk full."""
+    end: Callable[..., tuple[JobRecord, bool]] = Jobs.end
+    turn = itertools.count(1)
+
+    def full(jobs: Jobs, id: str, caller: str) -> tuple[JobRecord, bool]:
+        if next(turn) == int(number):
+            fills("1000")  # the ledger of a job that runs has more bytes than that, its log has fewer
+        return end(jobs, id, caller)
+
+    Jobs.end = full  # type: ignore[method-assign, assignment]
 
 
 def stutters(_: str = "") -> None:
@@ -98,6 +142,17 @@ def stutters(_: str = "") -> None:
 
     PinnedConnection._attempt = twice  # type: ignore[method-assign, assignment]
     Site.dialling = in_small_frames  # type: ignore[method-assign, assignment]
+
+
+def enlists_slowly(_: str = "") -> None:
+    """From now on, data takes its time to be opened."""
+    opened: Callable[..., Any] = Member.open
+
+    def slowly(member: Member, record: JobRecord) -> Any:
+        sleep(3.0)
+        return opened(member, record)
+
+    Member.open = slowly  # type: ignore[method-assign, assignment]
 
 
 def plans_otherwise(_: str = "") -> None:
@@ -127,8 +182,11 @@ def clock(seconds: str) -> None:
 FAULTS: dict[str, Callable[[str], None]] = {
     "dies": dies,
     "dies-after": dies_after,
+    "dies-unsaid": dies_unsaid,
     "fills": fills,
+    "fills-ending": fills_ending,
     "stutters": stutters,
+    "enlists-slowly": enlists_slowly,
     "plans-otherwise": plans_otherwise,
     "clock": clock,
 }

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import groupby, islice
 from time import monotonic
 
 from fedsvd.errors import FedSVDError, LocalProtocolError, PeerLost, TimedOut
@@ -17,6 +17,7 @@ from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.transport.calls import (
+    GREET,
     JOIN,
     LEAVE,
     NOTHING,
@@ -30,16 +31,16 @@ from fedsvd.transport.calls import (
     unbundle,
 )
 from fedsvd.transport.links import MESSAGE_LIMIT, Encoded, Inbox, Outbox
+from fedsvd.transport.pace import Pace
 from fedsvd.transport.pinned_connection import Dialling as Dialling
 from fedsvd.transport.pinned_connection import PinnedConnection as PinnedConnection
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import decode_frame
+from fedsvd.wire.frame import FRAME, LARGEST_FRAME, decode_frame
 from fedsvd.wire.reader import malformed
 
 _LONGEST_WAIT = 5.0  # seconds that one Pull waits for a message
 _LEAVING = 3.0  # seconds to announce that we leave
-_MANY = 1 << 16  # frames: as many as the CSP likes to send together
 
 Place = tuple[int, int]  # of a frame: its message's number, and its part
 
@@ -53,9 +54,12 @@ class Dialled:
         self._held = dialling.held
         self._connection = PinnedConnection(dialling)
         self._changed = threading.Condition()  # guards what follows
-        self._outbox = Outbox(session, dialling.frame)
-        self._together = together(dialling.frame)
-        self._left: dict[int, int] = {}  # frames of each message that were not answered yet
+        self._outbox = Outbox(session)
+        self._frame = dialling.frame  # bytes at most
+        self._up, self._down = Pace(LARGEST_FRAME), Pace(LARGEST_FRAME)
+        self._cut: dict[int, int] = {}  # bytes of a frame of each message that has begun to be sent
+        self._left: dict[int, int] = {}  # frames of each of these that were not answered yet
+        self._answered = 0  # frames
         self._inbox = Inbox(session, longest)
         self._arrived: deque[Encoded] = deque()
         self._arrived_bytes = 0
@@ -81,9 +85,7 @@ class Dialled:
         with self._changed:
             self._changed.wait_for(lambda: self._outbox.bytes <= self._held or self._failure or self._closing)
             self._expect_up()
-            number = self._outbox.put(parts)
-            self._left[number] = self._outbox.frames(number)
-            self._sent.put(number)
+            self._sent.put(self._outbox.put(parts))
 
     def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
         with self._changed:
@@ -121,12 +123,11 @@ class Dialled:
     def _drain(self) -> None:
         """Wait until the CSP has everything we sent, or the link is given up, or for our patience nothing was taken."""
         with self._changed:
-            left, deadline = -1, 0.0
+            answered, deadline = -1, 0.0
             # Not until the link fails: the CSP may close the session on our last message before their answer is here.
             while not self._outbox.empty and self._pushes:
-                now = sum(self._left.values())
-                if now != left:
-                    left, deadline = now, monotonic() + self._patience
+                if self._answered != answered:
+                    answered, deadline = self._answered, monotonic() + self._patience
                 if monotonic() >= deadline:
                     return
                 self._changed.wait(0.2)
@@ -173,15 +174,24 @@ class Dialled:
 
     def _pushing(self) -> None:
         while (number := self._sent.get()) is not None:
-            for places, _ in self._connection.stream(PUSH, _groups(self._queued(number), self._together), self._frames):
+            groups = self._groups(self._queued(number))
+            for places, _ in self._connection.stream(PUSH, groups, self._frames, pace=self._up):
                 self._delivered(places)
+
+    def _groups(self, places: Iterator[Place]) -> Iterator[tuple[Place, ...]]:
+        """Places as they come, as many together as a call should carry: of one message, or of messages cut alike."""
+        for each, alike in groupby(places, lambda place: self._cut[place[0]]):
+            while group := tuple(islice(alike, _many(each, self._up))):
+                yield group
 
     def _queued(self, first: int) -> Iterator[Place]:
         """Every frame of a message, and of those queued behind it by then."""
         number: int | None = first
         while number is not None:
+            self._try_line(number)
             with self._changed:
-                count = self._outbox.frames(number)
+                each = self._cut[number] = min(self._frame, self._up.bytes)
+                count = self._left[number] = self._outbox.frames(number, each)
             yield from ((number, part) for part in range(count))
             try:
                 number = self._sent.get_nowait()
@@ -189,18 +199,28 @@ class Dialled:
                 return
         self._sent.put(None)
 
+    def _try_line(self, number: int) -> None:
+        """Before a large message is cut into small frames, find out whether it must be."""
+        with self._changed:
+            large = self._outbox.size(number) > FRAME
+        while large and self._up.unknown:
+            size, started = self._up.bytes, monotonic()
+            self._connection.call(GREET, bytes(size))
+            self._up.took(size, monotonic() - started)
+
     def _frames(self, places: tuple[Place, ...]) -> bytes:
         with self._changed:
-            frames = [self._outbox.frame(*place) for place in places]
+            frames = [self._outbox.frame(number, part, self._cut[number]) for number, part in places]
         return bundle(frames)
 
     def _delivered(self, places: tuple[Place, ...]) -> None:
         """Frames have reached the CSP; a message that has arrived completely is buffered no longer."""
         with self._changed:
+            self._answered += len(places)
             for number, _ in places:
                 self._left[number] -= 1
                 if not self._left[number]:
-                    del self._left[number]
+                    del self._left[number], self._cut[number]
                     self._outbox.forget(number)
             self._changed.notify_all()
 
@@ -210,10 +230,13 @@ class Dialled:
         wait = min(_LONGEST_WAIT, self._patience / 4)
         while True:
             asked = monotonic()
+            each = min(FRAME, self._down.bytes)
             if self._full():
-                self._connection.call(PULL, self._wanted(NOTHING))  # we are here, and have enough to read
-            elif answer := self._connection.call(PULL, self._wanted(self._inbox.next, wait=wait)):
-                self._fetch(answer)
+                self._connection.call(PULL, self._wanted(NOTHING, 0, 1, each))  # we are here, and have enough to read
+            elif answer := self._connection.call(
+                PULL, self._wanted(self._inbox.next, 0, _many(each, self._down), each, wait)
+            ):
+                self._fetch(answer, each)
             elif monotonic() - asked < wait / 2:
                 self._connection.pause(min(wait, 0.2))  # the CSP has no thread to spare for our waiting
 
@@ -222,15 +245,27 @@ class Dialled:
         with self._changed:
             return not self._changed.wait_for(lambda: self._arrived_bytes <= self._held or self._closing, 1.0)
 
-    def _fetch(self, answer: bytes) -> None:
+    def _fetch(self, answer: bytes, each: int) -> None:
         """The rest of the message that its first frames begin, side by side."""
         number = self._inbox.next
+        while self._down.unknown and decode_frame(unbundle(answer)[0]).size > FRAME:
+            each, started = self._down.bytes, monotonic()
+            answer = self._connection.call(PULL, self._wanted(number, 0, 1, each))
+            self._down.took(each, monotonic() - started)
         have, parts = self._take(number, 0, answer)
-        others = range(have, parts, have)
-        for part, other in self._connection.stream(PULL, others, lambda part: self._wanted(number, part, have)):
-            came, _ = self._take(number, part, other)
-            if came != min(have, parts - part):
+        others = self._spans(have, parts, each)
+        asked = self._connection.stream(
+            PULL, others, lambda span: self._wanted(number, span.start, len(span), each), pace=self._down
+        )
+        for span, other in asked:
+            came, _ = self._take(number, span.start, other)
+            if came != len(span):
                 raise malformed()
+
+    def _spans(self, start: int, stop: int, each: int) -> Iterator[range]:
+        """Parts of a message, as many together as a call should carry."""
+        while start < stop:
+            yield range(start, start := min(start + _many(each, self._down), stop))
 
     def _take(self, number: int, part: int, answer: bytes) -> tuple[int, int]:
         """Take in the frames that were asked for; how many came, and how many their message has."""
@@ -245,11 +280,10 @@ class Dialled:
                 self._changed.notify_all()
         return len(frames), frames[0].parts
 
-    def _wanted(self, number: int, part: int = 0, count: int = _MANY, wait: float = 0.0) -> bytes:
-        return Wanted(self._session, self._inbox.next, number, part, count, round(1000 * wait)).encode()
+    def _wanted(self, number: int, part: int, count: int, each: int, wait: float = 0.0) -> bytes:
+        return Wanted(self._session, self._inbox.next, number, part, count, each, round(1000 * wait)).encode()
 
 
-def _groups(places: Iterator[Place], most: int) -> Iterator[tuple[Place, ...]]:
-    """Places as they come, a few together."""
-    while group := tuple(islice(places, most)):
-        yield group
+def _many(each: int, pace: Pace) -> int:
+    """How many frames of so many bytes a call should carry."""
+    return max(1, min(pace.bytes // each, together(each)))

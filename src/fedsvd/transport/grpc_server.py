@@ -4,21 +4,21 @@ A caller is who its certificate says it is, checked at every call, so that a rev
 follow each other within a second are taken on one check. What a caller may push to or pull from is its roster.
 A call that cannot be answered changes nothing.
 
-Calls that wait hold a thread each. They may hold most of the threads, never all: beyond that a poll is answered at once
-and a question is put off, so that frames always get through.
+Calls that wait hold a thread each. They may hold most of the threads, never all, and a caller its share of them
+(``places.py``): beyond that a poll is answered at once and a question is put off, so that frames always get through.
+All threads are started before the first call: one that could not be started later would leave a server without ears.
+Connections are counted by caller, too (``connections.py``).
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import grpc
 
-from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost
+from fedsvd.errors import FedSVDError, NotAuthenticated, OutOfResources, PeerLost
 from fedsvd.protocol.parties import Party
 from fedsvd.transport.calls import (
     ASK,
@@ -26,17 +26,23 @@ from fedsvd.transport.calls import (
     GREET,
     JOIN,
     LEAVE,
-    OPTIONS,
+    LISTENING_OPTIONS,
+    LONGEST_STAY,
     PULL,
     PUSH,
+    STAY,
     Joining,
     Leaving,
+    Staying,
     Wanted,
     unbundle,
 )
+from fedsvd.transport.connections import Connections, OnExcess
 from fedsvd.transport.links import MESSAGE_LIMIT
+from fedsvd.transport.places import Places, Presence
 from fedsvd.transport.session import Caller as Caller
 from fedsvd.transport.session import SessionLinks as SessionLinks
+from fedsvd.transport.workers import Workers
 from fedsvd.types import SessionId
 from fedsvd.wire.frame import session_of
 
@@ -47,6 +53,7 @@ Call = Callable[[bytes, Caller, OnBreak], bytes]
 
 _KEEP_UNFETCHED = 600.0  # seconds after the end of a session
 _LONGEST_STOP = 3.0  # seconds beyond the grace
+_MOST_QUESTIONS = 8  # of one researcher at a time; its further ones are put off
 _CHECK_HOLDS = 1.0  # seconds, for frames: to read lists and pins for each would cost a quarter of the speed
 _STATUS = {
     NotAuthenticated.code: grpc.StatusCode.PERMISSION_DENIED,
@@ -62,22 +69,36 @@ class Listening:
     key: bytes
     certificate: bytes
     ca: bytes
-    workers: int = 512
+    workers: int = 384
+    connections: int = 0  # at most, of all callers; 0 where nothing limits them
 
 
 class Exchange:
     """The CSP's server: the links of all sessions, and one entry point for questions about jobs."""
 
-    def __init__(self, listening: Listening, authenticate: Authenticate, answer: Answer, held: int = 256 << 20) -> None:
+    def __init__(
+        self,
+        listening: Listening,
+        authenticate: Authenticate,
+        answer: Answer,
+        held: int = 256 << 20,
+        on_excess: OnExcess = lambda caller, closed: None,
+    ) -> None:
         self._answer = answer
         self._held = held
         self._sessions: dict[SessionId, SessionLinks] = {}
         self._over: set[SessionId] = set()
         self._lock = threading.Lock()
-        self._polls = threading.Semaphore(max(1, listening.workers // 2))
-        self._questions = threading.Semaphore(max(1, listening.workers // 4))
-        self._pool = ThreadPoolExecutor(listening.workers, thread_name_prefix="exchange")
-        self._server = grpc.server(self._pool, options=[*OPTIONS, ("grpc.so_reuseport", 0)])
+        # Of twelve threads, four for those who are there, four for polls, two for questions, and two that never wait.
+        part = max(1, listening.workers // 12)
+        self._stays = Places(4 * part, 4)
+        self._polls = Places(4 * part, max(1, part))
+        self._questions_of_members = Places(part, 16)
+        self._questions_of_others = Places(part, _MOST_QUESTIONS)
+        self._pool = Workers(listening.workers, "exchange")
+        limit = [("grpc.max_allowed_incoming_connections", listening.connections)] if listening.connections else []
+        self._server = grpc.server(self._pool, options=[*LISTENING_OPTIONS, *limit])
+        self._workers = listening.workers
         self._certificate = listening.certificate
         calls = {
             GREET: self._greet,
@@ -86,9 +107,12 @@ class Exchange:
             PULL: self._pull,
             LEAVE: self._leave,
             ASK: self._ask,
+            STAY: self._stay,
         }
-        self._server.add_generic_rpc_handlers((_Handlers(calls, authenticate),))
         self.port = self._bind(listening)
+        self._connections = Connections(self.port, listening.connections, on_excess)
+        self.presence = Presence(self._connections.quiet_since)
+        self._server.add_generic_rpc_handlers((_Handlers(calls, authenticate, self._connections.called),))
 
     def _bind(self, listening: Listening) -> int:
         credentials = grpc.ssl_server_credentials(
@@ -103,7 +127,23 @@ class Exchange:
         return port
 
     def start(self) -> None:
+        """Answer calls, once every thread that will is there."""
+        try:
+            self._pool.start()
+        except RuntimeError:
+            fix = "raise the limit: ulimit -u, or TasksMax"
+            raise OutOfResources(f"{self._workers} threads cannot be started here", fix) from None
+        threading.Thread(target=self._connections.watch, daemon=True, name="connections").start()
         self._server.start()
+
+    def answers(self, seconds: float) -> bool:
+        """Whether a thread that answers calls takes up a task within so many seconds."""
+        done = threading.Event()
+        try:
+            self._pool.submit(done.set)
+        except RuntimeError:
+            return False
+        return done.wait(seconds)
 
     def stop(self, grace: float = 2.0) -> None:
         """Close the connections of all callers."""
@@ -111,6 +151,8 @@ class Exchange:
             sessions = list(self._sessions.values())
         for links in sessions:
             links.close()
+        self.presence.stop()
+        self._connections.stop()
         # A call may sit in a slow disk; it is not waited for, or stopping could take as long as that.
         self._server.stop(grace).wait(grace + _LONGEST_STOP)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -147,7 +189,7 @@ class Exchange:
         links = self._links_of(wanted.session)
         party = links.party(caller)
         on_break(lambda: links.broke_off(party, call))
-        with _slot(self._polls) as free:
+        with self._polls.place(caller) as free:
             return links.pull(party, wanted, free, call)
 
     def _leave(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
@@ -157,10 +199,21 @@ class Exchange:
         return b""
 
     def _ask(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
-        with _slot(self._questions) as free:
+        self.presence.heard(caller)
+        places = self._questions_of_others if caller.startswith("researcher/") else self._questions_of_members
+        with places.place(caller) as free:
             if not free:
                 raise _Busy
             return self._answer(caller, body)
+
+    def _stay(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
+        staying, broke_off = Staying.decode(body), threading.Event()
+        with self._stays.place(caller) as free:
+            if not free:
+                raise _Busy
+            on_break(lambda: self.presence.broke_off(caller, broke_off))
+            self.presence.stay(caller, broke_off, min(staying.wait_ms / 1000, LONGEST_STAY))
+        return b""
 
     def _links_of(self, session: SessionId) -> SessionLinks:
         with self._lock:
@@ -181,22 +234,13 @@ class _Busy(Exception):
     """The call changed nothing and may succeed a little later."""
 
 
-@contextmanager
-def _slot(places: threading.Semaphore) -> Iterator[bool]:
-    """Whether there was a place; it is given back at the end."""
-    free = places.acquire(blocking=False)
-    try:
-        yield free
-    finally:
-        if free:
-            places.release()
-
-
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Who calls is found out first; our errors become gRPC's status codes: code and text, never a traceback."""
 
-    def __init__(self, calls: Mapping[str, Call], authenticate: Authenticate) -> None:
-        self._authenticate = authenticate
+    def __init__(
+        self, calls: Mapping[str, Call], authenticate: Authenticate, called: Callable[[str, Caller], None]
+    ) -> None:
+        self._authenticate, self._called = authenticate, called
         self._checked: dict[bytes, tuple[float, Caller]] = {}  # certificate: when, and who it was
         self._methods = {
             name: grpc.unary_unary_rpc_method_handler(self._handler(call, name in (PUSH, PULL)))
@@ -233,4 +277,5 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._checked.pop(certificate, None)
             caller = self._authenticate(certificate)
             self._checked[certificate] = monotonic(), caller
+        self._called(context.peer(), caller)
         return caller

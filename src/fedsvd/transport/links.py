@@ -21,9 +21,8 @@ Encoded = bytes | memoryview
 class Outbox:
     """Messages on their way to one party."""
 
-    def __init__(self, session: SessionId, frame: int = FRAME) -> None:
+    def __init__(self, session: SessionId) -> None:
         self._session = session
-        self._frame = frame
         self._buffered: dict[int, Parts] = {}  # in the order of their numbers
         self._next = 0
         self.bytes = 0
@@ -39,15 +38,19 @@ class Outbox:
     def has(self, number: int) -> bool:
         return number in self._buffered
 
-    def frames(self, number: int) -> int:
-        """How many frames a buffered message has."""
-        return frame_count(self._buffered[number], self._frame)
+    def size(self, number: int) -> int:
+        """Bytes of a buffered message."""
+        return length(self._buffered[number])
 
-    def frame(self, number: int, part: int) -> Frame:
-        """One frame of a buffered message."""
+    def frames(self, number: int, each: int = FRAME) -> int:
+        """How many frames of so many bytes a buffered message has."""
+        return frame_count(self._buffered[number], each)
+
+    def frame(self, number: int, part: int, each: int = FRAME) -> Frame:
+        """One frame of a buffered message that is cut into such frames."""
         if number not in self._buffered:
             raise malformed()
-        return one_frame(self._session, number, self._buffered[number], part, self._frame)
+        return one_frame(self._session, number, self._buffered[number], part, each)
 
     def forget(self, number: int) -> None:
         """The other end has this message."""

@@ -19,7 +19,8 @@ from typing import TypeVar
 import grpc
 
 from fedsvd.errors import NotAuthenticated, PeerLost
-from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, GREET, METHODS, UNTRUSTED
+from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, GREET, LONGEST_STAY, METHODS, STAY, UNTRUSTED
+from fedsvd.transport.pace import Pace
 from fedsvd.transport.repeat import Landed, Repeating
 from fedsvd.wire.frame import FRAME
 
@@ -28,7 +29,7 @@ T = TypeVar("T")
 _CHECK_HOLDS = 1.0  # seconds
 _MOST_CALLS = 2  # at once, over each connection
 _LONGEST_CALL = 60.0
-_LONGEST_QUESTION = 20.0
+_LONGEST_ANSWER = {ASK: 20.0, STAY: LONGEST_STAY + 20.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,18 +209,26 @@ class PinnedConnection:
         return answer
 
     def stream(
-        self, method: str, items: Iterable[T], body: Callable[[T], bytes], patience: float | None = None
+        self,
+        method: str,
+        items: Iterable[T],
+        body: Callable[[T], bytes],
+        patience: float | None = None,
+        pace: Pace | None = None,
     ) -> Iterator[tuple[T, bytes]]:
-        """Every item with the answer to its call, as answers come in; a few calls are on their way at any time."""
+        """Every item with the answer to its call, as answers come in.
+
+        A few calls are on their way at any time, one where the line is thin; ``pace`` hears how long they took.
+        """
         patience = self._patience if patience is None else patience
         # Twice within our patience, so that a call that is stuck is tried over another connection before we give up.
-        timeout = max(min(_LONGEST_CALL, patience / 2), _LONGEST_QUESTION if method == ASK else 0.0)
+        timeout = max(min(_LONGEST_CALL, patience / 2), _LONGEST_ANSWER.get(method, 0.0))
 
         def attempt(body: bytes, failed_on: int) -> Landed:
             return self._attempt(method, body, failed_on, timeout)
 
         window = range(len(self._busy), _MOST_CALLS * len(self._busy) + 1)
-        return Repeating(attempt, body, self.pause, patience, window).run(items)
+        return Repeating(attempt, body, self.pause, patience, window, pace).run(items)
 
     def _attempt(self, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
         """One call, not over the connection that it failed on before if there are others."""

@@ -16,8 +16,9 @@ from typing import Generic, TypeVar
 
 import grpc
 
-from fedsvd.errors import MalformedFrame, NotAuthenticated, PeerLost, TimedOut
+from fedsvd.errors import MalformedFrame, NotAuthenticated, OtherVersion, PeerLost, TimedOut
 from fedsvd.transport.calls import BUSY, UNTRUSTED
+from fedsvd.transport.pace import Pace
 
 T = TypeVar("T")
 
@@ -66,12 +67,14 @@ class Repeating(Generic[T]):
         pause: Callable[[float], None],
         patience: float,
         window: range,
+        pace: Pace | None = None,
     ) -> None:
         self._attempt = attempt
         self._body = body
         self._wait = pause
         self._patience = patience
         self._most = window[-1]
+        self._pace = pace
         self._lock = threading.Condition()  # guards what follows
         self._coming: Iterator[tuple[int, T]] = iter(())
         self._again: list[_Flight[T]] = []
@@ -134,12 +137,16 @@ class Repeating(Generic[T]):
                 pause = self._resume - monotonic()
                 if self._over:
                     return None
-                if pause <= 0 and self._flying < (1 if self._trouble else self._window):
+                if pause <= 0 and self._flying < (1 if self._one_at_a_time else self._window):
                     return self._launch()
                 if pause <= 0:
                     self._lock.wait(1.0)
                     continue
             self._wait(pause)
+
+    @property
+    def _one_at_a_time(self) -> bool:
+        return self._trouble or (self._pace is not None and self._pace.thin)
 
     def _launch(self) -> _Flight[T] | None:
         if self._again:
@@ -165,6 +172,8 @@ class Repeating(Generic[T]):
                 # one could not carry them in time.
                 if _SHORT < took < self._patience / 16:
                     self._window = min(self._window + 1, self._most)
+                if self._pace is not None:
+                    self._pace.took(max(len(flight.body), len(landed.answer)), took)
                 self._answers.put((flight.item, landed.answer))
                 return
             _refuse(landed)
@@ -178,6 +187,8 @@ class Repeating(Generic[T]):
             self._progress = now  # the CSP answers; it has its hands full
         if landed.status is grpc.StatusCode.DEADLINE_EXCEEDED:
             self._window = max(1, self._window // 2)  # a thin line cannot carry so many in time
+            if self._pace is not None:
+                self._pace.failed()
         if now - self._progress >= self._patience:
             raise TimedOut(
                 f"nothing got through to the CSP for {self._patience:.0f} s ({landed.text[:200]})",
@@ -196,6 +207,8 @@ def _refuse(landed: Landed) -> None:
         raise NotAuthenticated(_without_code(text))
     if status is grpc.StatusCode.FAILED_PRECONDITION:
         raise PeerLost(_without_code(text))
+    if status is grpc.StatusCode.INVALID_ARGUMENT and text.startswith(OtherVersion.code):
+        raise OtherVersion(_without_code(text), "run one version at the CSP and at all members")
     if status not in _TRANSIENT:
         raise MalformedFrame(_without_code(text))
     if status is grpc.StatusCode.UNAVAILABLE and any(sign in text for sign in UNTRUSTED):

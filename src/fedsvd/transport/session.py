@@ -4,9 +4,10 @@ A member's message may come in when there is space for it, so that the bytes wai
 held, or are one message. A member that sends too early must try again; one that breaks the rules ends the session at
 both ends. gRPC is not here.
 
-A member always has a call open that waits for its next message. When its process dies the connection closes, and that
-call breaks off: a member none of whose calls is open, and who does not call again within a grace period, is lost. One
-whose connection was merely cut dials again within a few seconds.
+A member always has a call open that waits for its next message, and one that does nothing else (``places.py``), also
+before it has joined. When its process dies the connection closes, and these calls break off: a member that does not
+call again within a grace period is lost. One whose connection was merely cut dials again within a few seconds. A member
+that stands still closes nothing: it is lost when no byte has come from it for as long.
 """
 
 import threading
@@ -21,11 +22,11 @@ from fedsvd.transport.calls import Joining, Leaving, Wanted, bundle, together, u
 from fedsvd.transport.links import MESSAGE_LIMIT, Encoded, Inbox, Outbox
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import FRAME, Frame, decode_frame
+from fedsvd.wire.frame import Frame, decode_frame
 
 Caller = str  # the identity in a certificate, e.g. "party/hospital-a"
 _LONGEST_WAIT = 20.0
-GRACE = 10.0  # seconds in which a member whose connection closed must call again; a caller dials every three or less
+GRACE = 8.0  # seconds in which a member whose connection closed must call again; a caller dials every three or less
 
 
 class _Link:
@@ -36,7 +37,7 @@ class _Link:
         self.inbox = Inbox(session, longest)
         self.outbox = Outbox(session)
         self.instance: bytes | None = None
-        self.last_call = monotonic()
+        self.opened = self.last_call = monotonic()
         self.lost: float | None = None  # when its last open call broke off, if no other came since
         self.polls: set[object] = set()  # calls that wait for a message right now
         self.fetched = 0  # frames
@@ -113,9 +114,10 @@ class SessionLinks:
             link.outbox.acknowledge(wanted.below)
             if not self._await(link, wanted.number, deadline, call or object()):
                 return b""
-            last = min(wanted.part + max(1, min(wanted.count, together(FRAME))), link.outbox.frames(wanted.number))
+            number, each = wanted.number, wanted.frame
+            last = min(wanted.part + max(1, min(wanted.count, together(each))), link.outbox.frames(number, each))
             parts = range(wanted.part, max(last, wanted.part + 1))
-            frames = [link.outbox.frame(wanted.number, part) for part in parts]
+            frames = [link.outbox.frame(number, part, each) for part in parts]
             link.fetched += 1
         return bundle(frames)
 
@@ -215,14 +217,35 @@ class SessionLinks:
             self._promised -= len(message)
         return party, decode(message)
 
-    def expect_signs_of_life(self, patience: float, but: Collection[Party] = (), grace: float = GRACE) -> None:
-        """Raise for a member that is lost or silent for longer than this, unless it left or is done."""
+    def expect_signs_of_life(
+        self,
+        patience: float,
+        but: Collection[Party] = (),
+        grace: float = GRACE,
+        lost: Mapping[Party, float] | None = None,
+        still: Mapping[Party, float] | None = None,
+    ) -> None:
+        """Raise for a member that is lost or silent for longer than this, unless it left or is done.
+
+        ``lost`` says when members broke off that had shown that they are there; one that has called since is not lost.
+        ``still`` says since when nothing at all has come from others, not even the answer to a ping.
+        """
         now = monotonic()
         for party, link in self._links.items():
-            if link.gone or link.polls or party in but:
+            if link.gone or party in but:
                 continue
-            if link.lost is not None and now - link.lost > grace:
-                fault = f"the connection of {party} closed, and it has not called again for {now - link.lost:.0f} s"
+            # A call of theirs that waits, or was answered here meanwhile, is no sign of life.
+            heard = (still or {}).get(party)
+            if heard is not None and (silent := now - max(heard, link.opened)) > grace:
+                fault = f"nothing has come from {party} for {silent:.0f} s: its process or its line stands still"
+                raise PeerLost(fault, "start that party again, or check its line; then resume the job")
+            if link.polls:
+                continue
+            broke_off = link.lost or (lost or {}).get(party)
+            # A member that has not joined yet last called, for us, when the session was opened.
+            since = None if broke_off is None else max(broke_off, link.last_call)
+            if since is not None and now - since > grace:
+                fault = f"the connection of {party} closed, and it has not called again for {now - since:.0f} s"
                 raise PeerLost(fault, "start that party again, then resume the job")
             if (silent := self.silence(party)) > patience:
                 raise TimedOut(f"{party} has been silent for {silent:.0f} s", "check that party, then resume")

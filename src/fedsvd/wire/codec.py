@@ -15,10 +15,11 @@ from fedsvd.errors import FedSVDError, LocalProtocolError
 from fedsvd.protocol import messages
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party, Role
+from fedsvd.protocol.plan import PROTOCOL
 from fedsvd.types import Digest
 from fedsvd.wire.reader import Reader, decode_array, encode_array, malformed
+from fedsvd.wire.version import expect_byte
 
-VERSION = 2
 _MAGIC = b"FSVD"
 _HEAD = struct.Struct("<4sBB32s")
 MOST_ITEMS = 1 << 24  # blocks of a mask: 50 million columns in blocks of ten are 5 million
@@ -151,7 +152,7 @@ def encode(message: Message) -> Parts:
     if type(message) not in _FIELDS:
         raise LocalProtocolError(f"{type(message).__name__} is not sent between parties")
     number, fields = _FIELDS[type(message)]
-    parts: Parts = [_HEAD.pack(_MAGIC, VERSION, number, bytes.fromhex(message.plan))]
+    parts: Parts = [_HEAD.pack(_MAGIC, PROTOCOL, number, bytes.fromhex(message.plan))]
     for (write, _), value in zip(fields, _values(message), strict=True):
         parts += write(value)
     return parts
@@ -162,7 +163,10 @@ def decode(body: bytes | memoryview) -> Message:
     try:
         reader = Reader(body)
         magic, version, number, digest = _HEAD.unpack(reader.take(_HEAD.size))
-        if magic != _MAGIC or version != VERSION or number not in _TYPES:
+        if magic != _MAGIC:
+            raise malformed()
+        expect_byte(version)
+        if number not in _TYPES:
             raise malformed()
         kind = _TYPES[number]
         values = [read(reader) for _, read in _FIELDS[kind][1]]

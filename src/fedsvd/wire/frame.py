@@ -21,13 +21,14 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.plan import PROTOCOL
 from fedsvd.types import SessionId
 from fedsvd.wire.reader import Reader, malformed
+from fedsvd.wire.version import expect_byte
 
 FRAME = 1 << 20
 LARGEST_FRAME = 2 << 20
 SMALLEST_FRAME = 1 << 10  # else a large message could be promised in more frames than a receiver can remember
-VERSION = 1
 _MAGIC = b"FSVF"
 _HEAD = struct.Struct("<4sB16sQIIQ")
 _CHECKSUM = 16
@@ -76,7 +77,7 @@ def length(parts: Parts) -> int:
 
 def frame_pieces(frame: Frame) -> tuple[bytes | memoryview, ...]:
     """A frame as bytes to be laid end to end, its body not copied."""
-    head = _HEAD.pack(_MAGIC, VERSION, bytes.fromhex(frame.session), frame.number, frame.part, frame.parts, frame.size)
+    head = _HEAD.pack(_MAGIC, PROTOCOL, bytes.fromhex(frame.session), frame.number, frame.part, frame.parts, frame.size)
     return head, _checksum(head, frame.body), frame.body
 
 
@@ -88,7 +89,10 @@ def decode_frame(body: bytes | memoryview) -> Frame:
     head, checksum = reader.take(_HEAD.size), reader.take(_CHECKSUM)
     magic, version, session, number, part, parts, size = _HEAD.unpack(head)
     rest = reader.take(reader.left)
-    if magic != _MAGIC or version != VERSION or not _fits(part, parts, size, len(rest)):
+    if magic != _MAGIC:
+        raise malformed()
+    expect_byte(version)
+    if not _fits(part, parts, size, len(rest)):
         raise malformed()
     if _checksum(head, rest) != checksum:
         raise malformed()
@@ -98,8 +102,9 @@ def decode_frame(body: bytes | memoryview) -> Frame:
 def session_of(body: bytes | memoryview) -> SessionId:
     """Whose frame this says it is, before anything else about it is believed."""
     magic, version, session, *_ = _HEAD.unpack(Reader(body).take(_HEAD.size))
-    if magic != _MAGIC or version != VERSION:
+    if magic != _MAGIC:
         raise malformed()
+    expect_byte(version)
     return SessionId(session.hex())
 
 

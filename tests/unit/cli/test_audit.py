@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsvd.lab.audit import audit as module
+from fedsvd.audit import audit as module
 
 JOB = """
 [job]
@@ -20,7 +20,7 @@ name = "south"
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "MOST_RUNS", 3)
-    monkeypatch.setattr("fedsvd.lab.audit.widths.WIDTHS", (10,))
+    monkeypatch.setattr("fedsvd.audit.widths.WIDTHS", (10,))
     (tmp_path / "job.toml").write_text(JOB)
     np.save(tmp_path / "own.npy", np.random.default_rng(1).gamma(1.0, size=(60, 12)))
     return tmp_path

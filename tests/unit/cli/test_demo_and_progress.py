@@ -52,6 +52,7 @@ def expect_reports(record):
     assert "mean concave points" not in Path("results/demo-pca/roles/csp/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
     said = fedsvd("demo")
     assert said.code == 0
@@ -74,6 +75,7 @@ def test_the_demo_would_show_an_error_if_there_were_one(fedsvd, monkeypatch):
         assert run["errors"]["singular values"] == pytest.approx(1e-6, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_demo_that_is_not_watched_says_little_beside_its_tables(fedsvd):
     """Standard error is no terminal here."""
     said = fedsvd("demo")

@@ -7,9 +7,11 @@ import pytest
 
 from fedsvd import __version__
 from fedsvd.cli import study
-from fedsvd.cli.options import SchemeName
+from fedsvd.cli.option_table import parameters
 from fedsvd.errors import FedSVDError
-from fedsvd.studies.job_values import SCHEMES
+from fedsvd.protocol.tasks import Scheme
+from fedsvd.tasks.options import option_of
+from fedsvd.tasks.values import SCHEMES
 
 
 def test_the_version_is_told(fedsvd):
@@ -111,7 +113,10 @@ def test_an_interrupt_ends_as_shells_expect(fedsvd, by_rows, monkeypatch):
 
 
 def test_the_schemes_of_the_options_are_those_of_job_files():
-    assert tuple(SchemeName) == SCHEMES
+    assert ("auto", *Scheme) == SCHEMES
+    _, default = parameters(option_of("masks", "scheme"))["scheme"]
+    assert default == "auto"
+    assert option_of("masks", "scheme").kind.choices == SCHEMES
 
 
 def test_names_in_files_are_not_taken_for_markup(fedsvd, by_rows):

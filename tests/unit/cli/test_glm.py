@@ -11,8 +11,8 @@ from tests.unit.results.report.pages import page
 
 from fedsvd import FederatedGLM, FederatedLogisticRegression, load
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.load import read_result
 from fedsvd.results.model_table import models_of
+from fedsvd.results.write import read_result
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from, read_job
 from fedsvd.studies.jobs import plan_job
@@ -77,7 +77,9 @@ def test_a_partys_own_rows_have_the_quality_that_scikit_learn_measures(fedsvd, b
     assert "Calibration of grade = high" in shown.html
     assert "odds ratio" in shown.text
     assert "ROC curve" not in page(by_rows.folder / "out").html  # rows are a party's own
-    assert "grade" not in page(by_rows.folder / "out/roles/csp").text
+    before, _, file = page(by_rows.folder / "out/roles/csp").text.partition("[job]")
+    assert 'label = ["grade"]' in file  # every role has the job file
+    assert "grade" not in before + file.rpartition('data = "FILE"')[2]
     table, (name, file) = by_rows.folder / "out/parties/north", by_rows.parties[0]
     said = fedsvd("predict", table, "--party", f"{name}={by_rows.folder / file}", "--format", "json")
     assert said.json["parties"][name]["own_rows"]["rows"] == 40

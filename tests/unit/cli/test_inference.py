@@ -13,8 +13,8 @@ from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 from fedsvd import load
 from fedsvd.cli.approve import question
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.load import read_result
 from fedsvd.results.regression_table import models_of
+from fedsvd.results.write import read_result
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
 from fedsvd.studies.jobs import plan_job

@@ -89,8 +89,8 @@ def fingerprint_of(kit):
 def pin_all(kits, kit):
     """What owners do beforehand: the keys of all who may take part are pinned."""
     for member, other in kits.items():
-        if other != kit and not member.startswith("researcher/"):
-            pin(kit, member.partition("/")[2], fingerprint_of(other))
+        if other != kit:
+            pin(kit, member, fingerprint_of(other))
 
 
 def is_approved(kit, id):
@@ -137,8 +137,8 @@ def test_yes_approves_and_pins_the_keys_that_were_shown(kits, submit):
     assert code == 0
     assert "Have you compared the new fingerprints with their owners" in err
     assert is_approved(kits["party/a"], id)
-    expected = {name: Site.at(kits[member]).kit.identity.fingerprint for name, member in (
-        ("b", "party/b"), ("c", "party/c"), ("csp", "csp/csp"), ("ta", "authority/ta"))}  # fmt: skip
+    others = ("party/b", "party/c", "csp/csp", "authority/ta", "researcher/res")
+    expected = {member: Site.at(kits[member]).kit.identity.fingerprint for member in others}
     assert read_pins(kits["party/a"]) == expected
     assert all(" ".join(digits[i : i + 4] for i in range(0, 64, 4)) in out for digits in expected.values())
     assert "compared" not in asked(kits["party/a"], submit(), "y\n")[2]  # nobody is new any more
@@ -148,22 +148,22 @@ def test_yes_without_being_asked_pins_no_key_that_was_not_compared(fedsvd, kits,
     id, kit = submit(), kits["party/a"]
     said = fedsvd("job", "approve", id, "--kit", kit, "--yes", "--format", "json")
     assert (said.code, said.json["error"]["code"]) == (1, "FSVD-503")
-    assert "3 of 3 keys are new here" in said.json["error"]["fault"]  # the CSP's, b's and c's
+    assert "4 of 4 keys are new here" in said.json["error"]["fault"]  # the CSP's, the researcher's, b's and c's
     assert "--pin" in said.json["error"]["fix"]
-    keys = [fingerprint_of(kits[member]) for member in ("csp/csp", "party/b", "party/c")]
+    keys = [fingerprint_of(kits[member]) for member in ("csp/csp", "researcher/res", "party/b", "party/c")]
     for digits in keys:
         assert " ".join(digits[i : i + 4] for i in range(0, 64, 4)) in said.json["error"]["fault"]
-    some = [word for digits in keys[:2] for word in ("--pin", digits)]
+    some = [word for digits in keys[:3] for word in ("--pin", digits)]
     said = fedsvd("job", "approve", id, "--kit", kit, "--yes", *some, "--format", "json")
-    assert (said.code, "1 of 3 keys are new here" in said.json["error"]["fault"]) == (1, True)
+    assert (said.code, "1 of 4 keys are new here" in said.json["error"]["fault"]) == (1, True)
     assert not is_approved(kit, id)
     assert read_pins(kit) == {}
 
 
 def test_keys_that_are_named_are_pinned_and_the_job_is_approved(fedsvd, kits, submit):
     id, kit = submit(), kits["party/a"]
-    members = {"csp": "csp/csp", "b": "party/b", "c": "party/c"}
-    keys = {name: fingerprint_of(kits[member]) for name, member in members.items()}
+    others = ("csp/csp", "researcher/res", "party/b", "party/c")
+    keys = {member: fingerprint_of(kits[member]) for member in others}
     spelt = [":".join(digits[i : i + 2] for i in range(0, 64, 2)) for digits in keys.values()]
     named = [word for key in spelt for word in ("--pin", key)]
     assert fedsvd("job", "approve", id, "--kit", kit, "--yes", *named, "--format", "json").json["approved"] is True
@@ -186,10 +186,10 @@ def test_a_named_key_that_no_member_has_stops_the_approval(fedsvd, kits, submit)
 
 def test_a_key_that_is_not_the_pinned_one_is_refused(kits, submit):
     id = submit()
-    pin(kits["party/a"], "csp", Site.at(kits["csp/csp"]).kit.identity.fingerprint)
-    pin(kits["party/a"], "b", "ab" * 32)
+    pin(kits["party/a"], "csp/csp", Site.at(kits["csp/csp"]).kit.identity.fingerprint)
+    pin(kits["party/a"], "party/b", "ab" * 32)
     code, _, err = asked(kits["party/a"], id, "y\n")
-    assert (code, "FSVD-503" in err, "not the key that b is pinned to" in err) == (1, True, True)
+    assert (code, "FSVD-503" in err, "not the key that party/b is pinned to" in err) == (1, True, True)
     assert not is_approved(kits["party/a"], id)
 
 
@@ -197,11 +197,11 @@ def test_a_member_that_was_never_seen_must_be_pinned_first(fedsvd, kits, submit)
     id = submit(parties="abz")
     code, _, err = asked(kits["party/a"], id, "y\n")
     assert (code, "party/z has not called the CSP yet" in err) == (1, True)
-    assert fedsvd("join", "pin", "--kit", kits["party/a"], "z", "cd" * 32).code == 0
+    assert fedsvd("join", "pin", "--kit", kits["party/a"], "party/z", "cd" * 32).code == 0
     code, _, err = asked(kits["party/a"], id, "y\n")  # who pins, pins the CSP, too
     assert (code, "csp is not pinned" in err) == (1, True)
     fingerprint = Site.at(kits["csp/csp"]).kit.identity.fingerprint
-    assert fedsvd("join", "pin", "--kit", kits["party/a"], "csp", fingerprint).code == 0
+    assert fedsvd("join", "pin", "--kit", kits["party/a"], "csp/csp", fingerprint).code == 0
     assert asked(kits["party/a"], id, "y\n")[0] == 0
 
 

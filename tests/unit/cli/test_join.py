@@ -72,12 +72,12 @@ def test_an_operator_with_another_fingerprint_is_not_believed(fedsvd, operator, 
 def test_a_pin_is_changed_only_on_purpose(fedsvd, joined):
     joined("party", "a")
     other = joined("party", "b")
-    said = fedsvd("join", "pin", "--kit", "a", "b", other["key_fingerprint"], "--format", "json")
-    assert said.json["pins"] == {"b": other["key_fingerprint"]}
-    refused = fedsvd("join", "pin", "--kit", "a", "b", "ab" * 32)
+    said = fedsvd("join", "pin", "--kit", "a", "party/b", other["key_fingerprint"], "--format", "json")
+    assert said.json["pins"] == {"party/b": other["key_fingerprint"]}
+    refused = fedsvd("join", "pin", "--kit", "a", "party/b", "ab" * 32)
     assert (refused.code, "pinned to another key" in refused.err) == (1, True)
-    assert fedsvd("join", "pin", "--kit", "a", "b", "ab" * 32, "--instead").code == 0
-    assert fedsvd("join", "pin", "--kit", "a", "b", "abc").code == 1
+    assert fedsvd("join", "pin", "--kit", "a", "party/b", "ab" * 32, "--instead").code == 0
+    assert fedsvd("join", "pin", "--kit", "a", "party/b", "abc").code == 1
 
 
 def test_a_renewal_keeps_the_identity(fedsvd, joined, tmp_path):

@@ -36,6 +36,15 @@ def test_a_plan_tells_what_by_whom_and_what_is_learned(fedsvd, by_rows, nothing_
     assert not (tmp_path / "results").exists()
 
 
+def test_a_plan_lists_what_it_opens_and_to_whom(fedsvd, by_rows, nothing_runs):
+    """Six features: the triangle of a Gram matrix has 21 numbers, of 53 bits; the CSP sees none."""
+    record = fedsvd("plan", by_rows.job(task="svd", id="patient"), "--format", "json").json
+    found = {(each["what"], each["to"]): each for each in record["openings"]}
+    assert found["gram", "users"]["most"] == found["gram", "users"]["expected"] == {"numbers": 21, "bits": 21 * 53}
+    assert found["vectors", "users"]["most"]["bits"] == 0
+    assert not any(to == "csp" for _, to in found)
+
+
 def test_a_plan_in_words_has_the_same_parts(fedsvd, by_rows, nothing_runs):
     said = fedsvd("plan", by_rows.job(task="svd", id="patient"))
     assert said.code == 0

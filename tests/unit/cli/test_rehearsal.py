@@ -17,7 +17,7 @@ def test_one_command_founds_every_kit_with_all_pins_data_and_a_job(fedsvd, tmp_p
     kits = {caller: Kit.read(tmp_path / folder) for caller, folder in said["kits"].items()}
     for caller, kit in kits.items():
         assert str(kit.identity) == caller
-        assert set(kit.pins()) == {each.identity.party_id for each in kits.values()}
+        assert set(kit.pins()) == {str(each.identity) for each in kits.values()}
     job = read_job(tmp_path / "first" / "job.toml")
     assert [job.data_of(party).is_file() for party in job.parties] == [True] * 3
     assert said["you"] == "hospital-a"

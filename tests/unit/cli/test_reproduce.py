@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsvd.lab.experiments.experiment import experiments
+from fedsvd_lab.experiments.experiment import experiments
 
 
 def test_without_names_the_experiments_are_listed(fedsvd):

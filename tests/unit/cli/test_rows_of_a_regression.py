@@ -1,5 +1,6 @@
 """Weights, offsets, robust errors, clusters and ridges in job files and options, as statsmodels and scikit-learn do."""
 
+import html
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,13 @@ def test_options_give_the_table_of_weighted_clusters(fedsvd, joint):
         assert_close(level[["low", "high"]].to_numpy(), expected.conf_int(0.1), STATISTIC_BAR)
     assert "Leverage of your own rows, y" in Path("out/parties/west/report.html").read_text(encoding="utf-8")
     assert "Leverage of your own rows" not in Path("out/report.html").read_text(encoding="utf-8")
+    count = there["ward"].nunique()
+    said_of_clusters = f"Clusters are each party's own: {count} clusters. A name at two parties is two of them."
+    assert said_of_clusters in html.unescape(Path("out/parties/west/report.html").read_text(encoding="utf-8"))
+    assert model.inference_[0].clusters == count
+    joint_names = fedsvd("lr", *parties(), *options, "--clusters", "joint")
+    assert joint_names.code != 0
+    assert "clusters at several parties are not offered" in joint_names.err
 
 
 def test_alphas_of_a_job_file_choose_a_ridge_and_the_report_shows_the_path(fedsvd, joint):
@@ -88,6 +96,8 @@ def record(**keys):
     [
         ({"cov_type": "HC3"}, "inference = true"),
         ({"cov_type": "HC3", "cluster": "c", "inference": True}, "two kinds"),
+        ({"cluster": "c", "clusters": "joint", "inference": True}, "parties would learn which names others have"),
+        ({"cluster": "c", "clusters": "all", "inference": True}, "one of own, joint"),
         ({"cov_type": "HC9", "inference": True}, "one of nonrobust, HC0"),
         ({"weights": "y"}, "named twice"),
         ({"alphas": [1.0, 2.0], "inference": True}, "leave inference or alphas out"),

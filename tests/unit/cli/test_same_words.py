@@ -9,13 +9,16 @@ from sklearn.linear_model import LinearRegression
 from tests.tolerances import RESULT_BAR, assert_close
 
 import fedsvd as package
-from fedsvd import FederatedLinearRegression, Policy
-from fedsvd.cli.tasks import MATCH, PREPARE, add_links, prepare_section
+from fedsvd import FederatedLinearRegression, Policy, Simulation
+from fedsvd.cli.option_table import match_options, parameters, prepare_options
+from fedsvd.cli.tasks import add_links, prepare_section
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.matched import words_of
+from fedsvd.protocol.tasks import Task
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import CategorySection, PrepareSection
 
+PREPARE, MATCH = parameters(*prepare_options()), parameters(*match_options(Task.SVD))
 OF_CATEGORIES = {"drop_first": "drop_first", "reference": "reference", "missing": "missing_level", "order": "ordinal"}
 
 
@@ -105,7 +108,7 @@ def test_words_of_match_in_python_are_those_of_the_job_file():
     y = rng.normal(size=60)
     words = {"align": "ecdh", "dates": ["born"], "least_overlap": 50}
     model = FederatedLinearRegression(
-        split="vertical", label_party=0, id="born", align=words, policy=Policy.permissive()
+        split="vertical", label_party=0, id="born", align=words, federation=Simulation(policy=Policy.permissive())
     )
     model.fit([one, two[5:]], y)
     assert len(model.row_ids_) == 55

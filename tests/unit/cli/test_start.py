@@ -18,7 +18,7 @@ HEAVY = {
     "pandas",
     "pyarrow",
     "matplotlib",
-    "fedsvd.lab.attacks",
+    "fedsvd.audit.attacks",
     "fedsvd.roles.user.role",
 }
 SAYS = """

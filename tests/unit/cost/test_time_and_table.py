@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from fedsvd.cost.estimate import least_memory, masks_of, predict, table
+from fedsvd.cost.estimate import masks_of, predict, table
 from fedsvd.cost.rates import DEFAULT, Gains, Rates, Work
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
@@ -31,6 +31,7 @@ def most_of_a_role(cost):
 # --- time ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["mask", "paper"])
 def test_a_regression_longer_than_the_budget_holds_a_column_of_is_predicted(scheme):
     rows, columns = 50_000_000, (500, 500)
@@ -170,25 +171,3 @@ def test_the_csp_computes_nothing_in_mode_a_and_users_do_not_factorise_in_mode_b
     assert "factorise" in top.roles["csp"].seconds_by_stage
     assert "factorise" not in top.roles["user-2"].seconds_by_stage
     assert {"acceptance"} == set(whole.roles["user-2"].seconds_by_stage) - set(whole.roles["user-1"].seconds_by_stage)
-
-
-@pytest.mark.parametrize("components", [None, 10])
-def test_memory_of_the_sum_family_goes_with_the_square_of_the_common_side_whatever_the_data(components):
-    asked = {"task": Task.SVD, "components": components, "release": FACTORS}
-    for m in (1000, 4096):
-        few, many = (planned(m, (n,) * 2, **asked) for n in (2 * m, 100 * m))
-        least = least_memory(few)
-        assert least_memory(many) == least
-        taken = [most_of_a_role(predict(replace(plan, memory=least))) for plan in (many, few)]
-        assert taken[0] == taken[1] <= least
-        assert 56 * m * m <= least <= 112 * m * m  # the words and their factor alone; with an SVD of it
-
-
-@pytest.mark.parametrize(("task", "asked"), [(Task.SVD, {}), (Task.PCA, {"components": 10}), (Task.LR, {"targets": 1})])
-def test_the_least_memory_of_the_sum_family_is_what_its_own_plan_takes(task, asked):
-    for m, counts in ((300, (2000, 900)), (2000, (500, 70_000, 3000))):
-        plan = plan_study(Study(task, H, **asked), m, counts, SessionId("00" * 16)).plan
-        least = least_memory(plan)
-        takes = most_of_a_role(predict(replace(plan, memory=least), in_memory=False))
-        # Wider panels wait for each other no longer and may take less; what does not grow with m comes on top.
-        assert 0.8 * least <= takes <= 1.01 * least + (16 << 20)

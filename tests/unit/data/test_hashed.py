@@ -1,16 +1,15 @@
 """A source that is hashed as it is read: one digest however it is read, another for every change, no second pass."""
 
 import hashlib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from fedsvd.data import hashed as hashed_sources
 from fedsvd.data.hashed import HashedSource, hashed
 from fedsvd.data.open import open_source
 from fedsvd.engine.read_ahead import read_ahead
+from fedsvd.errors import SourceChanged
 
 X = np.random.default_rng(2).normal(size=(7, 23))
 EXPECTED = hashlib.sha256(np.array((7, 23, 1), "<u8").tobytes() + X.T.copy().tobytes()).digest()
@@ -54,24 +53,44 @@ def test_what_a_checkpoint_spared_is_read_for_the_digest(done):
     assert source.content_digest() == EXPECTED
 
 
-def test_what_is_known_is_not_hashed_again(monkeypatch):
-    updates = []
-    monkeypatch.setattr(hashed_sources, "begun_digest", lambda shape, axis: SimpleNamespace(update=updates.append))
-    source = hashed(open_source(X), 1, lambda: b"known")
-    for panel in source.panels(1, 5):
-        assert panel.shape[0] == 7
-    assert (source.content_digest(), updates) == (b"known", [])
-
-
-def test_a_digest_that_no_longer_holds_is_made_of_all_entries():
-    known = [b"known"]
-    source = hashed(open_source(X), 1, lambda: known[0])
+def test_what_is_known_is_not_read_for_the_digest_and_is_compared_with_every_pass(monkeypatch):
+    base = open_source(X)
+    counting = Counting(monkeypatch, base)
+    source = hashed(base, 1, lambda: EXPECTED)
+    assert (source.content_digest(), counting.columns) == (EXPECTED, 0)
     for _ in source.panels(1, 5):
         pass
-    known[0] = None
-    assert source.content_digest() == EXPECTED
-    known[0] = b"known"
-    assert source.content_digest() == EXPECTED
+    other = hashed(open_source(X), 1, lambda: bytes(32))
+    with pytest.raises(SourceChanged, match="FSVD-211"):
+        for _ in other.panels(1, 5):
+            pass
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_second_pass_that_differs_in_one_digit_is_refused_when_it_ends(axis, ahead):
+    table = X.copy()
+    source = hashed(open_source(table), axis)
+    source = read_ahead(source) if ahead else source
+    for width in (5, 3):
+        for _ in source.panels(axis, width):
+            pass
+    table[3, 11] = np.nextafter(table[3, 11], np.inf)
+    with pytest.raises(SourceChanged, match="between two passes"):
+        for _ in source.panels(axis, 4):
+            pass
+
+
+def test_the_first_panel_read_again_in_the_middle_of_a_pass_does_not_end_it(monkeypatch):
+    """A checkpoint does that."""
+    base = open_source(X)
+    counting = Counting(monkeypatch, base)
+    source = hashed(base, 1)
+    for start in range(0, 23, 5):
+        source.columns(start, min(start + 5, 23))
+        source.columns(0, 5)
+    read = counting.columns
+    assert (source.content_digest(), counting.columns) == (EXPECTED, read)
 
 
 def test_rows_are_hashed_where_the_plan_reads_rows():

@@ -1,5 +1,7 @@
 """Memory is bounded by the panel and the chunk, not by the matrix."""
 
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,35 @@ def counted() -> Iterator[pa.MemoryPool]:
         yield _POOLS[-1]
     finally:
         pa.set_memory_pool(before)
+
+
+READ = """
+import sys, numpy as np
+from fedsvd.data.open import open_source
+def high(): return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1]) << 10
+source = open_source(sys.argv[1])
+if sys.argv[2] == "shuffled":
+    source = source.reordered(np.random.default_rng(0).permutation(source.shape[0]))
+before = high()
+for axis, width in ((0, 4096), (1, 4)):
+    for panel in source.panels(axis, width):
+        panel.sum()
+print(high() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is listed on Linux alone")
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("how", ["in order", "shuffled"])
+def test_a_file_does_not_become_resident_by_being_read(tmp_path, order, how):
+    """A file of 128 MiB; pages of a map that were touched counted as memory of the process, beyond any budget."""
+    table = np.zeros((1 << 18, 64), order=order)
+    table[::7] = 1.5
+    np.save(tmp_path / "t.npy", table)
+    words = [sys.executable, "-c", READ, tmp_path / "t.npy", how]
+    grown = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    assert grown < 48 * MIB
 
 
 class TestMemory:

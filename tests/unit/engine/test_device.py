@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsvd import FederatedSVD
+from fedsvd import FederatedSVD, Simulation
 from fedsvd.engine import device as engine_device
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import ConfigError, MissingExtra, NoDevice
@@ -44,14 +44,14 @@ def test_a_site_names_its_own_device_and_engine(tmp_path):
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_computed():
     with pytest.raises((NoDevice, MissingExtra)):
-        FederatedSVD(device="cuda:99").fit(np.eye(6))
+        FederatedSVD(federation=Simulation(device="cuda:99")).fit(np.eye(6))
 
 
 def test_an_engine_that_nobody_knows_is_refused_with_those_that_are():
     with pytest.raises(ConfigError, match="numpy, dask"):
-        FederatedSVD(engine="spark").fit(np.eye(6))
+        FederatedSVD(federation=Simulation(engine="spark")).fit(np.eye(6))
     with pytest.raises(ConfigError, match="TLS"):
-        FederatedSVD(engine="tcp://127.0.0.1:8786").fit(np.eye(6))
+        FederatedSVD(federation=Simulation(engine="tcp://127.0.0.1:8786")).fit(np.eye(6))
 
 
 def test_a_device_whose_products_are_not_exact_is_refused(monkeypatch):

@@ -18,8 +18,8 @@ from fedsvd.errors import (
     TimedOut,
     UnexpectedMessage,
 )
-from fedsvd.protocol.machine import Compute, Finish, Machine, Send, table
-from fedsvd.protocol.messages import Aborted, BatchRequest, Begin, Computed, Finished, Ready
+from fedsvd.protocol.machine import Compute, Computed, Finish, Machine, Send, table
+from fedsvd.protocol.messages import Aborted, BatchRequest, Begin, Finished, Ready
 from fedsvd.protocol.parties import CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
@@ -56,8 +56,8 @@ class Host(Machine):
     def _compute(self):
         return (Compute("thinking", self._work),) if len(self._heard) == 2 else ()
 
-    def _on_computed(self, sender, message):
-        sends = tuple(Send(party, BatchRequest(PLAN.digest, message.value)) for party in (ONE, TWO))
+    def _on_computed(self, value):
+        sends = tuple(Send(party, BatchRequest(PLAN.digest, value)) for party in (ONE, TWO))
         return State.WORKING, sends
 
     def _on_finished(self, sender, message):

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close
 
-from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD, Policy
+from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD, Policy, Simulation
 from fedsvd.errors import ConfigError, RepeatedIds, TooFewCommon
 
 HELD = (range(90), range(10, 100), range(5, 95))
@@ -32,13 +32,15 @@ def joint():
 
 
 def people(ids):
-    return [int(text.removeprefix("p")) for text in ids]
+    return [int(text.strip().lower().removeprefix("p")) for text in ids]
 
 
 @pytest.mark.parametrize("align", ["server", "ecdh"])
 def test_a_regression_is_that_of_the_common_records(joint, align):
     X, y, rows, tables = joint
-    model = FederatedLinearRegression(split="vertical", id="pid", align=align, policy=ANY).fit(tables, y[rows[2]])
+    model = FederatedLinearRegression(split="vertical", id="pid", align=align, federation=Simulation(policy=ANY)).fit(
+        tables, y[rows[2]]
+    )
     reference = LinearRegression().fit(X[COMMON], y[COMMON])
     assert_close(model.coef_, reference.coef_, RESULT_BAR)
     assert sorted(people(model.row_ids_)) == list(COMMON)
@@ -52,7 +54,7 @@ def test_a_regression_is_that_of_the_common_records(joint, align):
 @pytest.mark.parametrize("estimator", [FederatedSVD, FederatedLSA])
 def test_factors_are_those_of_the_common_records_in_the_order_of_their_ids(joint, estimator):
     X, _, _, tables = joint
-    model = estimator(3, split="vertical", id="pid", align="server", policy=ANY).fit(tables)
+    model = estimator(3, split="vertical", id="pid", align="server", federation=Simulation(policy=ANY)).fit(tables)
     values = np.linalg.svd(X[COMMON], compute_uv=False)
     assert_close(model.singular_values_, values[:3], VALUES_BAR)
     D = X[people(model.row_ids_)]
@@ -66,14 +68,16 @@ def test_several_columns_make_an_id_together(joint):
     for table in tables:
         table["day"] = table["pid"].str.strip().str[-1]
         table["pid"] = table["pid"].str.strip().str.lower().str[:-1]
-    model = FederatedSVD(2, split="vertical", id=["pid", "day"], align="server", policy=ANY).fit(tables)
+    model = FederatedSVD(2, split="vertical", id=["pid", "day"], align="server", federation=Simulation(policy=ANY)).fit(
+        tables
+    )
     assert_close(model.singular_values_, np.linalg.svd(X[COMMON], compute_uv=False)[:2], VALUES_BAR)
     assert clone(model).get_params()["id"] == ["pid", "day"]
     sorted_tables = [
         table[table["pid"].str[1:].add(table["day"]).astype(int).isin(COMMON)].sort_values(["pid", "day"])
         for table in tables
     ]
-    again = FederatedSVD(2, split="vertical", id=["pid", "day"], policy=ANY).fit(sorted_tables)
+    again = FederatedSVD(2, split="vertical", id=["pid", "day"], federation=Simulation(policy=ANY)).fit(sorted_tables)
     assert_close(again.singular_values_, model.singular_values_, VALUES_BAR)
     assert not hasattr(again, "row_ids_")
 
@@ -93,5 +97,20 @@ def test_what_cannot_be_matched_is_refused(joint):
             [tables[0], pd.concat((tables[1], tables[1][:1])), tables[2]]
         )
     with pytest.raises(TooFewCommon):
-        FederatedSVD(split="vertical", id="pid", align="server", policy=Policy(least_overlap=81)).fit(tables)
+        FederatedSVD(
+            split="vertical", id="pid", align="server", federation=Simulation(policy=Policy(least_overlap=81))
+        ).fit(tables)
     assert "align" not in FederatedPCA().get_params()
+
+
+def test_ids_of_the_joint_samples_join_the_first_partys_table(joint):
+    _, y, rows, tables = joint
+    tables = [table.assign(pid=table["pid"].str.strip().str.replace("p", "Ab-")) for table in tables]
+    tables[1]["pid"] = tables[1]["pid"].str.replace("P", "AB-")
+    tables[2]["pid"] = tables[2]["pid"].str.replace("P", "ab-")
+    model = FederatedLinearRegression(
+        split="vertical", id="pid", align="server", federation=Simulation(policy=ANY)
+    ).fit(tables, y[rows[2]])
+    assert set(model.row_ids_) <= set(tables[0]["pid"])
+    joined = pd.Series(np.arange(len(model.row_ids_)), index=model.row_ids_).reindex(tables[0]["pid"])
+    assert joined.notna().sum() == len(COMMON)

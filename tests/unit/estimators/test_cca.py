@@ -19,7 +19,7 @@ from tests.tolerances import (
     digits_lost,
 )
 
-from fedsvd import FederatedCCA
+from fedsvd import FederatedCCA, Masks
 from fedsvd.errors import ConfigError, ConstantData, ShapeError
 from fedsvd.protocol.tasks import Mode, Scheme
 
@@ -111,7 +111,7 @@ def test_columns_that_depend_on_others_are_left_out_and_the_ranks_are_found():
 )
 def test_both_families_give_the_same_numbers(rows, scheme, expected):
     tables = drawn((5, 5), n=rows)
-    found = fitted(tables, scheme=scheme)
+    found = fitted(tables, masks=Masks(scheme=scheme))
     assert found.plan_.scheme is expected
     assert found.plan_.mode is (Mode.B if expected is Scheme.SUM else None)
     rho = np.linalg.svd(orthonormal(tables[0]).T @ orthonormal(tables[1]), compute_uv=False)
@@ -153,7 +153,7 @@ def test_what_cannot_be_computed_is_refused():
     with pytest.raises(ConstantData, match="no column of this party varies"):
         fitted([X, np.ones((200, 2))])
     with pytest.raises(ConfigError, match="paper's scheme"):
-        fitted([X, Y], scheme="paper")
+        fitted([X, Y], masks=Masks(scheme="paper"))
 
 
 def test_it_is_cloned_and_works_in_a_pipeline():

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 from tests.tolerances import RESULT_BAR, STATISTIC_BAR, VALUES_BAR, assert_close, assert_each_close, digits_lost
 
-from fedsvd import FederatedPCA
+from fedsvd import FederatedPCA, Masks, Simulation
 from fedsvd.errors import ConfigError, DataError, NotFinite, StorageError
 from fedsvd.statistics.undefined import Undefined
 
@@ -87,11 +87,11 @@ def test_what_only_separates_parties_is_no_component_here_and_is_one_where_the_j
 
 def test_parallel_analysis_is_refused_where_no_party_opens_gram_matrices():
     with pytest.raises(ConfigError, match="scheme sum, mode A"):
-        FederatedPCA("parallel", scheme="mask").fit(parted(joint()))
+        FederatedPCA("parallel", masks=Masks(scheme="mask")).fit(parted(joint()))
     with pytest.raises(ConfigError, match="scheme sum, mode A"):
-        FederatedPCA("parallel", mode="B").fit(parted(joint()))
+        FederatedPCA("parallel", masks=Masks(mode="B")).fit(parted(joint()))
     with pytest.raises(StorageError, match="permutes each party's table in memory"):
-        FederatedPCA("parallel", memory=1_000_000).fit(parted(joint(rows=10_000)))
+        FederatedPCA("parallel", federation=Simulation(memory=1_000_000)).fit(parted(joint(rows=10_000)))
 
 
 def test_a_rule_needs_the_spectrum_and_an_unknown_one_is_refused():

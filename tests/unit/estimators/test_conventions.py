@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.tolerances import RESULT_BAR, assert_close, digits_lost
 
 import fedsvd
-from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD, Policy
+from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD, Masks, Policy, Simulation
 from fedsvd.errors import ConfigError, NotFittedError, PrivacyWarning, ReleaseRefused
 from fedsvd.estimators import linear_regression, lsa, pca, svd
 
@@ -103,7 +103,7 @@ def test_a_fitted_estimator_is_saved_and_loaded_by_its_owner(kind, tmp_path):
 @quiet
 @pytest.mark.parametrize("kind", ALL)
 def test_a_fitted_estimator_holds_no_secret_no_role_and_nothing_said(kind):
-    saved = pickle.dumps(fitted(kind, random_state=7), protocol=5)
+    saved = pickle.dumps(fitted(kind, federation=Simulation(random_state=7)), protocol=5)
     words = {str(argument) for _, argument, _ in pickletools.genops(io.BytesIO(saved)) if isinstance(argument, str)}
     ours = {word for word in words if word.startswith("fedsvd.")}
     assert "fedsvd.protocol.plan" in ours
@@ -126,10 +126,10 @@ def test_a_fitted_estimator_holds_no_secret_no_role_and_nothing_said(kind):
 @quiet
 @pytest.mark.parametrize("kind", ALL)
 def test_parameters_are_read_set_and_cloned(kind):
-    estimator = kind(scheme="mask", policy=Policy(records=3), memory=1 << 24)
+    estimator = kind(masks=Masks("mask"), federation=Simulation(policy=Policy(records=3), memory=1 << 24))
     copy = clone(estimator)
     assert copy.get_params() == estimator.get_params()
-    assert copy.set_params(scheme="auto").scheme == "auto"
+    assert copy.set_params(masks=Masks("sum")).masks == Masks("sum")
     fresh = clone(fitted(kind))
     assert not hasattr(fresh, "plan_")
     assert not hasattr(fresh, "parties_")
@@ -146,24 +146,27 @@ def test_what_is_not_fitted_says_so_in_both_languages(kind):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("given", "fault"),
     [
-        ("split", "diagonal"),
-        ("scheme", "magic"),
-        ("trust", "nobody"),
-        ("block_size", 0),
-        ("memory", -1),
-        ("memory", 1.5),
-        ("n_parties", 1),
-        ("n_parties", True),
-        ("random_state", -1),
-        ("random_state", "seed"),
+        ({"split": "diagonal"}, "split is"),
+        ({"masks": Masks(scheme="magic")}, "scheme is"),
+        ({"masks": Masks(mode="C")}, "mode is"),
+        ({"masks": Masks(trust="nobody")}, "trust is"),
+        ({"masks": Masks(block_size=0)}, "block_size is"),
+        ({"masks": "paper"}, r"masks is of the type str. Fix: give fedsvd.Masks\(...\)"),
+        ({"federation": Simulation(memory=-1)}, "memory is"),
+        ({"federation": Simulation(memory=1.5)}, "memory is"),
+        ({"federation": Simulation(parties=1)}, "parties is"),
+        ({"federation": Simulation(parties=True)}, "parties is"),
+        ({"federation": Simulation(random_state=-1)}, "random_state is"),
+        ({"federation": Simulation(random_state="seed")}, "random_state is"),
+        ({"federation": "local"}, r"federation is of the type str. Fix: give fedsvd.Simulation\(...\)"),
     ],
 )
 @pytest.mark.parametrize("kind", ALL)
-def test_a_wrong_parameter_is_refused_when_it_is_used(kind, name, value):
-    estimator = kind(**{name: value})
-    with pytest.raises(ConfigError, match=name):
+def test_a_wrong_parameter_is_refused_when_it_is_used(kind, given, fault):
+    estimator = kind(**given)
+    with pytest.raises(ConfigError, match=fault):
         estimator.fit(parts(D, "horizontal"), y)
 
 
@@ -202,7 +205,7 @@ def test_it_works_in_a_pipeline():
 
 def test_a_grid_search_finds_what_it_finds_for_the_twin():
     grid = {"alpha": [0.01, 1.0, 100.0]}
-    ours = GridSearchCV(FederatedLinearRegression(n_parties=3), grid, cv=3).fit(D, y)
+    ours = GridSearchCV(FederatedLinearRegression(federation=Simulation(parties=3)), grid, cv=3).fit(D, y)
     theirs = GridSearchCV(Ridge(solver="svd"), grid, cv=3).fit(D, y)
     assert ours.best_params_ == theirs.best_params_
     assert_close(ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], digits_lost(6))
@@ -221,8 +224,8 @@ def test_cross_validation_scores_are_those_of_the_twin():
 @pytest.mark.parametrize("kind", ALL)
 def test_a_number_as_random_state_repeats_every_digit_and_warns(kind):
     with pytest.warns(PrivacyWarning, match="insecure seeds, for tests only"):
-        first = fitted(kind, random_state=3)
-    again = fitted(kind, random_state=3)
+        first = fitted(kind, federation=Simulation(random_state=3))
+    again = fitted(kind, federation=Simulation(random_state=3))
     np.testing.assert_array_equal(answer(first), answer(again))
     assert first.plan_.session == again.plan_.session
     assert fitted(kind).plan_.session != fitted(kind).plan_.session
@@ -241,16 +244,16 @@ def rules(fit):
 def test_the_default_policy_warns_of_parties_but_not_of_a_rehearsal(kind):
     assert "records" in rules(lambda: kind().fit([D[:5], D[5:]], y))
     assert rules(lambda: kind().fit(D, y)) == set()
-    assert "C4" in rules(lambda: kind(scheme="paper").fit(D, y))
-    assert "records" in rules(lambda: kind(policy=Policy()).fit(D[:14], y[:14]))
+    assert "C4" in rules(lambda: kind(masks=Masks(scheme="paper")).fit(D, y))
+    assert "records" in rules(lambda: kind(federation=Simulation(policy=Policy())).fit(D[:14], y[:14]))
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_an_enforced_policy_refuses(kind):
     with pytest.raises(ReleaseRefused, match="records"):
-        kind(policy=Policy(enforce=True)).fit([D[:5], D[5:]], y)
+        kind(federation=Simulation(policy=Policy(enforce=True))).fit([D[:5], D[5:]], y)
     with pytest.raises(ReleaseRefused, match="task"):
-        kind(policy=Policy(enforce=True, tasks=())).fit(D, y)
+        kind(federation=Simulation(policy=Policy(enforce=True, tasks=()))).fit(D, y)
 
 
 @quiet
@@ -275,9 +278,9 @@ def test_nothing_of_an_earlier_fit_stays():
 
 def test_verbose_shows_progress_and_the_default_says_nothing(capsys):
     X = np.random.default_rng(5).standard_normal((60, 4))
-    FederatedSVD(2, policy=Policy.permissive()).fit([X[:30], X[30:]])
+    FederatedSVD(2, federation=Simulation(policy=Policy.permissive())).fit([X[:30], X[30:]])
     assert capsys.readouterr() == ("", "")
-    FederatedSVD(2, policy=Policy.permissive(), verbose=True).fit([X[:30], X[30:]])
+    FederatedSVD(2, federation=Simulation(policy=Policy.permissive(), verbose=True)).fit([X[:30], X[30:]])
     said = capsys.readouterr()
     assert said.out == ""
     for line in ("party 1: compress 100 %", "party 2: right vectors 100 %", "csp: factorise 100 %"):

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.tolerances import GLM_BAR, assert_close, assert_each_close, digits_lost
 
-from fedsvd import FederatedGLM, FederatedLogisticRegression
+from fedsvd import FederatedGLM, FederatedLogisticRegression, Simulation
 from fedsvd.errors import ConfigError, DataError, NotFittedError, PrivacyWarning, ReleaseRefused, Separated
 from fedsvd.policy.rules import Policy
 
@@ -117,7 +117,7 @@ def test_a_ridge_on_counts_is_scikit_learns_and_has_no_standard_errors():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 3))
     y = rng.poisson(np.exp(X @ [0.4, -0.2, 0.1]))
-    found = FederatedGLM("poisson", alpha=3.0, n_parties=3).fit(X, y)
+    found = FederatedGLM("poisson", alpha=3.0, federation=Simulation(parties=3)).fit(X, y)
     theirs = PoissonRegressor(alpha=3.0 / 300, solver="newton-cholesky", tol=1e-12).fit(X, y)
     assert_close(found.coef_, theirs.coef_, GLM_BAR)
     assert_close(found.score(X, y), theirs.score(X, y), GLM_BAR)
@@ -135,7 +135,7 @@ def test_the_optimum_of_a_gamma_model_is_that_of_its_likelihood():
         return float(np.sum(eta + y * np.exp(-eta)))
 
     best = minimize(minus, np.zeros(3), method="BFGS", options={"gtol": 1e-10})
-    found = FederatedGLM("gamma", n_parties=4).fit(X, y)
+    found = FederatedGLM("gamma", federation=Simulation(parties=4)).fit(X, y)
     assert_close([found.intercept_, *found.coef_], best.x, digits_lost(11))
 
 
@@ -164,7 +164,7 @@ def test_summary_has_odds_against_the_reference_and_names_of_series():
     X, y = load_iris(return_X_y=True)
     frame = pd.DataFrame(X[50:, :2], columns=["length", "width"])
     outcome = pd.Series(np.where(y[50:] == 2, "virginica", "versicolor"), name="kind")
-    found = FederatedLogisticRegression(n_parties=3).fit(frame, outcome)
+    found = FederatedLogisticRegression(federation=Simulation(parties=3)).fit(frame, outcome)
     assert found.feature_names_in_.tolist() == ["length", "width"]
     text = str(found.summary(level=0.9))
     assert "kind" in text
@@ -189,7 +189,7 @@ def test_few_events_warn_by_default_and_are_refused_by_an_enforced_policy():
     with pytest.warns(PrivacyWarning, match="rows of the smallest class"):
         FederatedLogisticRegression(alpha=1.0).fit(*given)
     with pytest.raises(ReleaseRefused):
-        FederatedLogisticRegression(alpha=1.0, policy=Policy(enforce=True)).fit(*given)
+        FederatedLogisticRegression(alpha=1.0, federation=Simulation(policy=Policy(enforce=True))).fit(*given)
 
 
 @pytest.mark.parametrize(
@@ -218,3 +218,46 @@ def test_targets_outside_their_family_are_refused_and_nothing_is_fitted():
         FederatedLogisticRegression().fit(X, np.ones(40))
     with pytest.raises(NotFittedError):
         FederatedGLM().summary()
+
+
+def test_a_score_has_the_offset_that_the_model_was_fitted_with():
+    tables = frames()
+    joint, labels = pd.concat(tables), [table.pop("count") for table in tables]
+    arrays = [table.pop("log_time").to_numpy() for table in tables]
+    tables = [table[["age", "dose"]] for table in tables]
+    found = FederatedGLM("poisson").fit(tables, labels, offset=arrays)
+    theirs = sm.GLM(
+        joint["count"].to_numpy(),
+        sm.add_constant(joint[["age", "dose"]].to_numpy()),
+        family=sm.families.Poisson(),
+        offset=joint["log_time"].to_numpy(),
+    ).fit(tol=1e-13, maxiter=100, tol_criterion="params")
+    expected = 1.0 - theirs.deviance / theirs.null_deviance
+    assert_close(found.score(tables, labels, offset=arrays), expected, GLM_BAR)
+    assert_close(
+        found.score(pd.concat(tables), np.concatenate(labels), offset=np.concatenate(arrays)), expected, GLM_BAR
+    )
+    with pytest.raises(ConfigError, match="offset"):
+        found.score(tables, labels)
+
+
+def test_an_offset_that_is_a_column_is_in_the_score_by_its_name():
+    tables = frames()
+    labels = [table.pop("count") for table in tables]
+    tables = [table[["age", "dose", "log_time"]] for table in tables]
+    arrays = [table["log_time"].to_numpy() for table in tables]
+    found = FederatedGLM("poisson").fit(tables, labels, offset="log_time")
+    plain = [table[["age", "dose"]] for table in tables]
+    other = FederatedGLM("poisson").fit(plain, labels, offset=arrays)
+    assert_close(found.score(tables, labels), other.score(plain, labels, offset=arrays), GLM_BAR)
+
+
+def test_the_accuracy_of_a_classifier_has_its_offset():
+    rng = np.random.default_rng(5)
+    X, shift = rng.normal(size=(300, 2)), 3.0 * rng.normal(size=300)
+    y = (rng.random(300) < 1.0 / (1.0 + np.exp(-X[:, 0] - shift))).astype(int)
+    found = FederatedLogisticRegression().fit(X, y, offset=shift)
+    eta = X @ found.coef_[0] + found.intercept_[0] + shift
+    assert found.score(X, y, offset=shift) == np.mean((eta > 0.0) == (y == 1))
+    with pytest.raises(ConfigError, match="offset"):
+        found.score(X, y)

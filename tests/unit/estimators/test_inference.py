@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,7 +16,7 @@ from tests.tolerances import SEVEN_DIGITS, STATISTIC_BAR, TEN_DIGITS, assert_clo
 from tests.unit.statistics.certified import exactly_fitted, filip_set, longley_set, wampler_set
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
-from fedsvd import FederatedLinearRegression
+from fedsvd import FederatedLinearRegression, Masks
 from fedsvd.errors import ConfigError, NotFittedError
 from fedsvd.protocol.tasks import Item, Mode
 
@@ -201,12 +201,19 @@ def test_where_standard_errors_do_not_exist_none_is_printed(columns, rows):
     more = {"constant": np.full(rows, 2.0), "dependent": X[:, 0] - 3.0 * X[:, 1]}
     table = np.column_stack((X, more[columns])) if columns in more else X
     regression = fit(table, y)
-    assert regression.summary_frame()["se"].isna().all()
-    text = str(regression.summary())
-    assert "linearly dependent" in text if columns in more else "not more rows than coefficients" in text
-    if columns in more:
+    missing, text = regression.summary_frame()["se"].isna(), str(regression.summary())
+    if columns not in more:
+        assert missing.all()
+        assert "not more rows than coefficients" in text
+    else:
+        assert missing.tolist() == [False] * 7 + [True]
+        assert "aliased: x6 (" in text
         expected = fitted(X, y)
         model = regression.inference_[0]
+        assert_each_close(model.coefficients[:7], expected.params, STATISTIC_BAR)
+        assert_each_close(model.standard_errors[:7], expected.bse, STATISTIC_BAR)
+        least = LinearRegression().fit(table, y)  # of least norm, for predictions
+        assert_close(regression.coef_, least.coef_, STATISTIC_BAR)
         assert model.df_residual == expected.df_resid
         assert_each_close(
             [model.r2, model.f, model.aic], [expected.rsquared, expected.fvalue, expected.aic], STATISTIC_BAR
@@ -221,8 +228,8 @@ def test_a_target_and_features_that_do_not_vary_are_named_as_such():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"mode": "B"}, "mode 'B'"),
-        ({"scheme": "paper"}, "exact sum"),
+        ({"masks": Masks(mode="B")}, "mode 'B'"),
+        ({"masks": Masks(scheme="paper")}, "exact sum"),
     ],
 )
 def test_where_no_party_may_hold_the_gram_matrix_inference_is_refused_with_the_way_out(options, said):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from tests.tolerances import RESULT_BAR, assert_close, digits_lost
 
-from fedsvd import FederatedLinearRegression
+from fedsvd import FederatedLinearRegression, Masks
 from fedsvd.errors import ConfigError, NotFinite, ShapeError
 
 from .joint import DIVISIONS, SCHEMES, TRUSTS, least_squares_bar, parts, table
@@ -48,7 +48,7 @@ REFUSED = {("sum", "vertical"), ("mask", "horizontal")}
 def test_a_family_that_does_not_fit_the_split_is_refused(scheme, split):
     D = table(120, 9, condition=1e2)
     with pytest.raises(ConfigError):
-        FederatedLinearRegression(split=split, scheme=scheme).fit(parts(D, split), labels(D, targets=1))
+        FederatedLinearRegression(split=split, masks=Masks(scheme=scheme)).fit(parts(D, split), labels(D, targets=1))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7])
@@ -60,7 +60,7 @@ def test_a_family_that_does_not_fit_the_split_is_refused(scheme, split):
 def test_every_scheme_trust_and_split_gives_the_twin(scheme, split, trust, alpha):
     D = table(120, 9, condition=1e2)
     y = labels(D, targets=2)
-    regression = FederatedLinearRegression(alpha, split=split, scheme=scheme, trust=trust)
+    regression = FederatedLinearRegression(alpha, split=split, masks=Masks(scheme=scheme, trust=trust))
     assert_equal(regression.fit(parts(D, split), y), D, y, twin(D, y, alpha))
     assert regression.rank_ == 9
 

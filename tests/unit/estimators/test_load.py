@@ -228,7 +228,8 @@ def test_a_loaded_estimator_is_like_any_other(tmp_path):
     D = files.joint[COLUMNS]
     again = pickle.loads(pickle.dumps(pca))  # noqa: S301 - its owner's own file
     np.testing.assert_array_equal(again.transform(D), pca.transform(D))
-    refitted = clone(pca).fit([D[:40], D[40:]])
+    rows = files.joint[["patient", *COLUMNS]]  # the job names the column of ids, and so does its estimator
+    refitted = clone(pca).fit([rows[:40], rows[40:]])
     close(refitted.components_, pca.components_)
     assert isinstance(pca.set_output(transform="pandas").transform(D), pd.DataFrame)
     with pytest.raises((ShapeError, ValueError), match="feature"):

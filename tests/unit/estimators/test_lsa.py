@@ -9,7 +9,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics.pairwise import cosine_similarity
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
-from fedsvd import FederatedLSA
+from fedsvd import FederatedLSA, Masks, Simulation
 from fedsvd.errors import ConfigError, ShapeError
 
 from .joint import DIVISIONS, SCHEMES, cut, vectors_bar
@@ -42,7 +42,7 @@ def cosines_of(a, b):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_it_is_truncated_svd_of_the_joint_sparse_table(scheme, split):
     D = counts(90, 40)
-    lsa = FederatedLSA(4, split=split, scheme=scheme).fit(parts(D, split))
+    lsa = FederatedLSA(4, split=split, masks=Masks(scheme=scheme)).fit(parts(D, split))
     twin = TruncatedSVD(4, algorithm="arpack").fit(D)
     sigma = np.linalg.svd(D, compute_uv=False)
     bar = vectors_bar(sigma, D.shape)[:4, None]
@@ -138,7 +138,7 @@ def test_a_long_sparse_table_is_never_dense_as_a_whole():
     FederatedLSA(2).fit([D[:40], D[40:90]])  # what is imported on first use does not count
     tracemalloc.start()
     try:
-        lsa = FederatedLSA(2, memory=1 << 21).fit([D[:20_000], D[20_000:]])
+        lsa = FederatedLSA(2, federation=Simulation(memory=1 << 21)).fit([D[:20_000], D[20_000:]])
         lsa.transform(D)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
-from fedsvd import FederatedPCA
+from fedsvd import FederatedPCA, Masks
 from fedsvd.errors import ConfigError, DataError
 
 from .joint import DIVISIONS, SCHEMES, TRUSTS, cut, table, values_bar, vectors_bar
@@ -37,7 +37,7 @@ def assert_equal(pca, D, twin, known=None):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_and_trust_gives_the_pca_of_the_joint_table(scheme, trust):
     D = table(150, 8)
-    pca = FederatedPCA(4, scheme=scheme, trust=trust).fit(cut(D, DIVISIONS["three"], 0))
+    pca = FederatedPCA(4, masks=Masks(scheme=scheme, trust=trust)).fit(cut(D, DIVISIONS["three"], 0))
     assert_equal(pca, D, PCA(4, svd_solver="full").fit(D))
     assert pca.rank_ == 4
     assert pca.plan_.scheme == ("sum" if scheme == "auto" else scheme)
@@ -77,7 +77,7 @@ def test_new_samples_are_transformed_and_back_as_the_twin_does():
 def test_unit_variance_is_a_standard_scaler_before_the_pca(scheme):
     D = table(80, 6) * np.geomspace(1e-4, 1e4, 6)
     D[:, 2] = 5.0
-    pca = FederatedPCA(3, unit_variance=True, scheme=scheme).fit(cut(D, DIVISIONS["three"], 0))
+    pca = FederatedPCA(3, unit_variance=True, masks=Masks(scheme=scheme)).fit(cut(D, DIVISIONS["three"], 0))
     scaler, twin = make_pipeline(StandardScaler(), PCA(3, svd_solver="full")).fit(D)
     np.testing.assert_allclose(pca.scale_, scaler.scale_, rtol=RESULT_BAR)
     assert_close(pca.components_, twin.components_, digits_lost(5))
@@ -94,7 +94,7 @@ def test_unit_variance_is_a_standard_scaler_before_the_pca(scheme):
 def test_components_beyond_the_rank_are_zero(scheme):
     rng = np.random.default_rng(3)
     D = rng.standard_normal((50, 3)) @ np.diag([4.0, 2.0, 1.0]) @ rng.standard_normal((3, 9)) + 1.0
-    pca = FederatedPCA(5, scheme=scheme).fit(cut(D, DIVISIONS["three"], 0))
+    pca = FederatedPCA(5, masks=Masks(scheme=scheme)).fit(cut(D, DIVISIONS["three"], 0))
     twin = PCA(5, svd_solver="full").fit(D)
     assert pca.rank_ == 3
     assert_equal(pca, D, twin, known=3)
@@ -110,7 +110,7 @@ def test_a_constant_table_is_refused():
 
 def test_a_large_mean_costs_no_digits_of_the_components():
     D = table(90, 5, mean=0.0)
-    far = FederatedPCA(scheme="sum").fit(cut(D + 2.0**26, DIVISIONS["three"], 0))
+    far = FederatedPCA(masks=Masks(scheme="sum")).fit(cut(D + 2.0**26, DIVISIONS["three"], 0))
     near = PCA(svd_solver="full").fit((D + 2.0**26) - 2.0**26)
     assert_close(far.singular_values_, near.singular_values_, VALUES_BAR)
     assert_close(far.components_[0], near.components_[0], RESULT_BAR)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.tolerances import FITTED_BAR, RESULT_BAR, STATISTIC_BAR, assert_close, assert_each_close
 
-from fedsvd import FederatedPCR
+from fedsvd import FederatedPCR, Masks
 from fedsvd.errors import ConfigError, ConstantData
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -96,9 +96,9 @@ def test_a_grid_search_finds_what_it_finds_for_the_pipeline():
     [
         ({"n_components": "parallel"}, "n_components is"),
         ({"n_components": 8}, "between 1 and 7"),
-        ({"mode": "B"}, "which the parties open"),
-        ({"scheme": "mask"}, "which the parties open"),
-        ({"scheme": "paper"}, "paper's scheme"),
+        ({"masks": Masks(mode="B")}, "which the parties open"),
+        ({"masks": Masks(scheme="mask")}, "which the parties open"),
+        ({"masks": Masks(scheme="paper")}, "paper's scheme"),
         ({"split": "vertical"}, "samples split over the parties"),
     ],
 )

@@ -10,9 +10,9 @@ from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.tolerances import GLM_BAR, assert_close, assert_each_close
+from tests.tolerances import GLM_BAR, assert_close, assert_each_close, digits_lost
 
-from fedsvd import FederatedRidgeCV, Policy
+from fedsvd import FederatedRidgeCV, Masks, Policy, Simulation
 from fedsvd.errors import ConfigError, ReleaseRefused, VerificationFailed
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.roles.user.ridge_choice import Curve
@@ -87,8 +87,10 @@ def test_columns_that_do_not_vary_have_no_coefficients():
 def test_all_parties_hold_the_gram_matrix_and_this_asks_for_consent():
     X, y = (array[:420] for array in SETS["diabetes"]())
     with pytest.raises(ReleaseRefused, match="a ridge is chosen among 17"):
-        FederatedRidgeCV(ALPHAS, policy=Policy(enforce=True)).fit(*three(X, y))
-    agreed = FederatedRidgeCV(ALPHAS, policy=Policy(enforce=True, consent_to_gram=True)).fit(*three(X, y))
+        FederatedRidgeCV(ALPHAS, federation=Simulation(policy=Policy(enforce=True))).fit(*three(X, y))
+    agreed = FederatedRidgeCV(ALPHAS, federation=Simulation(policy=Policy(enforce=True, consent_to_gram=True))).fit(
+        *three(X, y)
+    )
     assert agreed.alpha_ in ALPHAS
 
 
@@ -96,8 +98,8 @@ def test_all_parties_hold_the_gram_matrix_and_this_asks_for_consent():
     ("options", "said"),
     [
         ({"split": "vertical", "ids": "trust"}, "leverage of every row"),
-        ({"mode": "B"}, "joint Gram matrix"),
-        ({"scheme": "paper"}, "joint Gram matrix"),
+        ({"masks": Masks(mode="B")}, "joint Gram matrix"),
+        ({"masks": Masks(scheme="paper")}, "joint Gram matrix"),
         ({"alphas": [1.0, -1.0]}, "above 0"),
         ({"alphas": []}, "no numbers"),
         ({"alphas": "many"}, "no numbers"),
@@ -125,3 +127,20 @@ def test_it_is_an_estimator_like_any_other():
     assert_close(pipe.predict(X), twin.predict(X), GLM_BAR)
     search = GridSearchCV(FederatedRidgeCV(), {"fit_intercept": [True, False]}, cv=2).fit(X, y)
     assert search.best_params_ == {"fit_intercept": True}
+
+
+@pytest.mark.parametrize("choose_by", ["loo", "gcv"])
+def test_units_from_1e_minus_3_to_1e3_take_no_digits_on_split_rows(choose_by):
+    """In 0.2.0 this ended in FSVD-305: coefficients came from singular vectors of columns as they are."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(240, 8)) + 0.3 * rng.normal(size=(240, 1))
+    y = X @ rng.normal(size=8) + rng.normal(size=240)
+    units = np.geomspace(1e-3, 1e3, 8)
+    found = FederatedRidgeCV(ALPHAS, choose_by=choose_by).fit(*three(X * units, y))
+    if choose_by == "loo":
+        assert found.alpha_ == RidgeCV(ALPHAS).fit(X * units, y).alpha_
+    # With columns of one unit and the penalty as rows: least squares, without a loss.
+    centred = X - X.mean(axis=0)
+    rows = np.vstack((centred, np.diag(np.sqrt(found.alpha_) / units)))
+    w, *_ = np.linalg.lstsq(rows, np.concatenate((y - y.mean(), np.zeros(8))), rcond=None)
+    assert_each_close(found.coef_, w / units, digits_lost(6))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.linear_model import Ridge, RidgeCV
-from tests.tolerances import GLM_BAR, assert_close, assert_each_close
+from tests.tolerances import GLM_BAR, RESULT_BAR, SEVEN_DIGITS, assert_close, assert_each_close
 
-from fedsvd import FederatedRidgeCV, Policy
-from fedsvd.errors import ReleaseRefused
+from fedsvd import FederatedLinearRegression, FederatedRidgeCV, Policy, Simulation
+from fedsvd.errors import DigitsLost, ReleaseRefused
 
 from .joint import DIVISIONS, cut
 
@@ -40,6 +40,7 @@ def fit(X, y, shares=DIVISIONS["three"], sample_weight=None, **options):
     return FederatedRidgeCV(ALPHAS, **asked).fit(cut(X, shares, 1), y, sample_weight=sample_weight)
 
 
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.DigitsLost")  # areas of 1000 next to shares of 0.01
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("name", SETS)
 def test_the_curve_and_the_coefficients_are_those_of_the_joint_data(name, intercept):
@@ -85,10 +86,62 @@ def test_columns_that_do_not_vary_or_repeat_others_are_no_obstacle():
     assert_close(found.coef_, Ridge(found.alpha_, solver="svd").fit(table, y).coef_, GLM_BAR)
 
 
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.DigitsLost")
 def test_the_label_holder_sees_the_spectrum_and_this_asks_for_consent():
     X, y = SETS["breast cancer"]()
     X = np.column_stack((X, X[:, ::-1] ** 2))
     with pytest.raises(ReleaseRefused, match="singular values of the joint columns"):
-        fit(X, y, DIVISIONS["two equal"], policy=Policy(enforce=True))
-    agreed = fit(X, y, DIVISIONS["two equal"], policy=Policy(enforce=True, consent_to_columns=True))
+        fit(X, y, DIVISIONS["two equal"], federation=Simulation(policy=Policy(enforce=True)))
+    agreed = fit(
+        X, y, DIVISIONS["two equal"], federation=Simulation(policy=Policy(enforce=True, consent_to_columns=True))
+    )
     assert agreed.alpha_ in ALPHAS
+
+
+def by_scaled_columns(X, y, alpha):
+    """A ridge by least squares, its rows below the data, every column at unit length."""
+    rows = np.sqrt(alpha) * np.eye(X.shape[1])
+    below = np.concatenate((X - X.mean(axis=0), rows))
+    length = np.linalg.norm(below, axis=0)
+    target = np.concatenate((y - y.mean(), np.zeros(len(rows))))
+    return np.linalg.lstsq(below / length, target)[0] / length
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.DigitsLost")
+@pytest.mark.parametrize("reach", [0, 3, 6])
+def test_no_coefficient_is_farther_off_than_the_result_says_whatever_units_columns_are_in(reach):
+    for seed in range(6):
+        rng = np.random.default_rng([20, reach, seed])
+        n, p = int(rng.integers(24, 120)), int(rng.integers(4, 20))
+        plain = rng.normal(size=(n, p)) @ (np.eye(p) + rng.integers(0, 2) * rng.normal(size=(p, p)))
+        X, y = plain * 10.0 ** rng.uniform(-reach, reach, p), plain @ rng.normal(size=p) + rng.normal(size=n)
+        found = fit(X, y, DIVISIONS["two equal"])
+        off = np.abs(found.coef_ - by_scaled_columns(X, y, found.alpha_)).max()
+        assert off <= found.coef_within_
+        assert found.coef_within_ <= off * 1e6 + RESULT_BAR  # it says something
+
+
+def test_coefficients_without_digits_are_not_silent_and_one_penalty_has_them_all():
+    rng = np.random.default_rng(23)
+    plain = rng.normal(size=(60, 6))
+    X, y = plain * 10.0 ** np.array([-6.0, -4.0, 6.0, 0.0, 3.0, -6.0]), plain @ rng.normal(size=6) + rng.normal(size=60)
+    with pytest.warns(DigitsLost, match="first two digits: features are in units far apart"):
+        found = fit(X, y, DIVISIONS["two equal"])
+    single = FederatedLinearRegression(found.alpha_, split="vertical", ids="trust").fit(
+        cut(X, DIVISIONS["two equal"], 1), y
+    )
+    assert_each_close(single.coef_, by_scaled_columns(X, y, found.alpha_), GLM_BAR)
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.DigitsLost")  # of coefficients that hardly count
+@pytest.mark.parametrize("seed", range(8))
+def test_more_columns_than_rows_in_units_from_1e_minus_3_to_1e3_are_fitted(seed):
+    """What blinds leave along a null space is longer than any solution: the CSP was blamed for its rounding."""
+    rng = np.random.default_rng([20, 61, seed])
+    n, p = int(rng.integers(4, 10)), int(rng.integers(10, 20))
+    plain = rng.normal(size=(n, p))
+    X, y = plain * 10.0 ** rng.uniform(-3, 3, p), plain[:, 0] + rng.normal(size=n)
+    found = fit(X, y, DIVISIONS["two equal"])
+    exact = by_scaled_columns(X, y, found.alpha_)
+    assert np.abs(found.coef_ - exact).max() <= found.coef_within_
+    assert_close(found.coef_ * X.std(axis=0), exact * X.std(axis=0), SEVEN_DIGITS)  # what a column adds to a prediction

@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import TruncatedSVD
 from tests.tolerances import ORTHONORMAL_BAR, RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
-from fedsvd import FederatedSVD
+from fedsvd import FederatedSVD, Masks, Simulation
 from fedsvd.errors import ConfigError
 
 from .joint import DIVISIONS, SCHEMES, TRUSTS, cut, parts, table, values_bar, vectors_bar
@@ -39,7 +39,7 @@ def assert_equal(svd, D, split, r=None):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_trust_and_split_gives_the_svd_of_the_joint_table(scheme, split, trust):
     D = table(70, 9)
-    svd = FederatedSVD(split=split, scheme=scheme, trust=trust).fit(parts(D, split))
+    svd = FederatedSVD(split=split, masks=Masks(scheme=scheme, trust=trust)).fit(parts(D, split))
     assert_equal(svd, D, split)
     assert svd.rank_ == 9
     assert svd.certificate_.residual < RESULT_BAR
@@ -107,7 +107,7 @@ def test_what_lies_beyond_the_rank_is_zero(split, scheme):
     rng = np.random.default_rng(3)
     D = rng.standard_normal((30, 3)) @ np.diag([4.0, 2.0, 1.0]) @ rng.standard_normal((3, 9))
     D[:, 4] = 0.0
-    svd = FederatedSVD(split=split, scheme=scheme).fit(parts(D, split))
+    svd = FederatedSVD(split=split, masks=Masks(scheme=scheme)).fit(parts(D, split))
     assert svd.rank_ == 3
     assert svd.U_.shape == (30, 9)
     assert svd.components_.shape == (9, 9)
@@ -130,7 +130,7 @@ def test_a_table_of_zeros_has_rank_zero(split):
 def test_full_matrices_are_square_in_the_papers_scheme(split, shape):
     D = table(*shape)
     D[:, -1] = D[:, 0]
-    svd = FederatedSVD(split=split, scheme="paper", full_matrices=True).fit(parts(D, split, (0.5, 0.5)))
+    svd = FederatedSVD(split=split, masks=Masks(scheme="paper"), full_matrices=True).fit(parts(D, split, (0.5, 0.5)))
     n, p = shape
     assert svd.U_.shape == (n, n)
     assert svd.components_.shape == (p, p)
@@ -160,6 +160,8 @@ def test_other_types_are_computed_in_float64(dtype):
 def test_a_small_memory_budget_changes_nothing(split, scheme):
     D, memory = table(12_000, 6), 1_200_000
     assert 4 * D.nbytes > memory  # a matrix, its factors and a copy, which a dense SVD needs
-    svd = FederatedSVD(split=split, memory=memory, scheme=scheme).fit(parts(D, split))
+    svd = FederatedSVD(split=split, federation=Simulation(memory=memory), masks=Masks(scheme=scheme)).fit(
+        parts(D, split)
+    )
     assert_equal(svd, D, split)
     assert svd.plan_.memory == memory

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
-from fedsvd import FederatedLinearRegression, FederatedPCA, FederatedSVD
+from fedsvd import FederatedLinearRegression, FederatedPCA, FederatedSVD, Simulation
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotFinite, NotNumeric, ShapeError, UnknownFormat
 from fedsvd.estimators.tables import are_parties
@@ -80,7 +80,7 @@ def test_parties_may_bring_any_kind_of_table(kind, expected, tmp_path):
 @pytest.mark.parametrize("split", ["horizontal", "vertical"])
 def test_one_table_of_any_kind_is_divided_evenly(split, kind, tmp_path):
     whole = KINDS[kind](D, tmp_path)
-    svd = FederatedSVD(split=split, n_parties=3).fit(whole)
+    svd = FederatedSVD(split=split, federation=Simulation(parties=3)).fit(whole)
     assert svd.plan_.counts == ((20, 20, 20) if split == "horizontal" else (1, 1, 2))
     assert_close(svd.U_ * svd.singular_values_ @ svd.components_, D, RESULT_BAR)
     assert_close(svd.transform(whole), D @ svd.components_.T, RESULT_BAR)
@@ -172,9 +172,9 @@ def test_one_party_is_not_a_federation():
 
 def test_a_table_too_small_to_divide_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="n_samples=2 cannot be divided among 3 parties"):
-        FederatedPCA(n_parties=3).fit(npy(D[:2], tmp_path))
+        FederatedPCA(federation=Simulation(parties=3)).fit(npy(D[:2], tmp_path))
     with pytest.raises(ValueError, match="2 sample"):
-        FederatedPCA(n_parties=3).fit(D[:2])
+        FederatedPCA(federation=Simulation(parties=3)).fit(D[:2])
 
 
 def test_what_is_no_table_is_refused_without_quoting_it():

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedsvd import FederatedLinearRegression, FederatedPCA, FederatedSVD
+from fedsvd import FederatedLinearRegression, FederatedPCA, FederatedSVD, Simulation
 from fedsvd.errors import PrivacyWarning
 
 TABLES = np.split(np.random.default_rng(3).normal(size=(60, 4)), 2)
@@ -21,16 +21,18 @@ def fit():
 
 
 def fit_transform():
-    return FederatedPCA(n_components=2, random_state=1).fit_transform(TABLE)
+    return FederatedPCA(n_components=2, federation=Simulation(random_state=1)).fit_transform(TABLE)
 
 
 def in_a_pipeline():
-    made = make_pipeline(StandardScaler(), FederatedPCA(n_components=2, random_state=1), LinearRegression())
+    made = make_pipeline(
+        StandardScaler(), FederatedPCA(n_components=2, federation=Simulation(random_state=1)), LinearRegression()
+    )
     return made.fit(TABLE, TABLE[:, 0])
 
 
 def in_a_search():
-    search = GridSearchCV(FederatedLinearRegression(random_state=1), {"alpha": [0.1]}, cv=2)
+    search = GridSearchCV(FederatedLinearRegression(federation=Simulation(random_state=1)), {"alpha": [0.1]}, cv=2)
     return search.fit(TABLE, TABLE[:, 0])
 
 

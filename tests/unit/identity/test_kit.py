@@ -165,7 +165,7 @@ def test_a_csps_kit_is_refused_once_the_operators_key_lies_beside_it(members, no
 
 def test_a_renewal_needs_no_fingerprint_and_keeps_operator_and_pins(members, others, now):
     kit = members.join("party", "hospital-a")
-    (kit.directory / "pins.toml").write_text(f'"hospital-b" = "{"0" * 64}"\n')
+    (kit.directory / "pins.toml").write_text(f'"party/hospital-b" = "{"0" * 64}"\n')
     pem = members.answer(renew(kit.directory), renew=True, now=now + 300 * DAY)
     renewed = accept(kit.directory, pem, now=now + 300 * DAY)
     assert renewed.identity == kit.identity

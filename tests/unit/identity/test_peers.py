@@ -14,7 +14,7 @@ from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.identity.claims import alternative_names, make_claim
 from fedsvd.identity.kit import accept, accept_revocations, check_peer
 from fedsvd.identity.names import KitRole, Name
-from fedsvd.identity.pins import pin, read_pins
+from fedsvd.identity.pins import expect_no_other_pin, pin, read_pins
 from fedsvd.identity.request import read_tls_key, renew
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.sign import SigningKey
@@ -175,14 +175,14 @@ def test_a_damaged_list_lets_nobody_in(csp, alice, members, now):
 
 
 def test_a_second_operator_of_the_same_name_cannot_pose_as_a_pinned_party(csp, alice, others, now):
-    pin(csp.directory, "party-a", alice.identity.fingerprint)
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
     impostor = others.join("party", "party-a")
     with pytest.raises(NotAuthenticated, match="not issued by"):
         check_peer(csp, impostor.certificate, PARTY, now)
     with pytest.raises(NotAuthenticated, match="pinned"):
-        csp.expect_pinned("party-a", impostor.certificate)
+        csp.expect_pinned("party/party-a", impostor.certificate)
     with pytest.raises(NotAuthenticated, match="pinned"):
-        csp.expect_pinned("party-a", impostor.signing_key.public)
+        csp.expect_pinned("party/party-a", impostor.signing_key.public)
 
 
 def test_the_operator_itself_cannot_pose_as_a_pinned_party(csp, alice, members, forge, ca_key, now):
@@ -191,12 +191,12 @@ def test_the_operator_itself_cannot_pose_as_a_pinned_party(csp, alice, members, 
     claim = make_claim(Name(operator.federation, KitRole.PARTY, "party-a"), key.public_key(), mine, ())
     second = forge(alternative_names(claim), key.public_key(), operator.ca.subject, ca_key(operator))
     assert check_peer(csp, second, PARTY, now).party_id == "party-a"  # what pins are for
-    pin(csp.directory, "party-a", alice.identity.fingerprint)
-    with pytest.raises(NotAuthenticated, match="not the key that party-a is pinned to"):
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
+    with pytest.raises(NotAuthenticated, match="not the key that party/party-a is pinned to"):
         check_peer(csp, second, PARTY, now)
     for key_or_certificate in (second, mine.public):
-        with pytest.raises(NotAuthenticated, match="not the key that party-a is pinned to"):
-            csp.expect_pinned("party-a", key_or_certificate)
+        with pytest.raises(NotAuthenticated, match="not the key that party/party-a is pinned to"):
+            csp.expect_pinned("party/party-a", key_or_certificate)
     assert check_peer(csp, alice.certificate, PARTY, now)
     # The pin is the id's: another role under it is not another person.
     claim = make_claim(Name(operator.federation, KitRole.RESEARCHER, "party-a"), key.public_key(), mine, ())
@@ -206,33 +206,33 @@ def test_the_operator_itself_cannot_pose_as_a_pinned_party(csp, alice, members, 
 
 
 def test_a_certificate_reissued_after_revocation_is_refused_until_it_is_pinned_anew(csp, alice, members, now):
-    pin(csp.directory, "party-a", alice.identity.fingerprint)
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
     members.operator.revoke("party", "party-a", now=now)
     new = members.join("party", "party-a", folder="new kit")
     with pytest.raises(NotAuthenticated, match="pinned"):
         check_peer(csp, new.certificate, PARTY, now)
-    pin(csp.directory, "party-a", new.identity.fingerprint, instead=True)
+    pin(csp.directory, "party/party-a", new.identity.fingerprint, instead=True)
     assert check_peer(csp, new.certificate, PARTY, now) == new.identity
 
 
 def test_the_operator_cannot_join_a_pinned_key_to_a_tls_key_of_its_own(
     csp, alice, members, forge, ca_key, names_of, now
 ):
-    pin(csp.directory, "party-a", alice.identity.fingerprint)
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
     rogue, operator = ec.generate_private_key(ec.SECP256R1()), members.operator
     stolen = forge(names_of(alice.certificate), rogue.public_key(), operator.ca.subject, ca_key(operator))
     with pytest.raises(NotAuthenticated):
         check_peer(csp, stolen, PARTY, now)
     with pytest.raises(NotAuthenticated):
-        csp.expect_pinned("party-a", stolen)
+        csp.expect_pinned("party/party-a", stolen)
 
 
 def test_a_pin_outlives_certificates_and_tls_keys(csp, alice, members, now):
-    pin(csp.directory, "party-a", alice.identity.fingerprint)
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
     renewed = accept(alice.directory, members.answer(renew(alice.directory), renew=True), now=now)
     assert renewed.certificate.public_key() != alice.certificate.public_key()
     assert check_peer(csp, renewed.certificate, PARTY, now) == alice.identity
-    csp.expect_pinned("party-a", renewed.certificate)
+    csp.expect_pinned("party/party-a", renewed.certificate)
 
 
 def test_nobody_else_is_us(alice, members, forge, ca_key, now):
@@ -248,49 +248,89 @@ def test_nobody_else_is_us(alice, members, forge, ca_key, now):
 def test_an_id_without_a_pin_is_not_pinned(csp, alice):
     for shown in (alice.certificate, alice.signing_key.public, alice.identity):
         with pytest.raises(NotAuthenticated, match="party-a is not pinned"):
-            csp.expect_pinned("party-a", shown)
-    pin(csp.directory, "party-a", alice.identity.fingerprint)
+            csp.expect_pinned("party/party-a", shown)
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
     for shown in (alice.certificate, alice.certificate_pem, alice.signing_key.public, alice.identity):
-        csp.expect_pinned("party-a", shown)
+        csp.expect_pinned("party/party-a", shown)
     with pytest.raises(NotAuthenticated):
-        csp.expect_pinned("party-a", csp.certificate)
+        csp.expect_pinned("party/party-a", csp.certificate)
     for nonsense in (b"", bytes(31), bytes(33)):
         with pytest.raises(NotAuthenticated):
-            csp.expect_pinned("party-a", nonsense)
+            csp.expect_pinned("party/party-a", nonsense)
 
 
 def test_a_pin_is_changed_on_purpose_only(csp, alice, members):
     other = members.join("party", "party-b").identity.fingerprint
-    pin(csp.directory, "party-a", alice.identity.fingerprint)
-    pin(csp.directory, "party-a", alice.identity.fingerprint.upper())  # the same again changes nothing
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint.upper())  # the same again changes nothing
     with pytest.raises(NotAuthenticated, match="pinned to another key"):
-        pin(csp.directory, "party-a", other)
-    assert read_pins(csp.directory) == {"party-a": alice.identity.fingerprint}
-    pin(csp.directory, "party-a", other, instead=True)
-    pin(csp.directory, "party.c", alice.identity.fingerprint)
-    assert read_pins(csp.directory) == {"party-a": other, "party.c": alice.identity.fingerprint}
+        pin(csp.directory, "party/party-a", other)
+    assert read_pins(csp.directory) == {"party/party-a": alice.identity.fingerprint}
+    pin(csp.directory, "party/party-a", other, instead=True)
+    pin(csp.directory, "party/party.c", alice.identity.fingerprint)
+    assert read_pins(csp.directory) == {"party/party-a": other, "party/party.c": alice.identity.fingerprint}
 
 
-@pytest.mark.parametrize("party_id", ["", "..", 'a"', "a b", "a\nb"])
-def test_only_ids_are_pinned(party_id, csp):
+@pytest.mark.parametrize(
+    "name", ["", "..", 'party/a"', "party/a b", "csp/a\nb", "party-a", "operator/a", "party/", "/a"]
+)
+def test_only_ids_are_pinned_and_only_in_a_role(name, csp):
     with pytest.raises(ConfigError):
-        pin(csp.directory, party_id, "0" * 64)
+        pin(csp.directory, name, "0" * 64)
     with pytest.raises(ConfigError):
-        pin(csp.directory, "party-a", "0" * 63)
+        pin(csp.directory, "party/party-a", "0" * 63)
     assert read_pins(csp.directory) == {}
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"party-a = 7", b'party-a = "00"', b"party-a", b"\xff", b'["party-a"]\nx = "y"', b'"a b" = "' + b"0" * 64 + b'"'],
+    [
+        b'"party/party-a" = 7',
+        b'"party/party-a" = "00"',
+        b"party-a",
+        b"\xff",
+        b'["party-a"]\nx = "y"',
+        b'"party/a b" = "' + b"0" * 64 + b'"',
+        b'"operator/a" = "' + b"0" * 64 + b'"',
+        b'"party/a" = "' + b"0" * 64 + b'"\n"csp/a" = "' + b"0" * 64 + b'"',  # one key, two names
+        b'"party-a" = "' + b"0" * 64 + b'"',  # of 0.2: in no role
+    ],
 )
 def test_a_damaged_file_of_pins_lets_nobody_in(text, csp, alice, now):
     (csp.directory / "pins.toml").write_bytes(text)
     with pytest.raises(StorageError, match=r"pins\.toml"):
         check_peer(csp, alice.certificate, PARTY, now)
     with pytest.raises(StorageError):
-        pin(csp.directory, "party-a", alice.identity.fingerprint)
+        pin(csp.directory, "party/party-a", alice.identity.fingerprint)
     assert (csp.directory / "pins.toml").read_bytes() == text
+
+
+def test_pins_of_version_02_are_refused_with_what_to_write_instead(csp, alice, now):
+    (csp.directory / "pins.toml").write_text(f'"party-a" = "{alice.identity.fingerprint}"\n')
+    with pytest.raises(StorageError, match=r"of fedsvd 0\.2") as caught:
+        check_peer(csp, alice.certificate, PARTY, now)
+    assert '"party-a" becomes "party/party-a", or "csp/party-a"' in caught.value.fix
+
+
+def test_a_key_that_is_pinned_to_a_party_is_no_ones_csp(csp, alice):
+    """In 0.2.0 a pin was of an id in any role: the operator made a party everyone's CSP."""
+    pin(csp.directory, "party/party-a", alice.identity.fingerprint)
+    for member in ("csp/party-a", "csp/other"):
+        with pytest.raises(NotAuthenticated, match="no key has two names"):
+            csp.expect_pinned(member, alice.signing_key.public)
+        with pytest.raises(NotAuthenticated, match="no key has two names"):
+            pin(csp.directory, member, alice.identity.fingerprint)
+
+
+def test_a_party_with_a_csps_certificate_for_its_pinned_key_is_refused(members, csp, now):
+    """The operator signs for it; the owner that pinned the party is not deceived."""
+    kit = members.join("party", "hospital-z")
+    pin(csp.directory, str(kit.identity), kit.identity.fingerprint)
+    assert check_peer(csp, kit.certificate, PARTY, now) == kit.identity
+    pins = {"party/hospital-z": kit.identity.fingerprint}
+    for role in ("csp", "authority"):
+        with pytest.raises(NotAuthenticated, match="pinned to party/hospital-z"):
+            expect_no_other_pin(pins, f"{role}/hospital-z", kit.identity.signing_public)
 
 
 # --- bytes --------------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ def test_every_role_gets_a_kit_and_knows_all_others(tmp_path, now):
         assert str(kit.identity) == name
         for other in kits.values():
             assert check_peer(kit, other.certificate, {other.identity.role}, now) == other.identity
-            kit.expect_pinned(other.identity.party_id, other.certificate)
-            kit.expect_pinned(other.identity.party_id, other.signing_key.public)
+            kit.expect_pinned(str(other.identity), other.certificate)
+            kit.expect_pinned(str(other.identity), other.signing_key.public)
     assert len({kit.identity.fingerprint for kit in kits.values()}) == len(kits)
 
 

@@ -9,9 +9,6 @@ from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.cost.estimate import predict
 from fedsvd.errors import ConfigError
-from fedsvd.lab.experiments import ablation
-from fedsvd.lab.experiments.ablation import VARIANTS, Offload, Starved, measure
-from fedsvd.lab.experiments.unoptimised_plan import unoptimised
 from fedsvd.linalg.block_diagonal import Written
 from fedsvd.protocol.messages import PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, user
@@ -21,6 +18,9 @@ from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
+from fedsvd_lab.experiments import ablation
+from fedsvd_lab.experiments.ablation import VARIANTS, Offload, Starved, measure
+from fedsvd_lab.experiments.unoptimised_plan import unoptimised
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 

@@ -9,20 +9,20 @@ from sklearn.metrics import roc_auc_score
 from tests.tolerances import ACCEPTED, REJECTED_BY_FEW, digits_lost
 from tests.unit.lab.ratings import ratings
 
+from fedsvd.audit.attacks.alternating import WholeNumbers, alternating_ica
+from fedsvd.audit.attacks.binary import binary_columns
+from fedsvd.audit.attacks.calibration import calibrate
+from fedsvd.audit.attacks.collusion import csp_and_user, pooled_gram
+from fedsvd.audit.attacks.lattice import columns_from_gram, reduced
+from fedsvd.audit.attacks.opened import joint_gram
+from fedsvd.audit.attacks.outputs import Candidates, membership, others_gram, records_from_gram
+from fedsvd.audit.attacks.score import correlations, exact_entries, gap
+from fedsvd.audit.attacks.unmix import Cuts
+from fedsvd.audit.attacks.view import record_tables
 from fedsvd.errors import ConfigError
-from fedsvd.lab.attacks.alternating import WholeNumbers, alternating_ica
-from fedsvd.lab.attacks.binary import binary_columns
-from fedsvd.lab.attacks.calibration import calibrate
-from fedsvd.lab.attacks.collusion import csp_and_user, pooled_gram
-from fedsvd.lab.attacks.ica_table import Subject, ica_table, referee
-from fedsvd.lab.attacks.lattice import columns_from_gram, reduced
-from fedsvd.lab.attacks.opened import joint_gram
-from fedsvd.lab.attacks.outputs import Candidates, membership, others_gram, records_from_gram
-from fedsvd.lab.attacks.score import correlations, exact_entries, gap
-from fedsvd.lab.attacks.unmix import Cuts
-from fedsvd.lab.attacks.view import record_tables
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd_lab.attacks.ica_table import Subject, ica_table, referee
 
 PAPER = {"scheme": "paper", "block_size": 12, "components": 1, "release": (Item.COMPONENTS, Item.SPECTRUM)}
 

@@ -9,14 +9,14 @@ import pytest
 from tests.tolerances import ACCEPTED, digits_lost
 from tests.unit.lab.ratings import ratings
 
+from fedsvd.audit import audit as module
+from fedsvd.audit.audit import audit
+from fedsvd.audit.finding import Verdict
+from fedsvd.audit.page import render
+from fedsvd.audit.subject import audited
+from fedsvd.audit.widths import WIDTHS, Width, smallest_that_resists
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
-from fedsvd.lab.audit import audit as module
-from fedsvd.lab.audit.audit import audit
-from fedsvd.lab.audit.finding import Verdict
-from fedsvd.lab.audit.page import render
-from fedsvd.lab.audit.subject import audited
-from fedsvd.lab.audit.widths import WIDTHS, Width, smallest_that_resists
 from fedsvd.protocol.tasks import Mode, Scheme
 from fedsvd.studies.job_file import job_from
 
@@ -26,7 +26,7 @@ CANARY = 7391.158273645
 
 @pytest.fixture(autouse=True)
 def two_widths(monkeypatch):
-    monkeypatch.setattr("fedsvd.lab.audit.widths.WIDTHS", WIDTHS[:1])
+    monkeypatch.setattr("fedsvd.audit.widths.WIDTHS", WIDTHS[:1])
     monkeypatch.setattr(module, "MOST_RUNS", 3)
 
 

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from tests.tolerances import EPS, digits_lost, spectrum
 
 from fedsvd.errors import ConfigError, MissingExtra
-from fedsvd.lab.baselines import mpc_regression, sgd
-from fedsvd.lab.baselines.encrypted_gradient import encrypted_step
-from fedsvd.lab.baselines.fedpca import Privacy, fedpca, noise_deviation, scaled
-from fedsvd.lab.baselines.packing import Packing
-from fedsvd.lab.baselines.paillier import new_key
-from fedsvd.lab.baselines.pool import workers
-from fedsvd.lab.baselines.ppd_svd import ppd_svd
-from fedsvd.lab.baselines.subspace import Subspace, merge, right_vectors
-from fedsvd.lab.baselines.wda import wda_pca
+from fedsvd_lab.baselines import mpc_regression, sgd
+from fedsvd_lab.baselines.encrypted_gradient import encrypted_step
+from fedsvd_lab.baselines.fedpca import Privacy, fedpca, noise_deviation, scaled
+from fedsvd_lab.baselines.packing import Packing
+from fedsvd_lab.baselines.paillier import new_key
+from fedsvd_lab.baselines.pool import workers
+from fedsvd_lab.baselines.ppd_svd import ppd_svd
+from fedsvd_lab.baselines.subspace import Subspace, merge, right_vectors
+from fedsvd_lab.baselines.wda import wda_pca
 
 RNG = np.random.default_rng
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.tolerances import digits_lost
 
 from fedsvd.errors import ShapeError
-from fedsvd.lab.experiments import compare
+from fedsvd_lab.experiments import compare
 
 
 def _orthonormal(rng, m, r):

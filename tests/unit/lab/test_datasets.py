@@ -12,9 +12,9 @@ import pytest
 from tests.tolerances import spectrum
 
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.lab.datasets import catalogue, library, paper, real, synthetic
-from fedsvd.lab.datasets.catalogue import DataFile, DataSet
-from fedsvd.lab.datasets.library import Library
+from fedsvd_lab.datasets import catalogue, library, paper, real, synthetic
+from fedsvd_lab.datasets.catalogue import DataFile, DataSet
+from fedsvd_lab.datasets.library import Library
 
 CONTENT = b"2\tb\n1\ta\n"
 

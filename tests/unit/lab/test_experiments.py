@@ -9,19 +9,19 @@ import pytest
 from tests.tolerances import EPS, digits_lost
 
 from fedsvd.errors import ConfigError
-from fedsvd.lab.baselines.ppd_svd import PpdSvd
-from fedsvd.lab.datasets.library import Library
-from fedsvd.lab.experiments import figures, large_scale, refined
-from fedsvd.lab.experiments.context import Context
-from fedsvd.lab.experiments.experiment import Check, Experiment, FigureSpec, Ratio, Size, TableSpec, experiments
-from fedsvd.lab.experiments.page import Section, page
-from fedsvd.lab.experiments.peers import Peer
-from fedsvd.lab.experiments.ratios import ratios
-from fedsvd.lab.experiments.rivalry import extrapolated
-from fedsvd.lab.experiments.rows import Case, Journal, Measurement
-from fedsvd.lab.experiments.runners import KINDS, cases_of
-from fedsvd.lab.experiments.tables import latex, markdown, number, tables
-from fedsvd.lab.experiments.verdicts import verdicts
+from fedsvd_lab.baselines.ppd_svd import PpdSvd
+from fedsvd_lab.datasets.library import Library
+from fedsvd_lab.experiments import figures, large_scale, refined
+from fedsvd_lab.experiments.context import Context
+from fedsvd_lab.experiments.experiment import Check, Experiment, FigureSpec, Ratio, Size, TableSpec, experiments
+from fedsvd_lab.experiments.page import Section, page
+from fedsvd_lab.experiments.peers import Peer
+from fedsvd_lab.experiments.ratios import ratios
+from fedsvd_lab.experiments.rivalry import extrapolated
+from fedsvd_lab.experiments.rows import Case, Journal, Measurement
+from fedsvd_lab.experiments.runners import KINDS, cases_of
+from fedsvd_lab.experiments.tables import latex, markdown, number, tables
+from fedsvd_lab.experiments.verdicts import verdicts
 
 EXPERIMENTS = experiments()
 TEX = Path(__file__).parents[4] / "shared" / "paper" / "fedsvd-kdd22.tex"

@@ -9,11 +9,11 @@ import pytest
 from tests.tolerances import digits_lost
 
 from fedsvd.errors import DataError
-from fedsvd.lab.datasets.library import Library
-from fedsvd.lab.experiments.context import Context
-from fedsvd.lab.experiments.experiment import Size, experiments
-from fedsvd.lab.experiments.reproduce import reproduce
-from fedsvd.lab.experiments.rows import QUOTED
+from fedsvd_lab.datasets.library import Library
+from fedsvd_lab.experiments.context import Context
+from fedsvd_lab.experiments.experiment import Size, experiments
+from fedsvd_lab.experiments.reproduce import reproduce
+from fedsvd_lab.experiments.rows import QUOTED
 
 WIRED = [name for name, one in experiments().items() if one.kind == "sweep"]
 SLOW = [*(name for name in WIRED if name != "fig4d"), "fig6"]  # each starts half a dozen processes

@@ -7,13 +7,13 @@ import pytest
 from tests.tolerances import digits_lost
 from typer.testing import CliRunner
 
-from fedsvd.cli import bench
 from fedsvd.cli.main import cli
 from fedsvd.cost.rates import DEFAULT
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
-from fedsvd.lab.scale import Case, Step, centralised, exponent, generation, modelled
 from fedsvd.protocol.tasks import Task
+from fedsvd_lab.cli import bench
+from fedsvd_lab.scale import Case, Step, centralised, exponent, generation, modelled
 
 
 def test_the_exponent_of_a_power_is_that_power():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.tolerances import ACCEPTED, REJECTED, assert_close, digits_lost
 
-from fedsvd.lab.attacks.score import (
+from fedsvd.audit.attacks.score import (
     as_published,
     beyond_rotation,
     correlations,

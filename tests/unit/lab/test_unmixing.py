@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost, orthogonal
 
-from fedsvd.lab.attacks import rica
-from fedsvd.lab.attacks.joint_diagonal import jointly_diagonal, left_mask_of
-from fedsvd.lab.attacks.known_sample import Sample, from_sample
-from fedsvd.lab.attacks.rica import infomax_rows, rica_weights
-from fedsvd.lab.attacks.score import correlations, gap, matched
-from fedsvd.lab.attacks.unmix import Cuts, polar, unmixed_rows, whitening
+from fedsvd.audit.attacks.score import correlations, gap, matched
+from fedsvd.audit.attacks.unmix import Cuts, polar, unmixed_rows, whitening
+from fedsvd_lab.attacks import rica
+from fedsvd_lab.attacks.joint_diagonal import jointly_diagonal, left_mask_of
+from fedsvd_lab.attacks.known_sample import Sample, from_sample
+from fedsvd_lab.attacks.rica import infomax_rows, rica_weights
 
 
 def haar(n, rng):

@@ -17,13 +17,13 @@ def rows_of_rotation(n, side, seed=1):
 
 
 @pytest.mark.parametrize(("n", "side"), [(1, 1), (1, 2), (3, 3), (4, 9), (20, 33)])
-def test_a_form_is_that_of_whole_numbers_modulo_two_to_the_192(n, side):
+def test_a_form_is_that_of_whole_numbers_modulo_two_to_the_256(n, side):
     triangle, Q = words(side), on_grid(rows_of_rotation(n, side))
     M, exact = np.empty((side, side), object), Q.astype(object)
     M[np.triu_indices(side)] = M.T[np.triu_indices(side)] = to_integers(triangle)
     expected = (exact @ M @ exact.T)[np.triu_indices(n)]
     found = to_integers(quadratic(Q, square(triangle, side)))
-    assert [(int(a) - b) % (1 << 192) for a, b in zip(expected, found, strict=True)] == [0] * len(found)
+    assert [(int(a) - b) % (1 << 256) for a, b in zip(expected, found, strict=True)] == [0] * len(found)
 
 
 def test_the_largest_words_and_entries_lose_no_bit():

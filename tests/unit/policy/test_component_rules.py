@@ -5,6 +5,7 @@ import pytest
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
+from fedsvd.protocol.steps import listed
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Split, Task
 from fedsvd.studies.planning import guard, plan_study
 from fedsvd.studies.study import Study
@@ -112,3 +113,9 @@ def test_a_policy_may_forbid_the_new_tasks():
     allowed = Policy(tasks=(Task.SVD, Task.PCA))
     assert "task" in rules(planned(Task.CCA, 500, (8, 3)), allowed)
     assert "task" in rules(planned(Task.PCR, 20, (150, 150), components=3, targets=1), allowed)
+
+
+def test_what_a_cca_opens_to_show_the_order_is_in_its_ledger():
+    plan = planned(Task.CCA, 500, (60, 60), components=2, mode=Mode.B, scheme="sum")
+    assert any(step.name == "order 1" for step in listed(plan.steps))
+    assert "every party sees the joint Gram matrix outside of U" in ledger(plan)

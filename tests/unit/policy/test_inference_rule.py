@@ -91,6 +91,8 @@ def test_the_ledger_says_what_robust_errors_open():
     text = ledger(release=release, robust="HC1")
     assert "the joint sum of squared scores (21 x 21)" in text
     assert "a record whose residual e dwarfs all others shows its features" in text
+    own = "Clusters are each party's own: a name at two parties is two."
+    assert own in ledger(release=release, robust="cluster")
     assert "how many there are; names of clusters are not sent" in ledger(release=release, robust="cluster")
 
 

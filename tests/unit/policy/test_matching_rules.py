@@ -96,7 +96,7 @@ class TestWhatIsSaid:
             assert "guessed ids" in text
         assert "keyed hash of every id" in server
         assert "how many records any of the sets share" in server
-        assert "relays sealed messages" in ecdh
+        assert "compares points that all parties have blinded" in ecdh
         assert "hash" not in ecdh
         assert named("party 1 has 400", ("Nord", "Sued")) == "party Nord has 400"
 

@@ -6,13 +6,15 @@ import pytest
 from tests.unit.protocol.plans import small_plan
 
 from fedsvd.errors import NotSealed
-from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals, spelt_prekey
+from fedsvd.protocol.keys import SessionKeys, commitment, spelt_prekey
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
+from fedsvd.protocol.relayed import dealer, deals
 from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
+from fedsvd.tasks.declared import with_steps
 
 ONE, TWO = user(1), user(2)
 PARTIES = (TA, ONE, TWO)
@@ -131,11 +133,11 @@ def test_user_1_deals_the_users_seed_and_the_ta_never_does():
 def test_a_user_who_alone_opens_a_sum_deals_the_seed_of_its_tags(trust):
     scored = {"task": Task.LR, "targets": 1, "label_user": 2, "trust": trust}
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
-    assert deals(replace(PLAN, **scored, release=release), TWO) == ("tags",)
-    assert deals(replace(PLAN, **scored, release=release[:2]), TWO) == ("tags",)  # the check of the solution is its own
-    assert deals(replace(PLAN, **scored, release=release[:2], scheme=Scheme.PAPER), TWO) == ()
-    assert deals(replace(PLAN, **{**scored, "task": Task.PREDICT}), TWO) == ("tags",)
-    assert deals(replace(PLAN, **{**scored, "task": Task.PREDICT, "label_user": 1}), ONE)[-1] == "tags"
+    assert deals(with_steps(replace(PLAN, **scored, release=release)), TWO) == ("tags",)
+    assert deals(with_steps(replace(PLAN, **scored, release=release[:2])), TWO) == ("tags",)  # of its check
+    assert deals(with_steps(replace(PLAN, **scored, release=release[:2], scheme=Scheme.PAPER)), TWO) == ()
+    assert deals(with_steps(replace(PLAN, **{**scored, "task": Task.PREDICT})), TWO) == ("tags",)
+    assert deals(with_steps(replace(PLAN, **{**scored, "task": Task.PREDICT, "label_user": 1})), ONE)[-1] == "tags"
 
 
 def test_a_seed_is_the_one_its_dealer_committed_to():

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
+from fedsvd.protocol.foreign import ForeignPlan
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, StepKind
 from fedsvd.protocol.tasks import Align, Check, Family, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
@@ -53,7 +55,7 @@ OTHER = {
     "right": Form.BLOCKS,
     "block": 3,
     "mode": Mode.B,
-    "reason": "because",
+    "why": (Why.ASKED,),
     "check_ids": True,
     "trust_rows": True,
     "align": Align.ECDH,
@@ -65,10 +67,13 @@ OTHER = {
     "identities": IDENTITIES[::-1],
     "csp_identity": "dd" * 32,
     "column_names": "ee" * 32,
+    "job": "ff" * 32,
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "glm": ModelPlan(Family.BINOMIAL, "logit", classes=3),
     "steps": (PlannedStep("totals and counts", StepKind.WIDE, 7),),
+    "options": (("shrink", 0.25),),
+    "foreign": ForeignPlan("one-sum", "A sum.", "ab" * 32, "{}", (), (("sums", "totals"),), (), ()),
     "least_count": 5,
     "protocol": 99,
 }
@@ -181,7 +186,6 @@ def test_r_is_the_plans_and_does_not_depend_on_the_rank_of_the_data():
     assert PLAN.planned_rank == 6
     assert replace(PLAN, counts=(2, 3)).planned_rank == 5
     assert replace(PLAN, components=2).planned_rank == 2
-    assert replace(PLAN, components=2).relay_bytes == 8 * 7 * 2 + 1024
 
 
 def test_a_vertical_regression_has_the_ridge_below_its_samples():

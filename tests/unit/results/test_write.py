@@ -388,7 +388,10 @@ def test_a_table_with_texts_reads_back_from_both_of_its_files(rows):
                 head, *found = csv.reader(file)
             parquet = pd.read_parquet(Path(folder) / f"{name}.parquet")
             assert head == ["feature", "component_1"] == list(parquet)
-            assert [row[0] for row in found] == texts == list(parquet["feature"])
+            # A spreadsheet would compute what begins so: an apostrophe stands before it, in CSV alone.
+            shown = [f"'{text}" if text[:1] in ("\t", "\n") and text else text for text in texts]
+            assert [row[0] for row in found] == shown
+            assert list(parquet["feature"]) == texts
             assert np.array([float(row[1]) for row in found]).tobytes() == numbers.tobytes()
             assert parquet["component_1"].to_numpy().tobytes() == numbers.tobytes()
 

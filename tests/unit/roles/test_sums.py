@@ -9,14 +9,17 @@ from tests.tolerances import digits_lost
 
 from fedsvd.errors import FixedPointOverflow, LocalProtocolError, ShapeError, SumAltered
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import CLASSES
+from fedsvd.protocol.steps import CLASSES
 from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.sums import (
     NORM_WIDTH,
     SumsOfUser,
+    any_of,
+    any_user,
     bound_sum,
-    checked_sum,
+    folded_sum,
+    rounded_sum,
     total_sum,
     wide_sum,
     wide_sum_of_floats,
@@ -113,13 +116,46 @@ def test_a_total_is_right_to_its_noise_and_the_noise_is_there():
     assert error.max() >= 2.0 ** (NORM_WIDTH - 100) / 8
 
 
-def test_a_check_is_right_to_a_few_deviations_and_keeps_its_shape():
-    values = {i: np.full((2, 2), 0.125 * i) for i in range(1, K + 1)}
-    scripts = {i: checked_sum(PLAN, "sum", values[i], own(i), 2.0**-40) for i in values}
-    found = summed(PlannedSum("sum", SumKind.TOTAL, (4,), 70), scripts)[1]
-    assert found.shape == (2, 2)
-    error = np.abs(found - 0.75)
+def test_a_check_is_right_to_a_few_deviations():
+    values = {i: np.full(4, 2.0**-30 * i) for i in range(1, K + 1)}
+    scripts = {i: folded_sum("sum", values[i], own(i), 2.0**-40, 2.0**-20) for i in values}
+    found = summed(PlannedSum("sum", SumKind.BOUND, (4,), 0), scripts)[1]
+    error = np.abs(found - 6 * 2.0**-30)
     assert 0.0 < error.max() <= 8 * K * 2.0**-40
+
+
+def test_of_a_check_that_is_far_off_users_read_the_last_digits_and_none_of_its_size():
+    """Equal modulo 2^12 tolerances, totals are opened as equal numbers: digits above are in no word that is sent."""
+    limit, found = 2.0**-20, []
+    for size in (0, 1, 5, 1000):
+        values = {i: np.array([0.25 * limit + (size * 2.0**12 * limit if i == 2 else 0.0)]) for i in range(1, K + 1)}
+        scripts = {i: folded_sum("sum", values[i], own(i), 2.0**-60, 0.75 * limit) for i in values}
+        found.append(summed(PlannedSum("sum", SumKind.BOUND, (1,), 0), scripts)[1][0])
+    assert len(set(found)) == 1
+    assert abs(found[0] - 0.75 * limit) <= 8 * K * 2.0**-60
+
+
+def test_numbers_are_rounded_at_random_to_their_mean():
+    values = {i: np.full(4000, 0.3 * i) for i in range(1, K + 1)}
+    scripts = {i: rounded_sum(PLAN, "sum", values[i], -1, own(i)) for i in values}
+    found = summed(PlannedSum("sum", SumKind.TOTAL, (4000,), 0), scripts)[2]
+    assert set(np.unique(found)) <= set(np.arange(0.5, 4.0, 0.5))
+    assert np.abs(found - 1.8).max() < 1.5
+    assert abs(found.mean() - 1.8) < 8 * 0.5 / np.sqrt(4000)  # eight deviations of a mean
+
+
+@pytest.mark.parametrize("setting", [(), (1,), (3,), (1, 2, 3)])
+def test_users_learn_that_some_user_finds_a_check_violated_and_not_how_many_do(setting):
+    plan = PlannedSum("sum", SumKind.BOUND, (1,), 0)
+    found = summed(plan, {i: any_user("sum", i in setting, own(i)) for i in range(1, K + 1)})
+    assert set(found.values()) == {bool(setting)}
+
+
+def test_each_flag_is_an_or_over_all_users():
+    plan = PlannedSum("sum", SumKind.BOUND, (4,), 0)
+    flags = {1: [True, False, False, True], 2: [True, False, False, False], 3: [False, False, True, False]}
+    found = summed(plan, {i: any_of("sum", np.array(flags[i]), own(i)) for i in flags})
+    assert all(each.tolist() == [True, False, True, True] for each in found.values())
 
 
 @pytest.mark.parametrize(

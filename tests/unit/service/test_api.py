@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, printable
+from fedsvd.service import api
 from fedsvd.service.api import LARGEST
 from fedsvd.service.client import CspClient, Refused
 from fedsvd.service.records import Failure, Progress
+from fedsvd.wire.version import MARK
 
 RECORD = {
     "id": "8f3a",
@@ -37,7 +39,7 @@ class Carrier:
         self.reply = reply
 
     def call(self, method, body):
-        return self.reply if isinstance(self.reply, bytes) else json.dumps(self.reply).encode()
+        return self.reply if isinstance(self.reply, bytes) else json.dumps({**MARK, **self.reply}).encode()
 
 
 def answer(value):
@@ -112,7 +114,7 @@ def test_an_error_of_the_csp_has_a_code_of_ours_and_a_printable_text():
 
 def test_a_question_that_is_too_large_is_not_asked():
     with pytest.raises(ConfigError, match="bytes"):
-        CspClient(Carrier(b"")).submit({"id": "x" * LARGEST})
+        api.written_question(api.SUBMIT, api.Submit(file={"id": "x" * LARGEST}))
 
 
 @given(JSON)

@@ -1,21 +1,27 @@
 """The CSP's handlers: who may ask what, what concurrent members cannot spoil, and what a liar cannot make it do."""
 
 import json
+import resource
+import shutil
 import threading
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
-from fedsvd.errors import NotAuthenticated
+from fedsvd.errors import NotAuthenticated, StorageError
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.protocol.certificate import Accounts
-from fedsvd.service import api, handlers
+from fedsvd.service import api, capacity, csp, handlers, instances
 from fedsvd.service.client import CspClient
 from fedsvd.service.csp import CspNode
+from fedsvd.service.failures import without_paths
 from fedsvd.service.jobs import accounts_sent
 from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
+from fedsvd.wire.version import MARK
 
 GENEROUS = 60.0
 NAMES = [f"p{i}" for i in range(8)]
@@ -33,6 +39,17 @@ def kit(tmp_path_factory):
 def node(kit, tmp_path):
     site = Site.at(kit)
     node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, tmp_path / "state", patience=GENEROUS)
+    node.start()
+    yield node
+    node.stop()
+
+
+@pytest.fixture
+def narrow(kit, tmp_path):
+    """A CSP that runs two sessions at a time, and takes six open jobs of a researcher."""
+    site = Site.at(kit)
+    where = site.listening("127.0.0.1:0"), site.authenticate, tmp_path / "state"
+    node = CspNode(*where, patience=GENEROUS, sessions=2, open_jobs=6)
     node.start()
     yield node
     node.stop()
@@ -58,7 +75,7 @@ def small_node(kit, tmp_path):
 
 def ask(node, caller, verb, **values):
     """The answer, or the error, as the caller reads it."""
-    return json.loads(node.answer(caller, json.dumps({"ask": verb, "with": values}).encode()))
+    return json.loads(node.answer(caller, json.dumps({**MARK, "ask": verb, "with": values}).encode()))
 
 
 def submitted(node, file=FILE):
@@ -187,13 +204,42 @@ def test_members_hear_of_what_is_under_way_and_people_of_all(node):
     ask(node, "party/p0", "stop", id=ids[0])
     enlist_all(node, ids[1])
     under_way = ask(node, "party/p0", "jobs", under_way=True)["answer"]["jobs"]
-    assert [job["id"] for job in under_way] == ids  # the first was stopped: a member with results of it marks them
-    assert "party/p3" in under_way[1]["enlisted"]
+    # The first was stopped: a member with results of it marks them.
+    assert [job["id"] for job in by_number(under_way)] == ids
+    assert "party/p3" in by_number(under_way)[1]["enlisted"]
     assert ask(node, "party/p0", "job", id=ids[1])["answer"]["enlisted"]["party/p3"]["signing"] == f"{3:064x}"
-    assert [job["id"] for job in ask(node, "researcher/r", "jobs", under_way=True)["answer"]["jobs"]] == ids[1:]
+    theirs = ask(node, "researcher/r", "jobs", under_way=True)["answer"]["jobs"]
+    assert [job["id"] for job in by_number(theirs)] == ids[1:]
     listed = ask(node, "party/p0", "jobs")["answer"]["jobs"]
-    assert [job["id"] for job in listed] == ids
-    assert listed[1]["plan"] is None
+    assert [job["id"] for job in by_number(listed)] == ids
+
+
+def by_number(jobs):
+    return sorted(jobs, key=lambda job: job["number"])
+
+
+def test_a_list_of_jobs_carries_no_job_file_no_facts_and_no_plan(node):
+    long = "a-feature-of-this-study"
+    id = submitted(node, {**FILE, "job": {**FILE["job"], "id": long}})
+    enlist_all(node, id)
+    answer = json.dumps(ask(node, "party/p0", "jobs")["answer"])
+    assert id in answer
+    assert not {"file", "plan", "failures"} & set(ask(node, "party/p0", "jobs")["answer"]["jobs"][0])
+    assert long not in answer
+    assert f"{3:064x}" not in answer
+
+
+def test_a_list_that_is_asked_for_again_holds_what_changed_and_no_more(node):
+    ids = [submitted(node) for _ in range(5)]
+    seen = ask(node, "party/p0", "jobs", under_way=True)["answer"]["seen"]
+    enlist_all(node, ids[2])
+    for member in MEMBERS:
+        ask(node, member, "ended", id=ids[2], attempt=1)
+    again = ask(node, "party/p0", "jobs", under_way=True, seen=seen)["answer"]
+    assert [(job["id"], job["state"]) for job in again["jobs"]] == [(ids[2], "done")]
+    assert not again["anew"]
+    nothing = ask(node, "party/p0", "jobs", under_way=True, seen=again["seen"])["answer"]
+    assert nothing == {"jobs": [], "seen": again["seen"], "more": False, "anew": False}
 
 
 def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(node, monkeypatch):
@@ -259,11 +305,15 @@ def test_a_look_that_waits_ends_with_the_csp(looking):
 
 
 def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):
-    monkeypatch.setattr(handlers, "PAGE_BYTES", 5000)
-    ids = [submitted(node, {**FILE, "job": {**FILE["job"], "id": "x" * 900}}) for _ in range(9)]
+    monkeypatch.setattr(handlers, "PAGE_BYTES", 1000)
+    ids = [submitted(node) for _ in range(9)]
     page = ask(node, "party/p0", "jobs")["answer"]
     assert 0 < len(page["jobs"]) < 9
-    assert page["next"] == ids[len(page["jobs"]) - 1]
+    rest = ask(node, "party/p0", "jobs", seen=page["seen"])["answer"]
+    assert page["more"]
+    assert [job["id"] for job in (*page["jobs"], *rest["jobs"])][: len(page["jobs"]) + 1] == ids[
+        : len(page["jobs"]) + 1
+    ]
 
 
 @pytest.mark.parametrize(
@@ -338,10 +388,29 @@ def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node):
 
 def test_a_defect_in_an_answer_is_an_answer_too(node, monkeypatch):
     def broken(verb, caller, asked):
-        raise MemoryError
+        raise KeyError
 
     monkeypatch.setattr(node, "handle", broken)
-    assert ask(node, "party/p0", "now")["error"]["fault"] == "unexpected MemoryError at the CSP"
+    assert ask(node, "party/p0", "now")["error"]["fault"] == "unexpected KeyError at the CSP"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError(), "FSVD-351"),
+        (RuntimeError("can't start new thread"), "FSVD-351"),
+        (OSError(30, "Read-only file system", "/srv/kit/state/ledger.jsonl"), "FSVD-350"),
+    ],
+)
+def test_what_a_csps_machine_lacks_is_answered_with_a_code_and_without_its_paths(node, monkeypatch, error, code):
+    def broken(verb, caller, asked):
+        raise error
+
+    monkeypatch.setattr(node, "handle", broken)
+    answer = ask(node, "party/p0", "now")["error"]
+    assert answer["code"] == code
+    assert answer["fix"]
+    assert "/srv" not in str(answer)
 
 
 def test_the_clock_and_the_version_are_told(node):
@@ -357,3 +426,166 @@ def test_a_plan_beyond_the_memory_of_the_csps_site_breaks_in_planning(small_node
     assert job.state is JobState.BROKEN
     assert [failure.stage for failure in job.failures] == ["planning"]
     assert "site.toml" in job.failures[0].text
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+def states(node, ids):
+    return [str(node.jobs.get(id).state) for id in ids]
+
+
+def until(true):
+    deadline = monotonic() + GENEROUS
+    while not true():
+        assert monotonic() < deadline
+        sleep(0.02)
+
+
+def test_jobs_beyond_the_sessions_of_a_csp_wait_in_order_and_have_a_place(narrow):
+    ids = [submitted(narrow) for _ in range(5)]
+    for id in ids:
+        enlist_all(narrow, id)
+    assert states(narrow, ids) == ["running", "running", "queued", "queued", "queued"]
+    listed = {job["id"]: job["place"] for job in ask(narrow, "researcher/r", "jobs")["answer"]["jobs"]}
+    assert [listed[id] for id in ids] == [0, 0, 1, 2, 3]
+    watched = ask(narrow, "researcher/r", "job", id=ids[3])["answer"]
+    assert watched["place"] == 2
+    ask(narrow, "researcher/r", "stop", id=ids[2])  # one that waits gives its place up
+    assert ask(narrow, "researcher/r", "job", id=ids[3])["answer"]["place"] == 1
+    ask(narrow, "researcher/r", "stop", id=ids[0])  # one that runs is followed by the next
+    until(lambda: states(narrow, ids) == ["stopped", "running", "stopped", "running", "queued"])
+
+
+def test_a_caller_that_waits_for_a_job_in_the_queue_is_answered_when_its_place_changes(narrow):
+    ids = [submitted(narrow) for _ in range(4)]
+    for id in ids:
+        enlist_all(narrow, id)
+    seen, answers = ask(narrow, "researcher/r", "job", id=ids[3])["answer"], []
+
+    def wait():
+        answers.append(ask(narrow, "researcher/r", "wait", id=ids[3], seen=seen["seen"], seconds=15.0)["answer"])
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    ask(narrow, "researcher/r", "stop", id=ids[2])
+    waiting.join(GENEROUS)
+    assert (seen["place"], answers[0]["place"]) == (2, 1)
+
+
+def test_a_queue_is_the_same_after_a_restart_and_goes_on(narrow, kit, tmp_path):
+    ids = [submitted(narrow) for _ in range(4)]
+    for id in ids:
+        enlist_all(narrow, id)
+    site = Site.at(kit)
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "state", copy)  # as a kill at this moment leaves it
+    again = CspNode(site.listening("127.0.0.1:0"), site.authenticate, copy, patience=2.0, sessions=1)
+    again.start()
+    try:
+        until(lambda: states(again, ids) == ["broken", "broken", "running", "queued"])
+        assert again.jobs.place(ids[3]) == 1
+    finally:
+        again.stop()
+
+
+def test_a_job_that_cannot_be_planned_leaves_its_place_to_the_next(narrow):
+    ids = [submitted(narrow) for _ in range(4)]
+    for id in ids[:2]:
+        enlist_all(narrow, id)
+    for place, member in enumerate(MEMBERS):  # columns that do not fit together
+        ask(narrow, member, "enlist", id=ids[2], attempt=1, facts=facts(place, columns=4 + place, features=f"f{place}"))
+    enlist_all(narrow, ids[3])
+    assert states(narrow, ids) == ["running", "running", "queued", "queued"]
+    ask(narrow, "researcher/r", "stop", id=ids[1])
+    until(lambda: states(narrow, ids) == ["running", "stopped", "broken", "running"])
+
+
+def test_a_researcher_has_so_many_open_jobs_and_no_more(narrow):
+    last = {"file": FILE, "nonce": "5a" * 16}
+    ids = [*(submitted(narrow) for _ in range(5)), ask(narrow, "researcher/r", "submit", **last)["answer"]["id"]]
+    assert ask(narrow, "researcher/r", "submit", **last)["answer"]["id"] == ids[-1]  # its answer was lost
+    refused = ask(narrow, "researcher/r", "submit", file=FILE)["error"]
+    assert refused["code"] == "FSVD-114"
+    assert "job stop" in refused["fix"]
+    assert "answer" in ask(narrow, "researcher/other", "submit", file=FILE)  # another has its own
+    ask(narrow, "researcher/r", "stop", id=ids[0])
+    submitted(narrow)
+
+
+def test_the_sessions_of_a_machine_follow_from_its_cores_memory_and_descriptors(monkeypatch):
+    for cores, memory, descriptors, most in (
+        (2, 64 << 30, 1 << 20, 8),
+        (32, 4 << 30, 1 << 20, 8),
+        (32, 64 << 30, 1024, 8),
+        (1, 256 << 20, 64, 1),
+        (128, 1 << 40, resource.RLIM_INFINITY, 64),
+    ):
+        monkeypatch.setattr(capacity, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(capacity, "main_memory", lambda memory=memory: memory)
+        monkeypatch.setattr(resource, "getrlimit", lambda _, descriptors=descriptors: (descriptors, descriptors))
+        assert capacity.most_sessions() == most
+
+
+# --- two processes with one kit ---------------------------------------------------------------------------------------
+
+
+def test_a_kit_that_runs_twice_is_named_at_both_ends_until_one_is_silent(node, tmp_path, monkeypatch):
+    def look(instance):
+        answer = ask(node, "party/p0", "jobs", instance=instance)
+        return answer.get("error", {}).get("code", "served")
+
+    assert [look("first"), look("first")] == ["served", "served"]
+    assert look("second") == "served"  # the first may have been restarted
+    assert [look("second"), look("first"), look("second")] == ["served", "FSVD-504", "FSVD-504"]
+    assert ask(node, "party/p1", "jobs", instance="third").get("error") is None
+    assert look("") == "served"  # a command of the same owner ends by itself
+    assert (tmp_path / "state" / "audit.jsonl").read_text().count("kit runs twice") == 1
+    now = monotonic()
+    monkeypatch.setattr(instances, "monotonic", lambda: now + 11.0)
+    assert look("second") == "served"
+
+
+def test_a_process_that_was_restarted_is_not_taken_for_a_copy(node):
+    for instance in ("first", "second", "third"):
+        for _ in range(3):
+            assert "answer" in ask(node, "party/p0", "jobs", instance=instance)
+
+
+# --- what callers are not sent ----------------------------------------------------------------------------------------
+
+
+def test_an_error_at_the_csp_names_a_file_and_none_of_its_folders(node, tmp_path, monkeypatch):
+    id = submitted(node)
+
+    def full(*_, **__):
+        raise StorageError(f"cannot write {tmp_path}/state/ledger.jsonl: no space", f"chmod 600 {tmp_path}/state")
+
+    monkeypatch.setattr(node.jobs, "change", full)
+    error = ask(node, "researcher/r", "stop", id=id)["error"]
+    assert error["fault"] == "cannot write state/ledger.jsonl: no space"
+    assert str(tmp_path) not in json.dumps(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cannot read /srv/csp kit/state/x.json: denied", "cannot read state/x.json: denied"),
+        ("others can open /etc/fedsvd/keys/ca.pem (mode 644)", "others can open ca.pem (mode 644)"),
+        ("party/a and 3/4 of it; see https://example.org/a/b", "party/a and 3/4 of it; see https://example.org/a/b"),
+    ],
+)
+def test_paths_are_left_out_of_what_others_read_and_nothing_else_is(text, shown):
+    assert without_paths(text, Path("/srv/csp kit")) == shown
+
+
+def test_a_failure_of_the_csp_is_shown_to_members_without_its_paths(node, tmp_path, monkeypatch):
+    def refused(plan):
+        raise StorageError(f"{tmp_path}/state/scratch is full", "free disk space")
+
+    id = submitted(node)
+    monkeypatch.setattr(csp, "ServiceProvider", lambda plan, *_: refused(plan))
+    for place, member in enumerate(MEMBERS):
+        answer = ask(node, member, "enlist", id=id, attempt=1, facts=facts(place))
+    assert str(tmp_path) not in json.dumps(answer)
+    assert "scratch is full" in json.dumps(answer)

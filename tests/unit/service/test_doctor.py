@@ -59,9 +59,9 @@ def made(tmp_path_factory):
     kits |= {name: make_kit(operator, root / name, "party", name) for name in "abc"}
     kits["res"] = make_kit(operator, root / "res", "researcher", "res")
     for kit in kits.values():
-        for name, other in kits.items():
+        for other in kits.values():
             if other != kit:
-                pin(kit, name, Kit.read(other).identity.fingerprint)
+                pin(kit, str(Kit.read(other).identity), Kit.read(other).identity.fingerprint)
     return root
 
 
@@ -311,9 +311,9 @@ def test_a_csp_that_was_revoked(kit, made, csp, tmp_path):
 
 
 def test_a_csp_with_another_key_than_the_pinned_one(kit):
-    pin(kit, "csp", "ab" * 32, instead=True)
+    pin(kit, "csp/csp", "ab" * 32, instead=True)
     text, _ = found(kit, "role")
-    assert "not the key that csp is pinned to" in text
+    assert "not the key that csp/csp is pinned to" in text
 
 
 def test_a_party_that_the_csp_turns_away(kit, made, tmp_path):
@@ -512,5 +512,5 @@ def test_a_job_without_this_party(kit):
 
 
 def test_a_member_that_is_not_pinned(kit):
-    unpin(kit, "b")
+    unpin(kit, "party/b")
     assert "not pinned: party/b" in found(kit, "members", job=JOB)[0]

@@ -1,14 +1,24 @@
 """The CSP's jobs: every change is on disk before it is answered, and a CSP that was killed knows them all."""
 
+import gc
 import json
 import threading
+import tracemalloc
 
 import pytest
 from tests.network import GENEROUS
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.service.jobs import Jobs
-from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, ProposedPlan
+from fedsvd.service.records import (
+    EnlistedFacts,
+    Failure,
+    JobRecord,
+    JobState,
+    PassedStage,
+    Progress,
+    ProposedPlan,
+)
 from fedsvd.storage.journal import Journal
 
 MEMBERS = ("party/a", "party/b", "authority/ta")
@@ -19,7 +29,11 @@ PLAN = ProposedPlan(session="00" * 16, m=3)
 
 
 def job(id: str = "1122334455667788", **values) -> JobRecord:
-    file = {"job": {"name": "study", "task": "svd"}}
+    file = {
+        "job": {"name": "study", "task": "svd"},
+        "party": [{"name": "a"}, {"name": "b"}],
+        "authority": {"name": "ta"},
+    }
     return JobRecord(id=id, name="study", file=file, submitter=SUBMITTER, members=MEMBERS, **values)
 
 
@@ -121,14 +135,127 @@ def test_nobody_enlists_for_another_attempt_or_a_job_that_runs(jobs):
         jobs.enlist(job().id, "party/a", 1, EnlistedFacts(rows=99))
 
 
-def test_a_job_that_ran_when_the_csp_was_killed_is_broken_and_says_why(jobs, path):
+def test_a_job_that_ran_when_the_csp_was_killed_is_broken_unless_its_members_ended_and_says_why(jobs, path):
     before = running(jobs)
-    after = reread(path).get("11")
+    again = reread(path)
+    assert [job.id for job in again.interrupted] == [before.id]
+    again.break_interrupted()
+    assert again.interrupted == []
+    after = again.get("11")
     assert (after.state, after.enlisted, after.plan) == (JobState.BROKEN, before.enlisted, PLAN)
     (failure,) = after.failures
     assert (failure.who, failure.code) == ("csp", "FSVD-501")
     # And only once: a second restart finds it broken already.
     assert reread(path).get("11") == after
+
+
+def test_members_who_report_their_ends_again_to_a_csp_that_was_restarted_finish_the_job(jobs, path):
+    running(jobs)
+    jobs.end(job().id, "party/a")
+    again = reread(path)
+    again.end(job().id, "authority/ta")
+    assert again.get("11").state is JobState.RUNNING
+    _, all_ended = again.end(job().id, "party/b")
+    assert all_ended
+    assert again.break_interrupted() == []
+    for each in (again, reread(path)):
+        assert (each.get("11").state, each.get("11").failures) == (JobState.DONE, ())
+
+
+def test_a_job_that_was_taken_for_broken_is_done_when_all_its_members_have_ended(jobs, path):
+    running(jobs)
+    jobs.change(job().id, state=JobState.BROKEN, failures=(Failure(who="csp", code="FSVD-501"),))
+    for member in MEMBERS:
+        jobs.end(job().id, member)
+    assert (jobs.get("11").state, jobs.get("11").failures) == (JobState.DONE, ())
+    assert reread(path).get("11") == jobs.get("11")
+
+
+@pytest.mark.parametrize("state", [JobState.STOPPED, JobState.RECRUITING, JobState.QUEUED])
+def test_an_end_does_not_finish_a_job_that_was_stopped_or_is_not_running(jobs, state):
+    running(jobs)
+    jobs.change(job().id, state=state)
+    for member in MEMBERS:
+        assert not jobs.end(job().id, member)[1]
+    assert jobs.get("11").state is state
+
+
+def test_jobs_that_wait_have_their_places_in_order_also_after_a_restart(jobs, path):
+    for id in ("33", "11", "22", "44"):
+        jobs.submit(job(id))
+    for id in ("22", "33", "11"):
+        jobs.change(id, state=JobState.QUEUED)
+    for each in (jobs, reread(path)):
+        assert [one.id for one in each.queued()] == ["22", "33", "11"]
+        assert [each.place(id) for id in ("33", "11", "22", "44")] == [2, 3, 1, 0]
+    jobs.change("22", state=JobState.STOPPED)
+    for each in (jobs, reread(path)):
+        assert [one.id for one in each.queued()] == ["33", "11"]
+
+
+def test_a_job_between_two_of_its_sessions_goes_before_those_that_have_not_begun(jobs):
+    passed = PassedStage(stage="prepare", session="00", plan_digest="dd")
+    for id, before in (("33", ()), ("11", (passed,))):
+        jobs.submit(job(id, passed=before))
+        jobs.change(id, state=JobState.QUEUED)
+    assert [one.id for one in jobs.queued()] == ["11", "33"]
+
+
+def ledger_bytes(folder, count):
+    """What the ledger holds of one job among so many members, from its submission to its end."""
+    members = tuple(f"party/p{place}" for place in range(count))
+    facts = EnlistedFacts(certificate="c" * 1500, signing="ab" * 32, rows=100, columns=20)
+    path = folder / f"{count}.jsonl"
+    jobs = Jobs(Journal(path))
+    file = {"job": {"name": "study", "task": "svd"}, "party": [{"name": f"p{place}"} for place in range(count)]}
+    jobs.submit(JobRecord(id="11", name="study", file=file, submitter=SUBMITTER, members=members))
+    for member in members:
+        jobs.enlist("11", member, 1, facts)
+    plan = ProposedPlan(session="00" * 16, identities=["ab" * 32] * count)
+    jobs.change("11", state=JobState.RUNNING, plan=plan, plan_digest="d" * 64)
+    for member in members:
+        jobs.end("11", member)
+    assert Jobs(Journal(path)).get("11").state is JobState.DONE
+    return path.stat().st_size
+
+
+def test_the_ledger_of_a_job_grows_with_its_members_and_not_with_their_square(tmp_path):
+    few, many = ledger_bytes(tmp_path, 5), ledger_bytes(tmp_path, 40)
+    assert many < 8 * few  # 0.2.0 wrote 40 times as much
+
+
+def read(value):
+    """A value as it comes in a call: no part of it is shared with another's."""
+    return json.loads(json.dumps(value))
+
+
+def test_a_job_that_is_over_holds_little_memory(jobs):
+    names = [f"p{place:02d}" for place in range(20)]
+    facts = {"certificate": "c" * 1500, "signing": "ab" * 32, "rows": 24, "columns": 4}
+
+    def done(id):
+        file = {"job": {"name": "study", "task": "svd"}, "party": [{"name": name} for name in names]}
+        members = tuple(f"party/{name}" for name in names)
+        jobs.submit(JobRecord(id=id, name="study", file=read(file), submitter=SUBMITTER, members=members))
+        for member in members:
+            jobs.enlist(id, member, 1, EnlistedFacts.model_validate(read(facts)))
+        jobs.change(id, state=JobState.RUNNING, plan=ProposedPlan(session=id, identities=["ab" * 32] * 20))
+        for member in read(members):
+            jobs.end(id, member)
+        assert jobs.get(id).state is JobState.DONE
+
+    done("ff" * 8)
+    tracemalloc.start()
+    try:
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        for place in range(20):
+            done(f"{place:016x}")
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / 20 < 12_000  # bytes: each member's shapes and names alone were 15,000
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
@@ -230,16 +357,22 @@ LINE_OF_0_1_0 = (
 )
 
 
-def test_a_line_of_the_journal_has_the_shape_it_always_had(path):
-    """Read and written again, a line is the same: journals outlive versions."""
+def test_a_journal_of_an_older_version_is_read_and_goes_on(path):
+    """A line of 0.1.0 holds a job whole, one of 0.3.0 what changed: journals outlive versions."""
     path.write_text(LINE_OF_0_1_0)
     found = reread(path).get("11")
     assert (found.state, found.enlisted["party/a"].rows, found.failures[0].text) == (JobState.BROKEN, 3, "gone")
-    reread(path).change("11", finished=found.finished)
-    first, second = map(json.loads, path.read_text().splitlines())
-    second["job"]["plan"].pop("certain_bound", None)
-    assert (second["job"].pop("stage"), second["job"].pop("passed")) == ("study", [])  # a job of one stage
-    assert second == first
+    reread(path).change("11", finished=("party/a", "party/b"))
+    assert reread(path).get("11").finished == ("party/a", "party/b")
+    first, second = path.read_text().splitlines()
+    assert f"{first}\n" == LINE_OF_0_1_0
+    assert json.loads(second) == {"event": "change", "id": "11", "set": {}, "add": {"finished": ["party/b"]}}
+
+
+def test_a_line_that_changes_a_job_there_is_none_of_is_damage(path):
+    path.write_text('{"add":{},"event":"change","id":"11","set":{}}\n')
+    with pytest.raises(StorageError, match=r"ledger\.jsonl"):
+        reread(path)
 
 
 def test_a_line_that_is_no_job_is_said_and_not_skipped(path):
@@ -264,4 +397,6 @@ def test_a_job_that_fails_on_a_full_disk_is_broken_now_and_after_a_restart(jobs,
         assert jobs.get(job().id) == broken
         with pytest.raises(StorageError):
             jobs.resume(job().id)
-    assert reread(path).get(job().id).state is JobState.BROKEN
+    again = reread(path)
+    again.break_interrupted()
+    assert again.get(job().id).state is JobState.BROKEN

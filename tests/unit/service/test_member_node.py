@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedsvd.errors import DataChanged, MalformedFrame, StorageError, TimedOut
+from fedsvd.errors import ApprovalSpent, DataChanged, MalformedFrame, PeerLost, StorageError, TimedOut
 from fedsvd.service import member_node
 from fedsvd.service.client import Refused
 from fedsvd.service.enlist import OpenedData
@@ -47,6 +47,12 @@ class Client:
     def changed(self, under_way, seconds=0.0):
         return True
 
+    def report(self, id, progress):
+        self.asked.append(progress.stage)
+
+    def forget(self, id):
+        self.asked.append("forget")
+
     def close(self):
         return None
 
@@ -58,12 +64,26 @@ def played(monkeypatch):
     return seen
 
 
+def owner(approves=True, **more):
+    return SimpleNamespace(approved=lambda record: approves, expect_unspent=lambda record: None, **more)
+
+
 def member(tmp_path, owner, kind=Member):
     return kind("party/a", SimpleNamespace(patience=60.0), None, EnlistedFacts(), owner, tmp_path)
 
 
+class Away:
+    """A connection over which nothing gets through."""
+
+    def call(self, method, body):
+        raise PeerLost("away")
+
+    def close(self):
+        pass
+
+
 def node(tmp_path, approves, kind=MemberNode):
-    return kind(member(tmp_path, SimpleNamespace(approved=lambda record: approves)))
+    return kind(member(tmp_path, owner(approves)))
 
 
 @pytest.mark.parametrize("approves", [True, False])
@@ -100,7 +120,7 @@ def test_a_failure_is_told_on_a_full_disk_and_again_while_the_csp_shows_the_atte
     def full(*_):
         raise StorageError("cannot write", "free disk space")
 
-    ours = member(tmp_path, SimpleNamespace(approved=lambda record: True))
+    ours = member(tmp_path, owner(expect_submitted=lambda record: None))
     monkeypatch.setattr(ours, "enlist", full)
     monkeypatch.setattr(ours, "note", lambda *_, **facts: full())
     service = MemberNode(ours)
@@ -114,7 +134,7 @@ def test_a_failure_is_told_on_a_full_disk_and_again_while_the_csp_shows_the_atte
 
 
 def test_a_job_that_makes_no_sense_does_not_keep_a_member_from_the_others(tmp_path, played, caplog):
-    strange = RECORD.changed(id="0bad", enlisted=3)
+    strange = RECORD.changed(id="0bad", enlisted=3, members=(*RECORD.members,))
     service = node(tmp_path, True)
     for _ in range(3):
         service.look(Client(strange, RECORD))
@@ -137,9 +157,9 @@ def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
                 raise troubles.pop()
 
     monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
-    monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: None)
+    monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: Away())
     monkeypatch.setattr(member_node, "LOOK_AFTER_TROUBLE", 0.01)
-    monkeypatch.setattr(member_node, "CspClient", lambda connection: Client())
+    monkeypatch.setattr(member_node, "CspClient", lambda connection, instance: Client())
     node(tmp_path, True, Troubled).run(until=lambda: len(looks) == 5)
     assert len(looks) == 5
 
@@ -157,8 +177,8 @@ def test_a_csp_that_answers_at_once_is_not_asked_all_the_time(tmp_path, monkeypa
             return []
 
     monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
-    monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: None)
-    monkeypatch.setattr(member_node, "CspClient", lambda connection: Hasty())
+    monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: Away())
+    monkeypatch.setattr(member_node, "CspClient", lambda connection, instance: Hasty())
     node(tmp_path, True).run(until=lambda: len(looks) == 3)
     assert all(later - look >= getattr(member_node, pause) for look, later in pairwise(looks))
 
@@ -175,3 +195,91 @@ def test_results_of_a_job_that_broke_afterwards_are_marked_once(tmp_path, played
     for _ in range(3):
         service.look(Client(broken, broken.changed(id="77", state=JobState.STOPPED)))
     assert (marked, played) == (["8f3a"], [])
+
+
+# --- what has ended here ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.BROKEN])
+def test_what_has_ended_here_is_reported_again_also_by_another_process(tmp_path, played, state):
+    member(tmp_path, owner()).ends.add(RECORD)  # and then it was killed, before the CSP had heard of it
+    service = node(tmp_path, True)
+    client = Client(RECORD.changed(state=state))
+    service.look(client)
+    assert client.asked.count("ended") == 1
+    assert played == []
+    client.records = (RECORD.changed(state=state, finished=("party/a",)),)
+    service = MemberNode(member(tmp_path, owner(has_results=lambda record: False)))
+    service.look(client)
+    assert client.asked.count("ended") == 1
+
+
+def test_a_job_that_is_done_is_asked_for_no_more_and_its_results_lose_their_mark(tmp_path, played):
+    unmarked = []
+    finishes = owner(mark_finished=lambda record: unmarked.append(record.id) or True)
+    ours = member(tmp_path, finishes)
+    ours.ends.add(RECORD)
+    client = Client(RECORD.changed(state=JobState.DONE, finished=("party/a", "party/b")))
+    client.jobs = lambda under_way: []  # a process that was started again is not listed what is over
+    MemberNode(ours).look(client)
+    assert unmarked == ["8f3a"]
+    later = member(tmp_path, finishes)
+    assert later.ends.jobs == set()
+    MemberNode(later).look(client)
+    assert unmarked == ["8f3a"]
+
+
+def test_a_party_that_must_be_asked_again_is_waited_for_and_breaks_nothing(tmp_path, played):
+    def spent(record):
+        raise ApprovalSpent("job 8f3a has already run here")
+
+    asked_again = SimpleNamespace(approved=lambda record: True, expect_unspent=spent)
+    service = MemberNode(member(tmp_path, asked_again))
+    client = Client(RECORD.changed(state=JobState.RECRUITING, enlisted={}, attempt=2))
+    for _ in range(3):
+        service.look(client)
+    assert client.asked.count("awaiting approval") == 1
+    assert "ended" not in client.asked
+
+
+def test_nothing_of_a_stopped_job_stays_but_its_results(tmp_path, played):
+    checkpoint = tmp_path / "checkpoints" / "8f3a.factor"
+    checkpoint.parent.mkdir()
+    half = checkpoint.with_name("8f3a.factor.new")
+    for path in (checkpoint, half):
+        path.write_bytes(b"as confidential as data")
+    forgotten = []
+    stops = owner(
+        checkpoint=lambda record: checkpoint,
+        forget=lambda record: forgotten.append(record.id),
+        has_results=lambda record: False,
+    )
+    ours = member(tmp_path, stops)
+    client = Client(RECORD.changed(state=JobState.STOPPED))
+    MemberNode(ours).look(client)
+    assert not checkpoint.exists()
+    assert not half.exists()
+    assert forgotten == ["8f3a"]
+    assert "forget" in client.asked
+
+
+class Tables(Member):
+    """A member that opens tables, and whose tables can be counted."""
+
+    def __init__(self, *how):
+        super().__init__(*how)
+        self.released = []
+
+    def release(self, wanted):
+        self.released.append(set(wanted))
+        super().release(wanted)
+
+
+def test_tables_of_jobs_that_wait_are_closed_but_for_one(tmp_path, played):
+    waiting = [
+        RECORD.changed(id=f"aa{place:02d}", state=state)
+        for place, state in enumerate([JobState.RECRUITING, JobState.QUEUED, JobState.BROKEN, JobState.QUEUED])
+    ]
+    ours = member(tmp_path, owner(has_results=lambda record: False), Tables)
+    MemberNode(ours).look(Client(*waiting, RECORD))
+    assert ours.released == [{"aa00", "8f3a"}]

@@ -13,7 +13,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.statistics import glm, multinomial
 from fedsvd.statistics.families import GAMMA, LOGIT
 from fedsvd.statistics.irls import Proposal
-from fedsvd.statistics.model_table import COLUMNS, at_level, columns, model_from, values
+from fedsvd.statistics.model_table import at_level, columns, model_from, values
 from fedsvd.statistics.ranking import area_under, brier, calibration, roc
 
 FEATURES = ["a", "b", "c", "d"]
@@ -58,7 +58,8 @@ def test_columns_are_those_of_the_coefficients_and_another_level_moves_the_inter
     X, targets, _, _ = drawn()
     model, _ = fitted(LOGIT, X, targets["binomial"])
     table = columns(model, FEATURES)
-    assert tuple(table) == COLUMNS
+    assert tuple(table) == ("term", "coef", "se", "z", "p", "low", "high")
+    assert "t" in columns(fitted(GAMMA, X, targets["gamma"])[0], FEATURES)  # its scale is estimated
     wide = columns(at_level(model, 0.99), FEATURES)
     assert wide["se"] == table["se"]
     assert all(a < b for a, b in zip(wide["low"], table["low"], strict=True))

@@ -7,7 +7,7 @@ from tests.tolerances import GLM_BAR, STATISTIC_BAR, assert_close, assert_each_c
 from tests.unit.statistics.driving import shares
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.statistics.ridge_path import RidgePath, generalised, leave_one_out_rows, left_out, penalties
+from fedsvd.statistics.ridge_path import RidgePath, coefficients, generalised, leave_one_out_rows, left_out, penalties
 
 ALPHAS = np.logspace(-3, 4, 22)
 
@@ -59,7 +59,7 @@ def test_leave_one_out_chooses_as_scikit_learn(intercept, targets, shape):
     errors = expected.cv_results_.reshape(len(X), -1, len(ALPHAS)).mean(axis=(0, 1))
     assert_each_close(choice.errors, errors, GLM_BAR)
     assert choice.alpha == expected.alpha_
-    w = path.coefficients(Vt, np.array([choice.alpha]))[0]
+    w = coefficients(np.hstack((X - mean, y - y_mean)), np.ones(X.shape[1] + targets), [choice.alpha], X.shape[1])[0]
     assert_close(w.T, expected.coef_.reshape(targets, -1), GLM_BAR)
 
 
@@ -98,21 +98,20 @@ def test_generalised_cross_validation_is_that_of_the_hat_matrix(intercept):
     assert choice.method == "gcv"
 
 
-def test_split_columns_have_their_own_coefficients():
+def test_coefficients_of_a_path_are_those_of_each_penalty_whatever_the_columns_are_scaled_by():
     X, y, _ = drawn()
-    path, Vt, _, _ = joint(X, y)
-    parts = [path.coefficients(Vt[:, own], ALPHAS) for own in (slice(0, 3), slice(3, 8))]
+    centred = np.hstack((X - X.mean(axis=0), y - y.mean(axis=0)))
+    powers = np.ldexp(1.0, np.random.default_rng(3).integers(-20, 20, 9))
     expected = [Ridge(alpha=alpha, solver="svd").fit(X, y).coef_.reshape(1, -1).T for alpha in ALPHAS]
-    assert_close(np.concatenate(parts, axis=1), expected, STATISTIC_BAR)
+    assert_close(coefficients(centred * powers, powers, ALPHAS, 8), expected, STATISTIC_BAR)
 
 
-def test_a_direction_without_variance_has_no_coefficient():
+def test_a_direction_without_variance_has_no_degree_of_freedom():
     X, y, _ = drawn()
     X = np.column_stack((X, np.full(len(X), 3.0)))
-    path, Vt, _, _ = joint(X, y)
+    path, _, _, _ = joint(X, y)
     values = np.where(path.values < path.values[0] * GLM_BAR, 0.0, path.values)
     exact = RidgePath(values, path.projected, path.outside, path.n, True)
-    assert np.all(np.isfinite(exact.coefficients(Vt, np.array([0.0]))))
     assert exact.freedom(np.array([0.0]))[0] == 9.0
 
 

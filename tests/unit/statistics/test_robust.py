@@ -8,7 +8,7 @@ from tests.tolerances import STATISTIC_BAR, assert_close, assert_each_close
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.statistics.inference import infer, predict
 from fedsvd.statistics.robust import ClusterSums, robust, root_of, score_rows
-from fedsvd.statistics.undefined import RANK_LOST, Undefined
+from fedsvd.statistics.undefined import PENALISED, Undefined
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")
 
@@ -109,12 +109,33 @@ def test_fewer_clusters_than_features_have_no_joint_test():
     assert isinstance(robust(model, part, "cluster", clusters=2).f, Undefined)
 
 
-def test_lost_rank_stays_undefined():
+@pytest.mark.parametrize("kind", ["HC0", "HC1", "HC2", "HC3"])
+def test_a_column_that_is_there_twice_has_no_errors_and_the_others_have_theirs(kind):
     X, y, _, _ = drawn()
-    model = plain(np.column_stack((X, X[:, 0])), y)
-    assert robust(model, np.ones((3, 5)), "HC0").standard_errors == RANK_LOST
+    twice = np.column_stack((X, X[:, 0]))
+    model, expected = plain(twice, y), sm.OLS(y, design(X)).fit(cov_type=kind)
+    found = robust(model, score_rows(twice, y, model, kind), kind)
+    assert_each_close(found.standard_errors[:-1], expected.bse, STATISTIC_BAR)
+    assert_each_close(found.p[:-1], expected.pvalues, STATISTIC_BAR)
+    assert_each_close(found.f, expected.fvalue, STATISTIC_BAR)
+    assert np.isnan(found.standard_errors[-1])
+
+
+def test_a_penalty_leaves_no_robust_errors():
+    X, y, _, _ = drawn()
+    model = infer(np.linalg.qr(np.column_stack((design(X), y)), mode="r"), len(y), alpha=1.0)[0]
+    assert robust(model, np.ones((3, 5)), "HC0").standard_errors == PENALISED
     with pytest.raises(ConfigError, match="full rank"):
-        score_rows(np.column_stack((X, X[:, 0])), y, model, "HC3")
+        score_rows(X, y, model, "HC3")
+
+
+@pytest.mark.parametrize("kind", ["HC2", "HC3"])
+def test_a_row_of_leverage_one_has_no_scores(kind):
+    X, y, _, _ = drawn()
+    alone = np.column_stack((X, np.arange(len(y)) == 7))
+    model = plain(alone, y)
+    assert np.isnan(score_rows(alone, y, model, kind)).all()
+    assert np.isfinite(score_rows(alone, y, model, "HC1")).all()
 
 
 def test_what_cannot_be_used_is_refused():

@@ -13,7 +13,7 @@ from fedsvd.statistics.families import LOGIT
 from fedsvd.statistics.inference import infer
 from fedsvd.statistics.robust import robust, score_rows
 from fedsvd.statistics.summary import INTERCEPT, glm_summary, linear_summary, multinomial_summary
-from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST
+from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED
 
 
 def linear(n=40, alpha=0.0, twice=False, level=0.95):
@@ -45,9 +45,7 @@ def test_the_text_has_a_line_for_each_coefficient_and_all_facts():
     assert len({len(line) for line in text.splitlines() if set(line) == {"="}}) == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"), [({"alpha": 1.0}, PENALISED), ({"twice": True}, RANK_LOST), ({"n": 3}, NO_FREEDOM)]
-)
+@pytest.mark.parametrize(("settings", "reason"), [({"alpha": 1.0}, PENALISED), ({"n": 3}, NO_FREEDOM)])
 def test_what_is_not_defined_is_a_dash_and_a_note(settings, reason):
     model, X, _ = linear(**settings)
     summary = linear_summary(model, [f"x{k}" for k in range(X.shape[1])])
@@ -57,6 +55,16 @@ def test_what_is_not_defined_is_a_dash_and_a_note(settings, reason):
     row = next(line for line in summary.text().splitlines() if line.startswith("x0"))
     assert row.split()[2:] == ["-"] * 5
     assert "nan" not in summary.text()
+
+
+def test_an_aliased_column_is_named_and_the_others_have_their_rows():
+    model, X, _ = linear(twice=True)
+    summary = linear_summary(model, [f"x{k}" for k in range(X.shape[1])])
+    last = f"x{X.shape[1] - 1}"
+    assert f"Note: aliased: {last} (" in summary.text()
+    lines = {line.split()[0]: line.split()[1:] for line in summary.text().splitlines() if line.startswith("x")}
+    assert lines[last] == ["-"] * 6
+    assert "-" not in lines["x0"]
 
 
 def test_robust_errors_are_named():

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.network import GENEROUS
 from fedsvd.errors import LocalProtocolError, StorageError
 from fedsvd.storage import journal as module
 from fedsvd.storage.journal import AuditLog, Journal, Sessions, verify_audit
+from fedsvd.storage.journal import ledger as ledger_of
 from fedsvd.types import SessionId
 
 
@@ -365,3 +367,71 @@ def test_verifying_changes_nothing(tmp_path):
     before = path.read_bytes()
     verify_audit(path)
     assert path.read_bytes() == before
+
+
+# --- the head of a ledger ---------------------------------------------------------------------------------------------
+
+
+def with_lines(tmp_path, count=4):
+    """The ledger of a role, with so many lines."""
+    state = tmp_path / "state"
+    journal = ledger_of(state)
+    for number in range(count):
+        journal.append({"number": number})
+    return state, state / "ledger.jsonl"
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_a_ledger_that_was_emptied_or_cut_off_is_noticed_at_the_start(tmp_path, left):
+    state, path = with_lines(tmp_path)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:left]))
+    with pytest.raises(StorageError, match=rf"ledger\.jsonl has {left} lines, and had 4") as refused:
+        ledger_of(state)
+    assert "state.head" in refused.value.fix
+
+
+def test_a_ledger_that_was_removed_or_whose_folder_was_is_noticed_at_the_start(tmp_path):
+    state, path = with_lines(tmp_path)
+    path.unlink()
+    with pytest.raises(StorageError, match="has 0 lines, and had 4"):
+        ledger_of(state)
+    shutil.rmtree(state)
+    with pytest.raises(StorageError, match="has 0 lines, and had 4"):
+        ledger_of(state)
+
+
+def test_a_line_that_was_replaced_is_noticed_at_the_start(tmp_path):
+    state, path = with_lines(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b'"number":1', b'"number":7'))
+    with pytest.raises(StorageError, match="replaced"):
+        ledger_of(state)
+
+
+def test_a_ledger_goes_on_after_a_restart_a_kill_and_from_an_older_version(tmp_path):
+    state, path = with_lines(tmp_path, 2)
+    behind = (tmp_path / "state.head").read_bytes()
+    ledger_of(state).append({"number": 2})
+    (tmp_path / "state.head").write_bytes(behind)  # a kill between the line and its head
+    ledger_of(state).append({"number": 3})
+    assert [line["number"] for line in records(path)] == [0, 1, 2, 3]
+    (tmp_path / "state.head").unlink()  # 0.2.0 had none
+    ledger_of(state).append({"number": 4})
+    path.write_bytes(b"")
+    with pytest.raises(StorageError, match="has 0 lines, and had 5"):
+        ledger_of(state)
+
+
+def test_a_line_whose_head_cannot_be_written_is_taken_back(tmp_path, monkeypatch):
+    state, path = with_lines(tmp_path, 1)
+    whole, journal = path.read_bytes(), ledger_of(state)
+
+    def full(path, content):
+        raise StorageError("no space", "free disk space")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(module.private, "replace", full)
+        with pytest.raises(StorageError):
+            journal.append({"number": 1})
+    assert path.read_bytes() == whole
+    journal.append({"number": 2})
+    assert [line["number"] for line in ledger_of(state).records()] == [0, 2]

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import StorageError
+from fedsvd.protocol.budget import DEFAULT_MEMORY
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.statistics.cca import basis
-from fedsvd.studies.planning import DEFAULT_MEMORY, held_by_canonical, plan_study
+from fedsvd.studies.planning import held_by_canonical, plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 

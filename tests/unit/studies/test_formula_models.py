@@ -16,7 +16,7 @@ from tests.tolerances import GLM_BAR, STATISTIC_BAR, assert_close
 from typer.testing import CliRunner
 
 import fedsvd
-from fedsvd import FederatedGLM, Policy
+from fedsvd import FederatedGLM, Policy, Simulation
 from fedsvd.cli.main import cli
 from fedsvd.errors import ConfigError, DataError, NotNumeric
 from fedsvd.policy.rules import Policy as Rules
@@ -104,7 +104,7 @@ def test_and_in_python(joint, files):
     tables = fedsvd.prepared(paths, formula=FORMULA, policy=Policy.permissive())
     assert tables[0].names == ("age", "C(sex)[T.m]", "site[T.party 2]", "site[T.party 3]")
     y = np.concatenate([table.column("outcome") for table in tables])
-    model = FederatedGLM(family="binomial", policy=Policy.permissive()).fit(tables, y)
+    model = FederatedGLM(family="binomial", federation=Simulation(policy=Policy.permissive())).fit(tables, y)
     expect_model(model.coef_, model.intercept_, logit(joint))
 
 

@@ -11,15 +11,17 @@ from tests.studies import FEATURES, companies, hospitals
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, UnknownFormat
+from fedsvd.protocol.budget import DEFAULT_MEMORY
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from, read_job
-from fedsvd.studies.job_values import SCHEMES, TASKS, bytes_of
 from fedsvd.studies.jobs import plan_job
-from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.studies.study import released
 from fedsvd.studies.table_columns import feature_names, row_ids, with_features
+from fedsvd.tasks.option import TASKS
+from fedsvd.tasks.values import SCHEMES
+from fedsvd.types import bytes_of
 
 EXAMPLE = """
 [job]

@@ -1,6 +1,7 @@
 """Studies on tables that the parties prepare together equal pandas, scikit-learn and statsmodels on the joint table."""
 
 import json
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +20,15 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tests.tolerances import GLM_BAR, RESULT_BAR, STATISTIC_BAR, assert_close, assert_same_vectors, digits_lost
 
 import fedsvd
+from fedsvd import Simulation
+from fedsvd.audit.subject import audited
 from fedsvd.errors import ConfigError, DataError, NotFinite, ReleaseRefused, ShapeError
-from fedsvd.lab.audit.subject import audited
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.tasks import Task
+from fedsvd.results.outputs import shared_part
 from fedsvd.results.report.page import job_file, render
-from fedsvd.results.tables import shared_part
 from fedsvd.results.write import read_result, write_job
+from fedsvd.studies import run as study_runs
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.jobs import results_of, run_job
@@ -265,7 +269,7 @@ class TestInPython:
         words = {"missing": "mean", "categories": "sex", "drop": ["ward"], "label": "outcome", "id": "patient"}
         tables = fedsvd.prepared(parts, policy=ALLOWED, **words)
         y = [table.column("outcome") for table in tables]
-        model = fedsvd.FederatedLinearRegression(policy=ALLOWED).fit(tables, y)
+        model = fedsvd.FederatedLinearRegression(federation=Simulation(policy=ALLOWED)).fit(tables, y)
         X = filled(joint, *NUMBERS).assign(f=joint["sex"] == "f", m=joint["sex"] == "m").astype(float)
         X.columns = tables[0].names
         assert_close(model.predict(X), LinearRegression().fit(X, joint["outcome"]).predict(X), RESULT_BAR)
@@ -343,3 +347,56 @@ def test_a_site_remembers_its_table_as_it_is_at_home(joint):
         found.append(job_party_data(job, source, (), ("patient", "a", "c"), recipe))
     assert (found[0].table.rows(0, ROWS) != found[1].table.rows(0, ROWS)).any()
     assert_array_equal(found[0].remembered.table.rows(0, ROWS), found[1].remembered.table.rows(0, ROWS))
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """The tasks of the sessions that were begun."""
+    begun, run_once = [], study_runs.run_once
+    monkeypatch.setattr(study_runs, "run_once", lambda study, *rest: begun.append(study.task) or run_once(study, *rest))
+    return begun
+
+
+MEANS = {"missing": "mean", "columns": list(NUMBERS)}
+
+
+def test_a_study_below_the_policy_is_refused_before_anything_is_prepared(files, sessions):
+    """Site 1 brings 95 records, and 100 are asked for where U and S are released."""
+    job = job_from(record(files, MEANS, **SPECTRUM), Path())
+    with pytest.raises(ReleaseRefused, match="site1 brings 95 records, 100 are asked for"):
+        prepare(job, policy=Policy(enforce=True))
+    assert sessions == []
+    prepare(job, policy=Policy(enforce=True, records_for_full=90))
+    assert sessions == [Task.PREPARE]
+
+
+def test_columns_that_follow_from_levels_are_counted_at_every_party(joint, files, sessions):
+    """25 levels at site 1 alone leave too few degrees of freedom there, and nowhere else."""
+    for number in range(3):
+        part = joint[CUTS[number] : CUTS[number + 1]].copy()
+        part["ward"] = [f"ward {row % (25 if number == 1 else 2)}" for row in range(len(part))]
+        part.to_csv(files / f"{number}.csv", index=False)
+    words = {"missing": "mean", "columns": ["a", "ward"], "categories": ["ward"], "minimum": 1}
+    job = job_from(record(files, words, task="lr", label="outcome", inference=True), Path())
+    few = replace(ALLOWED, enforce=True, least_freedom=ROWS - 10)
+    with pytest.raises(ReleaseRefused, match="freedom"):
+        prepare(job, policy=few)
+    assert sessions == []
+
+
+def test_a_column_that_is_empty_at_one_party_does_not_end_the_job_there(joint, files):
+    part = joint[CUTS[1] : CUTS[2]].copy()
+    part["a"] = np.nan
+    part.to_csv(files / "1.csv", index=False)
+    _, outcome = run(files, MEANS, **SPECTRUM)
+    rest = pd.concat([joint[: CUTS[1]], part, joint[CUTS[2] :]])
+    expect_components(outcome, filled(rest, *NUMBERS))
+
+
+def test_what_is_found_of_the_study_is_said_before_it_is_prepared(files, sessions):
+    job = job_from(record(files, MEANS, **SPECTRUM), Path())
+    seen = []
+    with warnings.catch_warnings(action="always"):
+        warnings.showwarning = lambda text, *where, **more: seen.append((str(text), tuple(sessions)))
+        prepare(job)
+    assert [before for text, before in seen if "95 records" in text] == [()]

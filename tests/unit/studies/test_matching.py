@@ -152,7 +152,7 @@ class TestWords:
         assert first.plan.counts == tuple(map(len, HELD.values()))
         assert first.plan.least_overlap == second.plan.least_overlap == 30
         assert second.plan.m == min(first.plan.counts)
-        assert any("blind in turn" in line for line in prepared.prepare)
+        assert any("by points all blind" in line for line in prepared.prepare)
         assert any("born as dates" in line for line in prepared.prepare)
 
     def test_one_column_in_a_list_is_one_column(self, joint):

@@ -1,13 +1,15 @@
 """From a study to a plan: schemes, masks and windows follow from shapes and the budget."""
 
+from dataclasses import replace
+
 import pytest
 
-from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import what_each_role_learns
+from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
-from fedsvd.studies.planning import plan_study
+from fedsvd.studies.planning import expect_machine, plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
@@ -54,7 +56,7 @@ def test_a_vertical_regression_is_masked_and_a_horizontal_one_summed():
 
 
 def test_a_gram_matrix_that_does_not_fit_the_memory_is_not_summed():
-    least = least_memory(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA))
+    least = memory_of_sums(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA))
     assert plan(3000, (9000, 9000), memory=least, components=3, task=Task.LSA).scheme is Scheme.SUM
     assert plan(3000, (9000, 9000), memory=least - 1, components=3, task=Task.LSA).scheme is Scheme.MASK
     for asked in ({"scheme": "sum"}, {"mode": Mode.B}):
@@ -161,6 +163,25 @@ def test_the_reason_says_what_decided():
     assert planned(50, (20, 30)).why.startswith("the common side is short (50): an upload of")
     assert planned(20_001, (30_000, 30_000), components=3).why.startswith("the common side is long (20001,")
     assert planned(50, (20, 30)).plan.reason == planned(50, (20, 30)).why
+
+
+def test_an_unset_budget_is_a_law_of_public_shapes():
+    """Section 1 of the specification: max(2 GiB, c M^2), c by task; 2 GiB in the mask family."""
+    assert plan(5000, (9000, 9000)).memory == DEFAULT_MEMORY == 2 << 30
+    assert plan(6000, (9000, 9000)).memory == 80 * 6000**2
+    assert plan(6000, (9000, 9000), Task.LR, targets=1).memory == 104 * 6001**2
+    assert plan(6000, (9000, 9000), scheme="mask", components=5).memory == 2 << 30
+    assert plan(6000, (9000, 9000), memory=4 << 30).memory == 4 << 30
+
+
+def test_a_machine_that_lacks_the_memory_refuses_the_plan_and_does_not_change_it():
+    study = Study(Task.LR, H, targets=1)
+    made = plan_study(study, 12_000, (9000, 9000), SessionId("s")).plan
+    expect_machine(study, made, 2 * made.memory)
+    expect_machine(study, made, None)
+    with pytest.raises(StorageError, match="half of the memory of this machine"):
+        expect_machine(study, made, 2 * made.memory - 2)
+    expect_machine(replace(study, memory=made.memory), made, made.memory)  # its author knows the machine
 
 
 @pytest.mark.parametrize(("split", "rows", "columns"), [("horizontal", 50, 6), ("vertical", 6, 50)])

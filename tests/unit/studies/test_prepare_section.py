@@ -11,8 +11,8 @@ from tests.messy import COLUMNS, NUMBERS, PREPARE, messy_hospitals, numbers, rec
 from tests.tolerances import FITTED_BAR, RESULT_BAR, assert_close, assert_same_vectors, digits_lost
 
 import fedsvd
+from fedsvd.audit.subject import audited
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.lab.audit.subject import audited
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from, schema

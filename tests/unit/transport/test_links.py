@@ -16,14 +16,14 @@ FRAME = 1024
 
 
 def filled(*messages: bytes) -> Outbox:
-    box = Outbox(SESSION, FRAME)
+    box = Outbox(SESSION)
     for message in messages:
         box.put([message[:700], memoryview(message)[700:]])
     return box
 
 
 def frames_of(box: Outbox, number: int) -> list[Frame]:
-    return [decode_frame(encode_frame(box.frame(number, part))) for part in range(box.frames(number))]
+    return [decode_frame(encode_frame(box.frame(number, part, FRAME))) for part in range(box.frames(number, FRAME))]
 
 
 def content(seed: int, size: int) -> bytes:
@@ -70,7 +70,7 @@ def test_a_frame_begins_a_message_once():
 
 
 def test_a_frame_of_another_session_is_refused():
-    box = Outbox(OTHER, FRAME)
+    box = Outbox(OTHER)
     box.put([b"hello"])
     with pytest.raises(LocalProtocolError):
         Inbox(SESSION).add(box.frame(0, 0))
@@ -107,7 +107,7 @@ def test_an_inbox_that_is_cleared_says_how_much_had_been_promised():
 def test_an_outbox_keeps_what_was_not_acknowledged_and_counts_its_bytes():
     box = filled(content(0, 3000), b"", content(2, 10))
     assert (box.bytes, box.empty) == (3010, False)
-    assert [box.frames(number) for number in range(3)] == [3, 1, 1]
+    assert [box.frames(number, FRAME) for number in range(3)] == [3, 1, 1]
     box.acknowledge(0)
     assert box.bytes == 3010
     box.acknowledge(2)
@@ -141,7 +141,7 @@ def test_what_was_never_sent_cannot_be_acknowledged_or_asked_for():
         box.acknowledge(2)
     for number, part in ((1, 0), (0, 1)):
         with pytest.raises(MalformedFrame):
-            box.frame(number, part)
+            box.frame(number, part, FRAME)
     box.acknowledge(1)
     with pytest.raises(MalformedFrame):
         box.frame(0, 0)
@@ -149,7 +149,7 @@ def test_what_was_never_sent_cannot_be_acknowledged_or_asked_for():
 
 def test_a_kept_message_is_a_view_of_what_was_sent():
     payload = np.arange(4096, dtype=np.float64)
-    box = Outbox(SESSION, FRAME)
+    box = Outbox(SESSION)
     box.put([payload.view(np.uint8).data])
     payload[:] = 0.5
-    assert bytes(box.frame(0, 3).body) == np.full(128, 0.5).tobytes()
+    assert bytes(box.frame(0, 3, FRAME).body) == np.full(128, 0.5).tobytes()

@@ -22,7 +22,7 @@ from fedsvd.wire.frame import Frame, decode_frame
 SESSION, PLAN = SessionId("5e" * 16), Digest("0" * 64)
 ONE, TWO = user(1), user(2)
 ROSTER = {"party/a": ONE, "party/b": TWO, "authority/ta": TA}
-FRAME = 1024
+FRAME, MIB = 1 << 10, 1 << 20
 
 
 class Member:
@@ -30,18 +30,20 @@ class Member:
 
     def __init__(self, links: SessionLinks, me: Party = ONE) -> None:
         self.links, self.me = links, me
-        self._box = Outbox(SESSION, FRAME)
+        self._box = Outbox(SESSION)
 
     def frames(self, message: Message) -> list[bytes]:
         number = self._box.put(encode(message))
-        return [bundle([self._box.frame(number, part)]) for part in range(self._box.frames(number))]
+        return [bundle([self._box.frame(number, part, FRAME)]) for part in range(self._box.frames(number, FRAME))]
 
     def push(self, *frames: bytes) -> list[bool]:
         return [self.links.push(self.me, frame) for frame in frames]
 
-    def pull(self, number: int, below: int | None = None, part: int = 0, count: int = 1, wait: float = 0.0) -> bytes:
+    def pull(
+        self, number: int, below: int | None = None, part: int = 0, count: int = 1, wait: float = 0.0, each: int = MIB
+    ) -> bytes:
         below = number if below is None else below
-        return self.links.pull(self.me, Wanted(SESSION, below, number, part, count, round(1000 * wait)))
+        return self.links.pull(self.me, Wanted(SESSION, below, number, part, count, each, round(1000 * wait)))
 
 
 def a_session(held: int = 1 << 20) -> SessionLinks:
@@ -165,7 +167,7 @@ def test_a_frame_said_again_with_other_content_ends_the_session():
 
 def test_a_message_that_is_no_message_is_an_error_at_the_csp():
     links = a_session()
-    box = Outbox(SESSION, FRAME)
+    box = Outbox(SESSION)
     box.put([b"no message at all"])
     assert links.push(ONE, bundle([box.frame(0, 0)]))
     with pytest.raises(MalformedFrame):
@@ -297,7 +299,24 @@ def test_a_waiting_fetch_is_answered_when_something_is_sent():
 
 
 def test_a_fetch_that_may_not_wait_is_answered_at_once():
-    assert a_session().pull(ONE, Wanted(SESSION, 0, 0, 0, 1, 20_000), may_wait=False) == b""
+    assert a_session().pull(ONE, Wanted(SESSION, 0, 0, 0, 1, FRAME, 20_000), may_wait=False) == b""
+
+
+@pytest.mark.parametrize("each", [1024, 4096, MIB])
+def test_a_member_says_how_large_the_frames_are_that_it_fetches(each):
+    links = a_session()
+    me = Member(links)
+    links.send(ONE, batch(1, 1200))
+    first = frames_in(me.pull(0, each=each))[0]
+    assert len(first.body) == min(each, first.size)
+    rest = [frames_in(me.pull(0, part=part, each=each))[0] for part in range(1, first.parts)]
+    assert decode(b"".join(bytes(frame.body) for frame in (first, *rest))).batch == 1
+
+
+@pytest.mark.parametrize("each", [0, 1023, MIB + 1, 2**32 - 1])
+def test_frames_too_small_or_too_large_cannot_be_asked_for(each):
+    with pytest.raises(MalformedFrame):
+        Wanted.decode(Wanted(SESSION, 0, 0, 0, 1, each, 0).encode())
 
 
 def test_to_ask_for_nothing_is_a_sign_of_life():
@@ -444,7 +463,7 @@ def test_a_session_that_all_have_left_is_over():
 def test_a_member_whose_open_call_breaks_off_is_lost_unless_it_calls_again():
     links = SessionLinks(SESSION, {"party/a": ONE}, 100)
     call, other = object(), object()
-    wanted = Wanted(SESSION, 0, 0, 0, 1, 20_000)
+    wanted = Wanted(SESSION, 0, 0, 0, 1, FRAME, 20_000)
 
     def waits(call, count):
         thread = threading.Thread(target=links.pull, args=(ONE, wanted, True, call))
@@ -487,7 +506,7 @@ def test_draining_ends_when_all_is_fetched_or_nobody_fetches():
 
 @pytest.mark.parametrize(
     ("joining", "wanted", "leaving"),
-    [(Joining(SESSION, bytes(range(16))), Wanted(SESSION, 2**40, 7, 3, 2, 5000), Leaving(SESSION, 2**50, True))],
+    [(Joining(SESSION, bytes(range(16))), Wanted(SESSION, 2**40, 7, 3, 2, 2**14, 5000), Leaving(SESSION, 2**50, True))],
 )
 def test_calls_are_read_as_they_were_written_and_from_nothing_else(joining, wanted, leaving):
     for call in (joining, wanted, leaving):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.wire.frames import cut, encode_frame
 
-from fedsvd.errors import ConfigError, MalformedFrame
+from fedsvd.errors import ConfigError, MalformedFrame, OtherVersion
 from fedsvd.types import SessionId
 from fedsvd.wire.frame import LARGEST_FRAME, OVERHEAD, Assembly, Frame, decode_frame, one_frame, session_of
 
@@ -26,7 +26,7 @@ def frames_of(content: bytes, frame: int = 1024, number: int = 7) -> list[Frame]
 
 def header(part: int, parts: int, size: int, rest: bytes, **wrong: bytes | int) -> bytes:
     """A frame written by hand."""
-    magic, version = wrong.get("magic", b"FSVF"), wrong.get("version", 1)
+    magic, version = wrong.get("magic", b"FSVF"), wrong.get("version", 3)
     head = struct.pack("<4sB16sQIIQ", magic, version, bytes(16), 0, part, parts, size)
     key, nonce = AESGCM(b"fedsvd/frame/1\x00\x00"), hashlib.sha256(head).digest()[:12]
     return head + wrong.get("checksum", key.encrypt(nonce, b"", rest)) + rest
@@ -172,15 +172,26 @@ def test_a_flipped_bit_of_the_head_gives_another_frame_or_the_one_error():
             other = decode_frame(bytes(changed))
         except MalformedFrame:
             continue
+        except OtherVersion:
+            assert bit // 8 == 4  # the byte of the version, and no other
+            continue
         assert vars(other) != vars(frame)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"magic": b"FSVD"}, {"magic": b"\x00" * 4}, {"version": 0}, {"version": 2}, {"checksum": bytes(16)}]
+    ("wrong", "error"),
+    [
+        ({"magic": b"FSVD"}, MalformedFrame),
+        ({"magic": b"\x00" * 4}, MalformedFrame),
+        ({"version": 0}, OtherVersion),
+        ({"version": 2}, OtherVersion),
+        ({"checksum": bytes(16)}, MalformedFrame),
+    ],
 )
-def test_another_magic_version_or_checksum_is_refused(wrong):
+def test_another_magic_version_or_checksum_is_refused(wrong, error):
     assert decode_frame(header(0, 1, 5, b"hello")).body == b"hello"
-    refused(header(0, 1, 5, b"hello", **wrong))
+    with pytest.raises(error):
+        decode_frame(header(0, 1, 5, b"hello", **wrong))
 
 
 def test_a_frame_has_at_most_two_mebibytes():
@@ -216,9 +227,11 @@ def test_any_frame_can_be_made_alone_and_there_are_no_more():
 def test_a_frame_says_whose_it_is_or_nothing():
     content = encode_frame(frames_of(CONTENT)[0])
     assert session_of(content) == SESSION
-    for other in (b"", content[:20], b"FSVD" + content[4:], content[:4] + b"\x02" + content[5:]):
+    for other in (b"", content[:20], b"FSVD" + content[4:]):
         with pytest.raises(MalformedFrame):
             session_of(other)
+    with pytest.raises(OtherVersion):
+        session_of(content[:4] + b"\x02" + content[5:])
 
 
 def test_a_frame_shows_no_bytes():

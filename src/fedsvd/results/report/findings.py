@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsvd.protocol.tasks import JOINED, Item, Split, Task
 from fedsvd.results.report import charts, components, model, regression, ridge, svg
+from fedsvd.results.report.foreign import foreign_sections
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -22,6 +23,9 @@ _ROWS = 30
 
 def findings(result: PartyResult) -> Iterator[Section]:
     """The sections on results, as far as this reader holds any."""
+    if result.plan.foreign is not None:
+        yield from foreign_sections(result)
+        return
     if result.plan.task in (Task.SVD, Task.PCA, Task.LSA, Task.PCR) and not result.of_a_role:
         yield _spectrum(result)
     yield from components.canonical(result)

@@ -5,21 +5,22 @@ escaping; only drawings, whose text ``svg.py`` escapes, are put in as they are. 
 time and bytes in ``accounts.py``; what was computed, the certificate, what each role learned and how to cite are here.
 """
 
-import json
 from importlib.resources import files
 from typing import Any
 
 from fedsvd.errors import MissingExtra
+from fedsvd.policy.foreign_lines import released
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import JOINED, Item, Mode, Split, Task, Trust, share_in
+from fedsvd.protocol.tasks import JOINED, Mode, Split, Task, Trust
 from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
-from fedsvd.results.report.sections import TASKS, Figure, Section, grid, reader_name, split_words
+from fedsvd.results.report.sections import TASKS, Figure, Section, grid, reader_name, split_words, task_name
 from fedsvd.results.result import PartyResult
+from fedsvd.storage.toml import spelt_toml
 
 CITATION = (
     "Di Chai, Leye Wang, Junxue Zhang, Liu Yang, Shuowei Cai, Kai Chen and Qiang Yang. Practical Lossless Federated "
@@ -41,9 +42,11 @@ def render(result: PartyResult) -> str:
     ]
     html: str = template_of("fedsvd.results.report").render(
         result=result,
-        task=TASKS[result.plan.task],
+        task=task_name(result.plan),
         reader=reader_name(result),
-        residual=f"{result.certificate.residual:.1e}",
+        residual=None
+        if result.plan.foreign or result.certificate.residual is None
+        else result.certificate.residual_text,
         sections=sections,
     )
     return html
@@ -65,7 +68,7 @@ def what_was_computed(result: PartyResult) -> Section:
     plan = result.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     unit = "rows" if plan.split is Split.HORIZONTAL else "columns"
-    task = TASKS[plan.task].lower()
+    task = TASKS[plan.task].lower() + ("" if plan.foreign is None else f" ({plan.foreign.name})")
     words = (
         f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
         f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
@@ -76,10 +79,10 @@ def what_was_computed(result: PartyResult) -> Section:
     dealt = "the parties among themselves" if plan.trust is Trust.PEERS else "the trusted authority"
     opened = {Mode.A: "A: the parties open the sum", Mode.B: "B: the CSP opens the sum, under a mask"}
     rows = [
-        ("task", TASKS[plan.task] + ("" if plan.components is None else f", {plan.components} components")),
+        ("task", task_name(plan) + ("" if plan.components is None else f", {plan.components} components")),
         ("joint table", f"{samples} rows, {features} columns"),
         ("parties", ", ".join(f"{name} ({amount})" for name, amount in zip(result.names, brought, strict=True))),
-        ("released", ", ".join(str(item) for item in plan.release)),
+        ("released", ", ".join(released(plan))),
         ("scheme", f"{plan.scheme}: {result.why}" if result.why else str(plan.scheme)),
         *((("mode", opened[plan.mode]),) if plan.mode is not None else ()),
         ("masks dealt by", dealt),
@@ -123,10 +126,15 @@ def certificate(result: PartyResult) -> Section:
     """How exact the result is, and by which plan and versions."""
     held = result.certificate
     versions = ", ".join(f"{name} {version}" for name, version in held.versions.items())
-    rows = [
-        ("residual", f"{held.residual:.2e}"),
+    measured = [
+        ("residual", held.residual_text),
         ("orthogonality", f"{held.orthogonality:.2e}"),
         ("rank", str(result.rank)),
+    ]
+    about = result.plan.foreign
+    rows = [
+        *(measured if about is None else [("task", about.name), ("declaration", about.declaration)]),
+        *((("proved", result.proved),) if result.proved else ()),
         ("plan digest", held.plan_digest),
         ("session", result.plan.session),
         ("versions", versions),
@@ -144,6 +152,11 @@ def _verified(plan: SessionPlan) -> str:
             "1 sent to all on its own factor: the residual is how far the last factor is from the exact sum, relative "
             "to that sum."
         )
+    if plan.foreign is not None:
+        return (
+            "Every party opened the same totals, each under a tag that the CSP cannot make, and all signed what was "
+            "played: the steps that the task declares. What its script made of them is in its source."
+        )
     if plan.mode is Mode.A:
         return (
             "Every party opened the same sum, factorised it and tested the result that was sent to all on its own "
@@ -152,9 +165,21 @@ def _verified(plan: SessionPlan) -> str:
         )
     if plan.mode is Mode.B:
         return (
-            "The CSP factorised the exact sum of the parties' masked Gram matrices: the residual is how far its factor "
-            "is from that sum, relative to it, the orthogonality how far the columns of the result are from being "
-            "orthonormal. The parties checked the answer by sums of their own before anything was released."
+            "The CSP factorised the exact sum of the parties' masked Gram matrices, and the parties checked the answer "
+            "by sums of their own before anything was released: the residual is the largest number that they opened "
+            "of it, relative to the squared norm of the joint data, the orthogonality how far the columns of the "
+            "result are from being orthonormal, as each party measures them."
+        )
+    if plan.stacks_labels and not plan.published:
+        return (
+            "The parties checked the answer of the CSP by products with secret vectors before anything was released; "
+            "no figure of a residual is opened by that."
+        )
+    if not plan.published and plan.factors:
+        return (
+            "The parties checked the answer of the CSP by sums of their own before anything was released: the residual "
+            "is the largest number that they opened of it, relative to the squared norm of the joint data, the "
+            "orthogonality how far the columns of the result are from being orthonormal, as each party measures them."
         )
     return (
         "The CSP verifies the factors it found before it releases them: the residual is how far they are from the "
@@ -208,48 +233,6 @@ def how_to_repeat(result: PartyResult) -> Section:
 
 
 def job_file(result: PartyResult) -> str:
-    """The study as a job file, without paths."""
-    plan = result.plan
-    keys: dict[str, object] = {"name": result.job, "task": str(plan.task), "split": str(plan.split)}
-    if plan.components is not None or plan.components_by:
-        keys["components"] = share_in(plan.components_by) or plan.components_by or plan.components
-    keys["release"] = [str(item) for item in plan.release if item is not Item.OWN_PART]
-    words = result.facts.get("preparation", {}).get("words", {})
-    if plan.task in JOINED and "formula" in words:
-        keys |= {} if plan.centre else {"intercept": False}
-    elif plan.task in JOINED:
-        keys["label"] = list(result.targets)
-        keys |= {"label_party": result.label_holder} if result.label_holder else {}
-        keys |= {"alpha": plan.alpha} if plan.alpha else {}
-        keys |= {} if plan.centre else {"intercept": False}
-    if plan.glm is not None:
-        keys |= {"label": list(result.targets), "family": str(plan.glm.family), "link": plan.glm.link}
-        classes = result.facts.get("classes") or []
-        keys |= {"classes": list(classes)} if classes else {}
-        keys |= dict(result.facts.get("columns") or {})
-        keys |= {"alpha": plan.alpha} if plan.alpha else {}
-        keys |= {} if plan.centre else {"intercept": False}
-        for name in ("tolerance", "max_iterations", "least_class", "least_events"):
-            keys[name] = getattr(plan.glm, name)
-    keys |= {"id": result.id} if result.id else {}
-    keys |= {"ids": "trust"} if plan.trust_rows else {}
-    keys |= {"unit_variance": True} if plan.unit_variance else {}
-    keys |= {"full_matrices": True} if plan.full_matrices else {}
-    lines = ["[job]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())]
-    lines += ["", "[prepare]", *(f"{key} = {_toml(value)}" for key, value in words.items())] if words else []
-    lines += ["", "[masks]", f'scheme = "{plan.scheme}"']
-    lines += [f'mode = "{plan.mode}"'] if plan.mode is not None else []
-    lines += ["", "[authority]", 'name = "ta"'] if plan.trust is Trust.AUTHORITY else []
-    for name in result.names:
-        lines += ["", "[[party]]", f"name = {json.dumps(name)}", 'data = "FILE"']
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    """A value of a job file as TOML on one line."""
-    if isinstance(value, dict):
-        inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {_toml(each)}" for key, each in value.items())
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False)
+    """The job file of this study as it was asked for, with every option and without paths."""
+    parties = [{**party, "data": "FILE"} for party in result.file.get("party", ())]
+    return spelt_toml({**result.file, "party": parties})

@@ -59,9 +59,13 @@ def fit_in_words(result: PartyResult) -> list[str]:
 
 
 def notes(result: PartyResult) -> list[str]:
-    """Why a statistic is missing, a sentence each."""
+    """Whose clusters there are, and why a statistic is missing, a sentence each."""
     names = _names(result)
+    clusters = {model.clusters for model in models_of(result)} - {0}
     found = [
+        f"Clusters are each party's own: {count} clusters. A name at two parties is two of them." for count in clusters
+    ]
+    found += [
         f"Not defined for {target}: {note}."
         for target, model in zip(result.targets, models_of(result), strict=False)
         for note in linear_summary(model, names, target).notes

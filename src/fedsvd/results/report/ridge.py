@@ -44,7 +44,15 @@ def words(result: PartyResult) -> list[str]:
     said = result.facts.get("ridge")
     if said is None:
         return []
-    return [f"Ridge: alpha {said['alpha']:.6g} of {len(said['alphas'])}, chosen by {_METHODS[said['chosen_by']]}."]
+    found = [f"Ridge: alpha {said['alpha']:.6g} of {len(said['alphas'])}, chosen by {_METHODS[said['chosen_by']]}."]
+    if "within" in said:
+        found.append(f"Rounding moves no coefficient by more than {max(said['within']):.0e}.")
+    if said.get("uncertain"):
+        found.append(
+            f"{said['uncertain']} of this party's coefficients may be off in their first two digits: columns are in "
+            f"units far apart. A regression with alpha = {said['alpha']:.6g} as its one penalty has all digits."
+        )
+    return found
 
 
 def _errors(powers: Float, errors: Float, chosen: float) -> str:

@@ -22,6 +22,7 @@ TASKS = {
     Task.PCR: "Principal component regression",
     Task.MATCH: "Record matching",
     Task.PREPARE: "Joint preparation of tables",
+    Task.FOREIGN: "Foreign task",
 }
 
 
@@ -59,6 +60,11 @@ class Section:
 def grid(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Grid:
     """A table from anything that prints."""
     return Grid(title, tuple(header), tuple(tuple(str(cell) for cell in row) for row in rows))
+
+
+def task_name(plan: SessionPlan) -> str:
+    """What was computed, in words; a foreign task by its own name."""
+    return TASKS[plan.task] if plan.foreign is None else f"{TASKS[plan.task]} {plan.foreign.name}"
 
 
 def role_name(party: Party, names: tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
-"""Record matching at the CSP (``align = "server"``; specification, section 9): which keyed hashes all users sent.
+"""Record matching at the CSP (specification, section 9): which keyed hashes, or blinded points, all users sent.
 
-The key is the users', so that the CSP compares hashes and can guess no id. It learns how large the sets are and how
-many records any of them share. Every user gets the places of the common records in its own set, in the order of the
-hashes, and of the other sets nothing.
+The key, or the factors, are the users', so that the CSP compares what it can guess no id by. It learns how large the
+sets are and how many records any of them share. Every user gets the places of the common records in the set that it
+sent, in the order of the hashes or points, and of the other sets nothing; where too few are common, no user gets any.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,10 @@ import numpy as np
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
 from fedsvd.linalg.common_rows import common_rows
 from fedsvd.protocol.machine import Effect, Send
-from fedsvd.protocol.matching import HASH_WORDS, expect_overlap, padded_answer, parts_of
+from fedsvd.protocol.matching import compared_set, expect_overlap, padded_answer, parts_of
 from fedsvd.protocol.messages import CommonRows, IdHashes
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Align
 from fedsvd.types import Ring
 
 
@@ -32,13 +31,13 @@ class Matching:
 
     def add(self, sender: Party, message: IdHashes) -> bool:
         """Take in the next batch of a user's set; whether all sets are complete with it."""
-        if not self._plan.matches or self._plan.align is not Align.SERVER:
-            raise UnexpectedMessage(f"{sender} sends hashes of ids where the plan matches none")
+        if not self._plan.matches:
+            raise UnexpectedMessage(f"{sender} sends a set of ids where the plan matches none")
         batches, parts = self._sets[sender], self._parts(sender)
         if message.batch != len(batches) or len(batches) == len(parts):
             raise RepeatedShare(f"{sender} sent batch {message.batch} of its ids out of turn")
-        part = parts[message.batch]
-        if message.hashed.shape != (part.stop - part.start, HASH_WORDS):
+        part, (_, words) = parts[message.batch], compared_set(self._plan, sender.index - 1)
+        if message.hashed.shape != (part.stop - part.start, words):
             raise ShapeError(f"a batch of ids of {sender} has another size than the plan says")
         batches.append(message.hashed)
         return all(len(self._sets[party]) == len(self._parts(party)) for party in self._plan.users)
@@ -59,7 +58,7 @@ class Matching:
         return tuple(effects)
 
     def _parts(self, party: Party) -> tuple[slice, ...]:
-        return parts_of(self._plan, self._plan.counts[party.index - 1])
+        return parts_of(self._plan, compared_set(self._plan, party.index - 1)[0])
 
 
 def expect_equal_rows(hashes: Iterable[Ring]) -> None:

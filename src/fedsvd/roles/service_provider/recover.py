@@ -3,10 +3,9 @@
 Both go piece by piece, so that neither U' nor V'^T need be in memory where they are too long for it. Eq. 6 is there
 in the ``paper`` scheme alone.
 
-Products of step 7 on split columns are made here, too: ``<P e, P (h + z)>`` for the label holder (specification,
-section 5.2.5). Users send the vectors padded, panel by panel of rows: the residual of every target, and last the vector
-that these are multiplied with. The CSP adds up what it is sent and multiplies. It cannot tell which part of the product
-is the secret ``<e, z>``.
+Products of step 7 on split columns are made here, too, of all columns with each other, for the label holder. Users send
+them padded, panel by panel of rows: the residual of every target, and last the vector that these are multiplied with.
+The CSP adds up what it is sent and multiplies. It cannot tell which part of a product is the secret ``<e, z>``.
 """
 
 import numpy as np
@@ -25,6 +24,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import challenge_columns
 from fedsvd.roles.service_provider.collect import decoded
 from fedsvd.roles.service_provider.factorise import Factorised
 from fedsvd.secagg.aggregate import RunningSum
@@ -89,7 +89,8 @@ class Multiplied:
         self._plan = plan
         self._panel = 0
         self._sum: RunningSum | None = None
-        self._products = np.zeros(plan.targets)
+        self._columns = challenge_columns(plan)
+        self._products = np.zeros((self._columns, self._columns))
 
     def add(self, sender: Party, message: Challenge) -> Array | None:
         """One user's share of a panel; the sum of all shares when it is complete."""
@@ -100,7 +101,7 @@ class Multiplied:
             raise RepeatedShare(f"{sender} sent panel {message.batch} of a challenge, {self._panel} is being added up")
         if self._sum is None:
             rows = plan.row_panels[self._panel]
-            self._sum = RunningSum((rows.stop - rows.start, plan.targets + 1), plan.k)
+            self._sum = RunningSum((rows.stop - rows.start, self._columns), plan.k)
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return None
@@ -114,9 +115,9 @@ class Multiplied:
         self._products += self.product(decoded(total))
         if self._panel < len(plan.row_panels):
             return tuple(Send(party, BatchRequest(plan.digest, self._panel)) for party in plan.users)
-        return (Send(user(plan.label_user), Product(plan.digest, self._products)),)
+        return (Send(user(plan.label_user), Product(plan.digest, self._products.ravel())),)
 
     def product(self, rows: Float) -> Float:
         """This panel's part of the products."""
-        found: Float = rows[:, :-1].T @ rows[:, -1]
+        found: Float = rows.T @ rows
         return found

@@ -12,13 +12,12 @@ from typing import ClassVar
 
 from fedsvd.errors import RepeatedShare, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.machine import Compute, Effect, Finish, Machine, Send, Step, Table, table
+from fedsvd.protocol.machine import Compute, Computed, Effect, Finish, Machine, Send, Step, Table, table
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
     BlindedRightMask,
     Challenge,
-    Computed,
     Countersigned,
     Factors,
     Finished,
@@ -143,7 +142,9 @@ class ServiceProvider(Machine):
     def _on_relay(self, sender: Party, message: Relay) -> Step:
         """Pass on a sealed message, to one user or to all others; no more of them than the plan has."""
         relayed = Relayed(self.plan.digest, sender, message.sealed)
-        return self.state, tuple(Send(party, relayed) for party in self._relays.receivers(sender, message.to))
+        return self.state, tuple(
+            Send(party, relayed) for party in self._relays.receivers(sender, message.to, len(message.sealed))
+        )
 
     def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
         """Compare the keyed hashes of the users' id columns; all there is to say is that they differ."""
@@ -159,7 +160,9 @@ class ServiceProvider(Machine):
 
     def _on_id_hashes(self, sender: Party, message: IdHashes) -> Step:
         """One batch of a user's hashed ids; when all sets are here they are compared."""
-        if not self._matching.add(sender, message):
+        complete = self._matching.add(sender, message)
+        self._relays.expect(sender, message)
+        if not complete:
             return self.state, ()
         return State.MATCHING, (Compute("matching", self._matching.answer),)
 
@@ -180,6 +183,7 @@ class ServiceProvider(Machine):
         total = self._sums[key]
         if sender.index not in total.missing:
             raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} twice")
+        self._relays.expect(sender, message)
         self._commitments.add(sender, message.commitment)
         total.add(sender.index, message.payload, message.tag)
         if not total.complete:
@@ -207,6 +211,7 @@ class ServiceProvider(Machine):
             raise UnexpectedMessage(f"{sender} would upload where the plan has no upload")
         if sender in self._ready:
             raise RepeatedShare(f"{sender} is ready twice")
+        self._relays.expect(sender, message)
         self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
@@ -240,9 +245,9 @@ class ServiceProvider(Machine):
         requests = self._request_batch() if self._batch < len(self._batches) else ()
         return State.AGGREGATING, (*requests, Compute("aggregating", self._upload.collect))
 
-    def _on_collected(self, sender: Party, message: Computed) -> Step:
+    def _on_collected(self, batch: int) -> Step:
         """A batch is where it belongs; after the last one X' is factorised."""
-        if message.value < len(self._batches) - 1:
+        if batch < len(self._batches) - 1:
             return State.AGGREGATING, ()
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
@@ -254,10 +259,10 @@ class ServiceProvider(Machine):
 
     # --- the answer -----------------------------------------------------------------------------------------------
 
-    def _on_factorised(self, sender: Party, message: Computed) -> Step:
+    def _on_factorised(self, found: Factorised | Solved) -> Step:
         """Step 3's result, verified: sent to the users, each part only where the plan releases it."""
         del self._upload
-        found, digest = message.value, self.plan.digest
+        digest = self.plan.digest
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
             self._solved = found if found.R is not None else None
@@ -275,29 +280,33 @@ class ServiceProvider(Machine):
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
         """Eq. 6 of the paper, leak and all (C1)."""
+        self._relays.expect(sender, message)
         return self._answer(lambda: (Send(sender, blinded_factor(self.plan, sender, self._found, message)),))
 
     def _on_rows_request(self, sender: Party, message: RowsRequest) -> Step:
         """One panel of U', where it is too long for one message."""
+        self._relays.expect(sender, message)
         return self._answer(lambda: (Send(sender, factor_rows(self.plan, sender, self._found, message)),))
 
     def _on_challenge(self, sender: Party, message: Challenge) -> Step:
         """Step 7 on split columns: the vectors that users check a solution with, multiplied under P."""
         rows = self._multiplied.add(sender, message)
+        self._relays.expect(sender, message)
         return (State.ANSWERING, ()) if rows is None else self._answer(lambda: self._multiplied.multiply(rows))
 
     def _answer(self, work: Callable[[], tuple[Effect, ...]]) -> Step:
         """Have an answer computed, as the messages that bring it."""
         return State.ANSWERING, (Compute("answering", work),)
 
-    def _on_answer(self, sender: Party, message: Computed) -> Step:
+    def _on_answer(self, sends: tuple[Effect, ...]) -> Step:
         """An answer is there: send it."""
-        return State.ANSWERING, message.value
+        return State.ANSWERING, sends
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has signed the same certificate, sign it too, and the session is over."""
         if sender in self._finished:
             raise RepeatedShare(f"{sender} finished twice")
+        self._relays.expect(sender, message)
         self._finished[sender] = message.certificate
         if len(self._finished) < self.plan.k:
             return self.state, ()

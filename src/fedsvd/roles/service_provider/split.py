@@ -4,8 +4,11 @@ What it found goes to no user as it is. It is added, as whole numbers, to the us
 ring: no user can read the total, and the CSP draws nothing. Vectors of the users' reach it under a mask of their own;
 it multiplies them in the ring, and the mask comes off at the users, who have the matrix in parts.
 
-    inverse    S = (X'^T X')^-1, bordered by ``S v`` and ``v^T S v`` of the masked vector v
+    inverse    S = (X'^T X')^-1, ``S v`` of every masked vector v, and two forms of the mean
     vectors    ``[V'^T, V'^T v, s]`` with the singular values s
+
+S is made of the inverse of the triangular factor, put right by two steps in about 100 bits: a float64 S would have the
+digits of its largest numbers, and a column that is far from all others the least of them.
 """
 
 import math
@@ -16,8 +19,9 @@ from numpy.typing import NDArray
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.backend import norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import dense_svd
+from fedsvd.linalg.extended import Pair, inverse_gram
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.shared import SHARED_BITS, about_words, shares_inverse, vector_words
+from fedsvd.protocol.shared import INVERSE_BITS, SHARED_BITS, about_words, matrix_words, shares_inverse, vector_words
 from fedsvd.roles.service_provider.factorise import Solved
 from fedsvd.secagg.words128 import add_into, from_integers, to_integers
 from fedsvd.types import Float, Ring
@@ -30,20 +34,14 @@ def with_own_part(plan: SessionPlan, solved: Solved, words: Ring) -> Ring:
     if solved.R is None:
         raise LocalProtocolError("no factor is there to split")
     vectors, about = vector_words(plan), about_words(plan)
-    first, t = vectors + about, plan.targets
+    first = vectors + about
     v = np.array(to_integers(words[:vectors]), object).reshape(-1, plan.N)
     R = _padded(to_numpy(qr_r(solved.R)))
-    _, s, Vt = dense_svd(R[: plan.N, : plan.N])
-    full = solved.rank == plan.N
     make = _inverse if shares_inverse(plan) else _vectors
-    own, exponent = make(s, Vt, v) if full or not shares_inverse(plan) else ([0] * (len(words) - first), 0)
-    condition = float(s[0] / s[-1]) if full and s[-1] > 0 else math.inf
-    lost = np.zeros(t) if full else _unreached(R, plan.N, solved.rank)
-    squares = [norm(R[plan.N :, plan.N + k]) ** 2 + float(lost[k]) for k in range(t)]
+    own, numbers = make(plan, R, v, solved.rank)
     total = words.copy()
     total[:first] = 0
-    numbers = np.array([*squares, float(exponent), condition])
-    total[vectors:first, 0] = numbers.view(np.uint64)
+    total[vectors:first, 0] = np.array(numbers).view(np.uint64)
     add_into(total[first:], from_integers(own, words.shape[1]))
     return total
 
@@ -61,29 +59,38 @@ def _unreached(R: Float, features: int, rank: int) -> Float:
     return lost
 
 
-def _inverse(s: Float, Vt: Float, v: Whole) -> tuple[list[int], int]:
-    """The upper triangle of S, bordered where there is a v, and the exponent of its unit."""
-    root = Vt.T / s
-    S, exponent = _whole(root @ root.T)
-    N = len(s)
-    bordered = np.zeros((N + len(v), N + len(v)), object)
-    bordered[:N, :N] = S
-    if len(v):
-        along = S @ v[0]
-        bordered[:N, N] = along
-        bordered[N, N] = int(v[0] @ along)
-    return list(bordered[np.triu_indices(N + len(v))]), exponent
+def _inverse(plan: SessionPlan, R: Float, v: Whole, rank: int) -> tuple[list[int], list[float]]:
+    """The upper triangle of S, its products with all v, the two forms; the exponent of its unit, the condition."""
+    N, count = plan.N, plan.k
+    if rank < N:
+        return [0] * matrix_words(plan), [0.0, math.inf]
+    s = np.linalg.svd(R[:N, :N], compute_uv=False)
+    S, exponent = _whole_pair(inverse_gram(R[:N, :N]))
+    along = S @ v.T
+    forms = [int(v[count] @ along[:, count]), int(v[count] @ along[:, count + 1])] if plan.centre else []
+    condition = float(s[0] / s[-1]) if s[-1] > 0 else math.inf
+    return [*S[np.triu_indices(N)], *along.T.ravel(), *forms], [float(exponent), condition]
 
 
-def _vectors(s: Float, Vt: Float, v: Whole) -> tuple[list[int], int]:
-    """``[V^T, V^T v, s]`` row by row, V in units of 1 and s in units of a power of two, whose exponent it is."""
+def _vectors(plan: SessionPlan, R: Float, v: Whole, rank: int) -> tuple[list[int], list[float]]:
+    """``[V^T, V^T v, s]`` row by row; the exponent of the unit of s, and the residual squares of each target."""
+    N = plan.N
+    _, s, Vt = dense_svd(R[:N, :N])
     directions = np.array(np.rint(np.ldexp(Vt, SHARED_BITS)).astype(np.int64), object)
-    values, exponent = _whole(s[:, None])
+    exponent = math.frexp(float(s.max(initial=0.0)))[1]
+    values = np.array(np.rint(np.ldexp(s, SHARED_BITS - exponent)).astype(np.int64), object)[:, None]
     joined = np.concatenate((directions, directions @ v.T, values), axis=1)
-    return list(joined.ravel()), exponent
+    lost = np.zeros(plan.targets) if rank == N else _unreached(R, N, rank)
+    squares = [norm(R[N:, N + k]) ** 2 + float(lost[k]) for k in range(plan.targets)]
+    return list(joined.ravel()), [float(exponent), *squares]
 
 
-def _whole(A: Float) -> tuple[Whole, int]:
-    """A in whole steps of 2^-60 of the power of two above its largest number, and that power's exponent."""
-    exponent = math.frexp(float(np.abs(A).max(initial=0.0)))[1]
-    return np.array(np.rint(np.ldexp(A, SHARED_BITS - exponent)).astype(np.int64), object), exponent
+def _whole_pair(S: Pair) -> tuple[Whole, int]:
+    """S in whole steps of 2^-110 of the power of two above its Frobenius norm, and that power's exponent."""
+    exponent = math.frexp(norm(S.high))[1]
+    parts = (np.rint(np.ldexp(part, INVERSE_BITS - exponent)).ravel().tolist() for part in (S.high, S.low))
+    whole = np.array([int(high) + int(low) for high, low in zip(*parts, strict=True)], object).reshape(S.high.shape)
+    # Users have the upper triangle: with another number below it, by a single step, every product would be random.
+    upper = np.triu_indices(len(whole))
+    whole.T[upper] = whole[upper]
+    return whole, exponent

@@ -1,39 +1,41 @@
-"""Step 9: what users say to all other users, and how they agree on what they saw before anything is released.
+"""Steps 7 and 9: what users say to all other users, and how they agree on what they saw.
 
 Group-sealed messages go from one user to all others through the CSP, under keys that follow from the users' seed: one
 key for each message, so that no nonce repeats. They prove that *some user* wrote them; messages of one sender open in
 the order in which it sent them.
 
 The *digest* covers every total that all users hold and every answer of the CSP, in order, under a key of the users, so
-that the CSP cannot test a guess against it. A CSP that shows users different things is found when digests differ
-(``SplitView``). The *certificate body* names plan, roster, data commitments, digest and checks; all users sign it.
+that the CSP cannot test a guess against it. Users compare it after each answer, before anything is computed from that,
+and before anything is released: a CSP that shows users different things is found when digests differ (``SplitView``),
+whatever their data. Were a split answer checked first, the way in which a session stops would answer a question about
+the one user that got another copy. The *certificate body* names plan, roster, data commitments, digest and checks; all
+users sign it.
 """
 
 import hashlib
 import json
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedsvd.errors import NotSealed, SplitView, UnexpectedMessage
+from fedsvd.protocol import relayed
 from fedsvd.protocol.matching import sealed_parts
 from fedsvd.protocol.messages import Factors, Solution
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import planned_sums
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.shared import Memo, once_for
 from fedsvd.sealing.seal import open_sealed, seal
 from fedsvd.sealing.sign import SigningKey, framed, sign, verify
 from fedsvd.types import Float, Ring
 
-FORMAT = "fedsvd-certificate/2"
+FORMAT = "fedsvd-certificate/3"
 PURPOSE = "certificate"
-PART = 1 << 26
-"""Bytes of a group-sealed message at most; longer content goes in parts."""
-
+_DIGEST = 32
+_NO_FILES = bytes(_DIGEST)  # in place of a commitment: this user writes no files of this session
 _SEAL = 64  # bytes that a seal and the length in front of the content add, at most
 
 
@@ -43,6 +45,25 @@ class Agreement:
 
     body: bytes
     signatures: dict[str, bytes]
+    opens: dict[str, bytes] = field(default_factory=dict)  # salts of the commitments to our files, for our own folder
+
+    @property
+    def order(self) -> str:
+        """What was proved of the order of vectors, in words."""
+        return str(json.loads(self.body).get("order", ""))
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Roots of the hash trees over the files of a result: all of a user's, and those that hold what all share."""
+
+    own: bytes = b""
+    shared: bytes = b""
+
+
+def committed_root(kind: str, salt: bytes, root: bytes) -> bytes:
+    """What a certificate has in place of a root, so that it says nothing of results to those without the salt."""
+    return hashlib.sha256(framed(b"fedsvd/results/1", kind.encode(), salt, root)).digest()
 
 
 class Group:
@@ -58,10 +79,14 @@ class Group:
         self._identity = identity
         self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
         self._received: dict[str, dict[Party, bytes]] = {}
-        self._most_waiting = 4 + plan.relay_bytes // PART + sealed_parts(plan)
+        self._most_waiting = 4 + relayed.comparisons(plan) + relayed.most_parts(plan) + sealed_parts(plan)
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
+        self.order = ""  # what was proved of the order of vectors, in words; in the certificate
         self._commitment: bytes | None = None
         self._commitments: tuple[bytes, ...] | None = None
+        self.played: list[tuple[str, int]] = []  # sums by name and numbers, as they were played
+        self._opens: dict[str, bytes] = {}
+        self._results: dict[Party, tuple[bytes, bytes]] = {me: (_NO_FILES, _NO_FILES)}
 
     def __repr__(self) -> str:
         return f"Group({self._me})"
@@ -92,6 +117,29 @@ class Group:
         """Take in the commitments that all other users sealed to the group, where no sum carries them."""
         heard = {self._me: self._commitment or b"", **self._received["committing"]}
         self.read_commitments(tuple(heard[party] for party in self._plan.users))
+
+    # --- files of the results -------------------------------------------------------------------------------------
+
+    def commit_results(self, roots: Roots, own: Seed) -> None:
+        """Commit to the files of our result; what opens the part that all share is the users', and not the CSP's."""
+        self._opens = {"own": own.derive("results").reveal(), "shared": self._seed.derive("results").reveal()}
+        pair = ((kind, getattr(roots, kind)) for kind in ("own", "shared"))
+        made = [committed_root(kind, self._opens[kind], root) for kind, root in pair]
+        self._results[self._me] = made[0], made[1]
+
+    def agreeing(self) -> bytes:
+        """What we show all others before we sign: the digest of what we saw, and our commitments to our files."""
+        return self.digest() + b"".join(self._results[self._me])
+
+    def take_agreeing(self) -> None:
+        """Take in what the others showed: their digests are ours, or nothing is signed; their files are theirs."""
+        shown = self._received["agreeing"]
+        for party, content in shown.items():
+            if len(content) != 3 * _DIGEST:
+                raise UnexpectedMessage(f"a digest of another length from {party}")
+            self._results[party] = content[_DIGEST : 2 * _DIGEST], content[2 * _DIGEST :]
+            shown[party] = content[:_DIGEST]
+        self.expect_equal_digests("agreeing")
 
     # --- the digest -----------------------------------------------------------------------------------------------
 
@@ -126,7 +174,7 @@ class Group:
     def sealed(self, purpose: str, content: bytes) -> list[bytes]:
         """The content for all other users, in parts, each under a key of its own."""
         whole = len(content).to_bytes(8, "big") + content
-        parts = [whole[start : start + PART] for start in range(0, len(whole), PART)]
+        parts = [whole[start : start + relayed.PART] for start in range(0, len(whole), relayed.PART)]
         messages = []
         for number, part in enumerate(parts):
             messages.append(seal(*self._lock(self._me, purpose, number), part, self._context(self._me, purpose)))
@@ -135,7 +183,7 @@ class Group:
     def receive(self, origin: Party, sealed: bytes) -> None:
         """Put a message aside until its turn; more than the plan has is refused."""
         waiting = self._waiting.get(origin)
-        if waiting is None or len(waiting) >= self._most_waiting or len(sealed) > PART + _SEAL:
+        if waiting is None or len(waiting) >= self._most_waiting or len(sealed) > relayed.PART + _SEAL:
             raise UnexpectedMessage(f"a message to all users from {origin} that the plan does not have")
         waiting.append(sealed)
 
@@ -156,7 +204,7 @@ class Group:
         length = int.from_bytes(first[:8], "big")
         if len(first) < 8 or length > most:
             raise UnexpectedMessage(f"a message {purpose!r} of another length from {origin}")
-        count = -(-(8 + length) // PART)
+        count = -(-(8 + length) // relayed.PART)
         if len(waiting) < count:
             return None
         parts = [first, *(self._open(origin, purpose, number, waiting[number]) for number in range(1, count))]
@@ -182,13 +230,13 @@ class Group:
         """Whether every other user's message of this purpose is here."""
         found = self._received.setdefault(purpose, {})
         for party in others:
-            if party not in found and (content := self.opened(party, purpose, 64)) is not None:
+            if party not in found and (content := self.opened(party, purpose, 3 * _DIGEST)) is not None:
                 found[party] = content
         return len(found) == len(others)
 
-    def expect_equal_digests(self) -> None:
-        """Raise ``SplitView`` unless every user saw what we saw."""
-        if any(digest != self.digest() for digest in self._received["agreeing"].values()):
+    def expect_equal_digests(self, purpose: str) -> None:
+        """Raise ``SplitView`` unless every user saw what we saw, up to this message of theirs and of ours."""
+        if any(digest != self.digest() for digest in self._received[purpose].values()):
             raise SplitView(
                 "users saw different totals or answers in this session",
                 "nothing is released; stop and ask the operator of the CSP",
@@ -209,7 +257,10 @@ class Group:
             "csp_identity": plan.csp_identity,
             "commitments": [item.hex() for item in self._commitments or ()],
             "release": self.digest().hex(),
-            "sums": [planned.name for planned in planned_sums(plan)],
+            "order": self.order,
+            "sums": [f"{name}: {numbers}" for name, numbers in self.played],
+            "files": [self._results[party][0].hex() for party in plan.users],
+            "shared_files": [self._results[party][1].hex() for party in plan.users],
         }
         return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
@@ -242,4 +293,4 @@ class Group:
         signatures[self._me.name] = sign(self._identity, PURPOSE, body)
         if countersignature:
             signatures[CSP.name] = countersignature
-        return Agreement(body, dict(sorted(signatures.items())))
+        return Agreement(body, dict(sorted(signatures.items())), self._opens)

@@ -13,6 +13,7 @@ from fedsvd.errors import AnswerRefused
 from fedsvd.linalg.answers import expect_structure
 from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Product, Solution
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import challenge_columns
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.roles.user.requests import Fetch
 from fedsvd.types import Float
@@ -71,8 +72,8 @@ def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
 
 
 def expect_products(plan: SessionPlan, message: Product) -> None:
-    """Refuse products that are not one to each target."""
-    _expect_array("products", message.products, plan.targets)
+    """Refuse products that are not one to each pair of columns."""
+    _expect_array("products", message.products, challenge_columns(plan) ** 2)
 
 
 def expect_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> None:

@@ -1,16 +1,20 @@
 """Step 7: an answer of the CSP is checked by sums before anything that depends on it is sent (specification, step 7).
 
-The structure of an answer has been checked when it came (``answers.py``). Here
+The structure of an answer has been checked when it came (``answers.py``), and all users are known to hold the same one.
+Here, with secret normal vectors g and h of the users,
 
-- ``eigen``  is zero iff each u_j is an eigenvector of the joint Gram matrix; it does not contain the spectrum;
-- ``diag``   is compared with S^2, where S is released, before any user divides by S;
-- ``trace``  is the squared joint norm, which with S proves that the vectors are the leading ones, where it does;
+- ``eigen``  is h^T R g, R the residual of U, zero iff each u_j is an eigenvector of the joint Gram matrix;
+- ``diag``   is h^T (diag - S^2), where S is released, before any user divides by S;
+- ``trace``  is the squared joint norm, which with S shows that the vectors are the leading ones, where it does;
 - ``C``      sees the small singular values, which ``eigen`` is blind to (sum family);
-- ``residual`` is zero iff w solves the normal equations of a regression on split rows.
+- ``residual`` is h^T N g, N that of the normal equations of a regression on split rows;
+- what U leaves out is bounded in ``order.py``.
 
-Lengths are compared, which no orthogonal P changes: the outcome is a function of what the CSP has seen and said and of
-the users' secrets, not of the features behind P. Tolerances are those of rounding; what is beyond them is
-``VerificationFailed``, with the same text whatever the data.
+Each is a few numbers, opened modulo a little more than their tolerance: a made-up answer would otherwise let users read
+the joint Gram matrix from the residuals. g and h are normal and no one outside knows them, so that the law of what is
+opened does not change with P: the outcome is one of what the CSP has seen and said and of the users' secrets, not of
+the features behind P. Tolerances are those of rounding; what is beyond them is ``VerificationFailed``, with the same
+text whatever the data.
 """
 
 import math
@@ -22,25 +26,29 @@ from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.widen import unit
-from fedsvd.protocol.sums import EIGEN_VECTORS
+from fedsvd.protocol.sums import CHECK_NUMBERS, EIGEN_VECTORS, INNER_PRODUCTS
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.masking import Operand
+from fedsvd.roles.user.order import Measured, Order, check_order
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import Prepared, panels_of
-from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum, upper_triangle, within_bounds
+from fedsvd.roles.user.sums import SPECTRUM_WIDTH, folded_sum, total_sum
 from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.types import Array, Float
 
 ROUNDING = 2.0**-53
 _TOGETHER = 1 << 22  # numbers of U that are read at once, where it lies on disk
+_H_ROWS = 1 << 16  # rows of the secret h that are drawn at once
+_NORMAL = 4.0  # an inner product with a normal vector is so much longer than the other, or less, but for a rare chance
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was verified of (U, S): whether they are proved to be the leading ones."""
+    """What was verified of (U, S), and the largest number that users opened of their residual, relative to s^2."""
 
-    order_proved: bool
+    order: Order
+    residual: float
     trace: float | None = None  # the squared joint norm, in units of 2^2E
 
 
@@ -54,31 +62,25 @@ def check_factors(
     """
     plan, F1 = work.plan, prepared.F1
     F = unit(F1)
-    g = _secret_vectors(work, U.shape[1])
+    size, rho = (F1 / F) ** 2, U.shape[1]
+    g = Keystream.of(work.checks, "g", "gram").normal((plan.planned_rank, EIGEN_VECTORS))[:rho]
     products: _Products = yield Local("checks", lambda: _products(work, prepared.A_i, U, g, kept))
-    residual = _eigen_residual(work, U, g, products)
-    total = yield from checked_sum(plan, "eigen", residual / F**2, work.own, math.ldexp((F1 / F) ** 2, -52))
-    eigen_tolerance = 64 * math.sqrt(plan.m * plan.k) * ROUNDING * (F1 / F) ** 2
-    # Lengths, not largest entries: what P does not change says nothing of the basis in which data is held.
-    lengths = np.linalg.norm(total[:-1].reshape(-1, EIGEN_VECTORS), axis=0)
-    _expect(bool(lengths.max(initial=0.0) <= eigen_tolerance), "the vectors")
-    _expect(bool(abs(total[-1]) <= eigen_tolerance), "the rank")
-    if sigma is None:
-        return Checked(False)
-    energies = np.zeros(plan.planned_rank)
-    energies[: len(sigma)] = products.energies
-    diag = (yield from total_sum(plan, "diag", energies / F**2, work.own, SPECTRUM_WIDTH)) * F**2
-    expected = np.zeros(plan.planned_rank)
-    expected[: len(sigma)] = sigma**2
-    diag_tolerance = 64 * (plan.k + math.sqrt(plan.m)) * ROUNDING * F1**2
-    _expect(bool(np.abs(diag - expected).max(initial=0.0) <= diag_tolerance), "the singular values")
-    trace = yield from joint_trace(work, products.norm, F)
-    slack = plan.k * math.ldexp(F**2, SPECTRUM_WIDTH - 100)
-    left = trace + slack - float(np.sum(sigma**2))
-    proved = len(sigma) < plan.planned_rank or left <= float(sigma[-1]) ** 2
-    if plan.scheme is Scheme.SUM and len(sigma):
-        yield from _check_small(work, prepared.A_i, U, sigma)
-    return Checked(proved, trace)
+    own: Float = yield Local("checks", lambda: _eigen_numbers(work, U, g, products))
+    limit = _NORMAL * 64 * math.sqrt(plan.m * plan.k) * ROUNDING * size
+    noise = math.ldexp(size * math.sqrt(plan.m), -52)
+    total: Float = yield from folded_sum("eigen", own / F**2, work.own, noise, limit)
+    largest = float(np.abs(total).max())
+    _expect(largest <= limit, "the vectors")
+    residual, slack = largest / size if size else 0.0, 64 * (plan.k + math.sqrt(plan.m)) * ROUNDING * F1**2
+    measured = Measured(U, sigma, products.energies, products.norm, slack, F)
+    trace: float | None = None
+    if sigma is not None:
+        yield from _check_values(work, products.energies, sigma, F, slack)
+        trace = yield from joint_trace(work, products.norm, F)
+        if plan.scheme is Scheme.SUM and len(sigma):
+            yield from _check_small(work, prepared.A_i, U, sigma)
+    order: Order = yield from check_order(work, measured, trace, lambda V: gram_times(work, prepared.A_i, V))
+    return Checked(order, residual, trace)
 
 
 def joint_trace(work: Work, norm: float, F: float) -> Script:
@@ -87,34 +89,54 @@ def joint_trace(work: Work, norm: float, F: float) -> Script:
     return float((yield from total_sum(work.plan, "trace", own, work.own, SPECTRUM_WIDTH))[0]) * F**2
 
 
+def _check_values(work: Work, energies: Float, sigma: Float, F: float, slack: float) -> Script:
+    """``||A^T u_j||^2 = S_j^2``, in a few secret combinations."""
+    plan = work.plan
+    h = Keystream.of(work.checks, "h", "diag").normal((EIGEN_VECTORS, plan.planned_rank))[:, : len(sigma)]
+    own = h @ (energies - sigma**2 if work.leads else energies) / F**2
+    limit, noise = _NORMAL * slack / F**2, slack / (64 * F**2)
+    total: Float = yield from folded_sum("diag", own, work.own, noise / math.sqrt(plan.k), limit)
+    _expect(bool(np.abs(total).max() <= limit), "the singular values")
+
+
 def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:
-    """``S^-1 U^T G U S^-1 = I`` for all S_j above the level of rounding."""
+    """``S^-1 U^T G U S^-1 = I`` for all S_j above the level of rounding, in a few secret combinations."""
     plan, r = work.plan, work.plan.planned_rank
     covered = int(np.count_nonzero(sigma > 64 * plan.m * ROUNDING * sigma[0]))
-    C_i: Float = yield Local("checks", lambda: _in_own_basis(work, A_i, U[:, :covered] / sigma[:covered]))
-    own = upper_triangle(within_bounds(C_i), r)
-    del C_i
-    total: Float = yield from total_sum(plan, "C", own, work.own, NORM_WIDTH)
-    del own
-    total -= upper_triangle(np.eye(covered), r)
-    tolerance = 64 * plan.m * ROUNDING * float(sigma[0] / sigma[covered - 1])
-    noise = plan.k * math.ldexp(1.0, NORM_WIDTH - 100)
-    _expect(bool(max(total.max(), -total.min()) <= tolerance + noise), "the small singular values")
+    g, h = (
+        Keystream.of(work.checks, letter, "C").normal((r, EIGEN_VECTORS if letter == "g" else CHECK_NUMBERS))[:covered]
+        for letter in ("g", "h")
+    )
+    g = np.repeat(g, INNER_PRODUCTS, axis=1)
+    W = U[:, :covered] / sigma[:covered]
+    own: Float = yield Local("checks", lambda: _in_own_basis(work, A_i, backend.matmul(W, np.hstack((g, h)))))
+    if work.leads:
+        own = own - np.einsum("jl,jl->l", g, h)
+    limit = _NORMAL * 64 * plan.m * ROUNDING * float(sigma[0] / sigma[covered - 1]) + 2.0**-40
+    total: Float = yield from folded_sum("C", np.nan_to_num(own), work.own, 2.0**-50, limit)
+    _expect(bool(np.abs(total).max() <= limit), "the small singular values")
 
 
 def check_solution(work: Work, prepared: Prepared, w: Float, features: int) -> Script:
-    """Raise ``VerificationFailed`` unless w (features, targets) solves the normal equations of the scaled rows."""
+    """The largest number opened of the residual, relative to s^2, if w (features, targets) solves the normal equations.
+
+    Else ``VerificationFailed``. Rows are scaled.
+    """
     plan, F1 = work.plan, prepared.F1
     F = unit(F1)
-    own = yield Local("checks", lambda: _normal_residual(work, prepared.A_i, w, features))
+    residual: Float = yield Local("checks", lambda: _normal_residual(work, prepared.A_i, w, features))
     size = 1.0 + float(np.linalg.norm(w, axis=0).max(initial=0.0))
-    # A large solution has a large residual in rounding, and the sum has space for 2^57 units.
+    # A large solution has a large residual in rounding.
     scale = math.ldexp(1.0, math.frexp(size)[1])
-    deviation = math.ldexp((F1 / F) ** 2, -52)
-    total = yield from checked_sum(plan, "residual", own / (F**2 * scale), work.own, deviation)
-    tolerance = 64 * math.sqrt(plan.M * plan.k) * ROUNDING * (F1 / F) ** 2 * size / scale
-    noise = 8 * math.sqrt(plan.m * plan.k) * deviation
-    _expect(bool(np.linalg.norm(total, axis=0).max(initial=0.0) <= tolerance + noise), "the coefficients")
+    g = Keystream.of(work.checks, "g", "residual").normal((plan.targets, EIGEN_VECTORS))
+    own = _inner_products(work, "residual", residual @ g) / (F**2 * scale)
+    noise = math.ldexp((F1 / F) ** 2 * math.sqrt(plan.m), -52)
+    tolerance = 64 * math.sqrt(plan.M * plan.k * plan.targets) * ROUNDING * (F1 / F) ** 2 * size / scale
+    limit = _NORMAL * tolerance + 16 * math.sqrt(plan.k) * noise
+    total: Float = yield from folded_sum("residual", own, work.own, noise, limit)
+    largest = float(np.abs(total).max())
+    _expect(largest <= limit, "the coefficients")
+    return largest * scale / (F1 / F) ** 2 if F1 else 0.0
 
 
 # --- this user's part -------------------------------------------------------------------------------------------------
@@ -155,7 +177,9 @@ def _at_once(work: Work, A_i: Streamed, U: Float, g: Float, kept: list[Float] | 
     turned = A_i.times(W @ g, memory)
     if kept is not None:
         kept.append(W)
-    return _Products(turned, np.einsum("ij,ij->j", W, W), A_i.squared_norm(memory))
+    # Squares of the data where it lies may be beyond float64; the norm that is known is in the common unit.
+    norm = A_i.squared_norm(memory) if A_i.norm is None or A_i.mean is not None else A_i.norm**2
+    return _Products(turned, np.einsum("ij,ij->j", W, W), norm)
 
 
 def _by_columns(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] | None) -> _Products:
@@ -175,25 +199,59 @@ def _by_columns(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] 
     return _Products(to_numpy(turned), energies, math.fsum(squares))
 
 
-def _secret_vectors(work: Work, rho: int) -> Float:
-    return Keystream.of(work.checks, "g", "gram").normal((work.plan.planned_rank, EIGEN_VECTORS))[:rho]
+def _eigen_numbers(work: Work, U: Float, g: Float, products: _Products) -> Float:
+    """``h^T (A_i A_i^T U g - U (diag(U^T A_i A_i^T U) o g))``, two h for each g.
 
-
-def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Float:
-    """``A_i A_i^T U g - U (diag(U^T A_i A_i^T U) o g)``, and one number more where columns of U are missing."""
-    r, rho = work.plan.planned_rank, U.shape[1]
+    Where U has all that the rank can be, what is left outside of it is added, each time with a secret factor.
+    """
+    plan, rho = work.plan, U.shape[1]
     v, across = products.turned.copy(), products.energies[:, None] * g
     rows = max(1, _TOGETHER // max(1, rho))
     for start in range(0, len(U), rows):
         v[start : start + rows] -= backend.matmul(U[start : start + rows], across)
-    missing = products.norm - float(products.energies.sum()) if rho < r else 0.0
-    return np.append(v.ravel(), missing)
+    if rho == plan.planned_rank < min(plan.m, plan.n):
+        return _inner_products(work, "eigen", v)
+    factors = Keystream.of(work.checks, "h", "rank").normal(CHECK_NUMBERS)
+    left = products.norm - float(products.energies.sum())
+    return _inner_products(work, "eigen", v) + factors * left
+
+
+def _inner_products(work: Work, name: str, v: Float) -> Float:
+    """``h^T v`` of each column of v with secret vectors of its own, drawn as they are needed."""
+    found = np.zeros((v.shape[1], INNER_PRODUCTS))
+    for number, start in enumerate(range(0, len(v), _H_ROWS)):
+        rows = v[start : start + _H_ROWS]
+        h = Keystream.of(work.checks, "h", name, number).normal((len(rows), v.shape[1], INNER_PRODUCTS))
+        found += np.einsum("mj,mjl->jl", rows, h)
+    return found.ravel()
+
+
+def gram_times(work: Work, A_i: Operand, V: Float) -> Float:
+    """``A_i A_i^T V``: one pass over A_i by columns, two by rows."""
+    if isinstance(A_i, Streamed) and A_i.at_once:
+        return A_i.times(A_i.transposed_times(V, work.plan.memory), work.plan.memory)
+    if work.plan.reads_rows and not isinstance(A_i, Dense):
+        W, found = np.zeros((work.n_i, V.shape[1])), np.empty(V.shape)
+        for part in work.row_places("order"):
+            rows = A_i.rows(part.start, part.stop)
+            W += to_numpy(backend.matmul(namespace(rows).matrix_transpose(rows), work.put(V[part])))
+        there = work.put(W)
+        for part in work.row_places("order"):
+            found[part] = to_numpy(backend.matmul(A_i.rows(part.start, part.stop), there))
+        return found
+    there, total = work.put(np.ascontiguousarray(V)), work.put(np.zeros(V.shape))
+    for panel in panels_of(work, A_i):
+        total = total + backend.matmul(panel, backend.matmul(namespace(panel).matrix_transpose(panel), there))
+    return to_numpy(total)
 
 
 def _in_own_basis(work: Work, A_i: Operand, W: Float) -> Float:
-    """``W^T A_i A_i^T W`` for W = U S^-1."""
+    """``<A_i^T W g, A_i^T W h>`` of pairs of columns, the first half of which are W g and the others W h."""
     assert isinstance(A_i, Dense)
-    return to_numpy(backend.gram(backend.matmul(work.put(np.ascontiguousarray(W.T)), A_i.A_i)))
+    turned = to_numpy(backend.matmul(namespace(A_i.A_i).matrix_transpose(A_i.A_i), work.put(W)))
+    half = turned.shape[1] // 2
+    found: Float = np.einsum("nl,nl->l", turned[:, :half], turned[:, half:])
+    return found
 
 
 def _normal_residual(work: Work, A_i: Operand, w: Float, features: int) -> Float:

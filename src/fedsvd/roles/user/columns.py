@@ -13,10 +13,12 @@ from fedsvd.compress.centre import unit_scales
 from fedsvd.compress.reduce import rows_of
 from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
+from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
+_LEAST_LABEL = 1e-140
 _FIRST = 64  # rows that say where about the means are
 _MISLED = 15 / 16  # the part of an energy that the distance from there may make
 
@@ -59,8 +61,10 @@ class Columns:
                 if plan.centre and not plan.biased
                 else label_mean
             )
-            with np.errstate(over="ignore"):
-                deviation = np.sqrt(_expect_finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                deviation = _expect_finite(_deviation(work.labels - label_mean))
+            if plan.alphas or plan.releases(Item.INFERENCE):
+                _expect_squares(deviation)
             label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
         constant = tuple(int(j) for j in zeros)
         return cls(work, mean, rest, inverse, constant, label_mean, label_scale, energy * inverse**2, blinding)
@@ -141,6 +145,18 @@ class Columns:
         work.over_rows("columns", M, self.width, times)
         return product
 
+    def transposed(self, v: Float) -> Float:
+        """``A_i^T v`` for v (M,), in one pass over the data."""
+
+        def times(place: slice) -> Float:
+            A = self.rows(place.start, place.stop)
+            return to_numpy(namespace(A).matrix_transpose(A) @ self.work.put(v[place]))
+
+        self._ready()
+        parts = self.work.over_rows("columns", self.work.plan.M, self.width, times)
+        total: Float = np.sum(parts, axis=0)
+        return total
+
     def _times_at_once(self, w: Float) -> Float:
         """The same with the means taken off the product: a few products with the data as it lies."""
         work, plan, n_i = self.work, self.work.plan, self.work.n_i
@@ -215,6 +231,14 @@ def _about(work: Work, centre: Float) -> tuple[Float, Float]:
     return energy, off
 
 
+def _deviation(centred: Float) -> Float:
+    """The root of the mean square of every column, whose squares may leave the range of float64."""
+    power = np.frexp(np.abs(centred).max(axis=0))[1]
+    scaled = np.ldexp(centred, -np.minimum(power, 1022))
+    found: Float = np.ldexp(np.sqrt(np.mean(scaled**2, axis=0)), power)
+    return found
+
+
 def _weighted(work: Work, X: Array, rows: slice, power: int) -> Array:
     """Rows times the root of their weights, or this power of it; all users have the same weights."""
     if work.row_weights is None:
@@ -227,6 +251,12 @@ def _expect_finite(energy: Float) -> Float:
     if not np.isfinite(energy).all():
         raise NumericalError("the squared norm of a column leaves the range of float64", "scale the data")
     return energy
+
+
+def _expect_squares(deviation: Float) -> None:
+    """Refuse labels whose squares, which a table and a choice are made of, leave the range of float64."""
+    if np.any((deviation > 0.0) & ((deviation < _LEAST_LABEL) | (deviation > 1.0 / _LEAST_LABEL))):
+        raise NumericalError("the squares of the labels leave the range of float64", "scale the labels")
 
 
 def _energy(X: Array) -> Float:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.compress.reduce import PANELS, column_panels, panel_width
-from fedsvd.errors import LocalProtocolError, NumericalError, ReleaseRefused, UnexpectedMessage, VerificationFailed
+from fedsvd.errors import LocalProtocolError, NumericalError, ReleaseRefused, VerificationFailed
 from fedsvd.linalg.backend import column_norms, qr_r, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.wide_factor import WideFactor, factor
@@ -65,7 +65,7 @@ def script(work: Work) -> Script:
     if isinstance(found[0], MultinomialInference):
         W = found[0].symmetric()
     else:
-        W = np.stack([model.coefficients for model in found])
+        W = np.stack([model.solution for model in found])
     intercept = W[:, 0] if first else np.zeros(len(W))
     return GLMResult(tuple(found), W[:, first:], intercept, found[0].rank - first, session.residual)
 
@@ -85,7 +85,7 @@ class FittingSession:
     def __init__(self, work: Work) -> None:
         assert work.plan.glm is not None
         self.work, self._plan, self._about = work, work.plan, work.plan.glm
-        self._evaluations, self._proposals = count(1), count(1)
+        self._evaluations, self._number = count(1), 0
         self.residual = 0.0
 
     def play(self, model: Model) -> Script:
@@ -104,11 +104,10 @@ class FittingSession:
 
     def agree(self, own: Proposal) -> Script:
         """User 1's numbers, once they are those of our own factor but for rounding."""
-        length = own.numbers.nbytes
-        content: bytes = yield Common(f"answer {next(self._proposals)}", own.numbers.astype("<f8").tobytes, length)
-        if len(content) != length:
-            raise UnexpectedMessage("user 1's answer has another length than the plan says")
-        numbers: Float = np.frombuffer(content, "<f8").astype(np.float64)
+        # A null model has fewer coefficients; its answer is as long, so that no length says which model it is of.
+        padded = np.concatenate((own.numbers, np.zeros(self._plan.M + 3 - len(own.numbers))))
+        content: bytes = yield Common(f"answer {self._number}", padded.astype("<f8").tobytes)
+        numbers: Float = np.frombuffer(content, "<f8").astype(np.float64)[: len(own.numbers)]
         accepted: bool = yield Local("acceptance", lambda: own.accepts(numbers))
         if not accepted:
             raise VerificationFailed(
@@ -119,6 +118,7 @@ class FittingSession:
     def _evaluate(self, model: Model, request: Request) -> Script:
         """The joint sums at given coefficients; no Gram matrix where none is needed."""
         number, plan = next(self._evaluations), self._plan
+        self._number = number
         if number > self._about.evaluations:
             raise not_converged(self._about.max_iterations)
         made: _Pass = yield Local("evaluate", lambda: _own_pass(self.work, model, request))

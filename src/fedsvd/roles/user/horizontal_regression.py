@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedsvd.compress.centre import unit_scales
-from fedsvd.errors import UnexpectedMessage, VerificationFailed
+from fedsvd.compress.centre import scales_of
+from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import Fit, least_squares
 from fedsvd.masks.remove import unmask_left
@@ -29,13 +29,18 @@ from fedsvd.roles.user.refinement import ScaledRows, Transform, proposal, read_p
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.ridge_choice import Curve, error_curve, unchosen
 from fedsvd.roles.user.robust_errors import robust_errors
-from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
+from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_norms, uncentred, with_norm
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.statistics.centred import infer_centred
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.refine import Refined
+from fedsvd.statistics.robust import without_errors
+from fedsvd.statistics.triangle import least_norm
+from fedsvd.statistics.undefined import NO_FEATURES
 from fedsvd.types import Array, Float
+
+_LONGEST_MOVE = 2.0**20  # of a solution along its null space, relative to its length
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,12 +73,12 @@ def script(work: Work) -> Script:
     if about.zero:
         yield from rest_in_zeros(work, "bound", _answer_bytes(work))
         return _without_features(work, about, np.zeros(plan.M))
-    energy: Float = yield from joint_energy(work, about)
-    deviation = _deviations(work, about, energy)
+    norms: Float = yield from joint_norms(work, about)
+    deviation = _deviations(work, about, norms)
     if not deviation.any():
         yield from rest_in_zeros(work, "energy", _answer_bytes(work))
         return _without_features(work, about, deviation)
-    rows = _scales(work, about, energy, deviation)
+    rows = _scales(work, about, norms, deviation)
     prepared: Prepared = yield Local("scale", lambda: _prepared(work, about, rows))
     if isinstance(about.A_i, Dense):
         about.A_i.drop()  # scaled, it is in ``prepared``
@@ -106,22 +111,21 @@ def script(work: Work) -> Script:
     return replace(result, inference=models)
 
 
-def _deviations(work: Work, about: Prepared, energy: Float) -> Float:
+def _deviations(work: Work, about: Prepared, norms: Float) -> Float:
     """The joint deviation of every row, in units of 2^E; zero where a row is constant."""
-    energy = np.where(energy < 2.0**-1000, 0.0, energy)
     n = work.plan.n
-    energy = energy * (n / about.weight) if work.plan.weighted else energy
+    norms = norms * math.sqrt(n / about.weight) if work.plan.weighted else norms
     if about.mean is None:
-        return np.sqrt(energy / n)
-    return unit_scales(energy, n, np.ldexp(about.mean, -about.E))
+        return norms / math.sqrt(n)
+    return scales_of(norms, n, np.ldexp(about.mean, -about.E))
 
 
-def _scales(work: Work, about: Prepared, energy: Float, deviation: Float) -> _Rows:
-    """Scales follow from the joint energies, with a feature's part of the ridge, so that all users have the same."""
+def _scales(work: Work, about: Prepared, norms: Float, deviation: Float) -> _Rows:
+    """Scales follow from the joint norms, with a feature's part of the ridge, so that all users have the same."""
     plan, f, t = work.plan, work.plan.m, work.plan.targets
     ridge = np.zeros(plan.M)
-    ridge[:f] = math.ldexp(plan.alpha, -2 * about.E)
-    _, powers = np.frexp(np.sqrt(energy + ridge))
+    ridge[:f] = math.ldexp(math.sqrt(plan.alpha), -about.E)
+    _, powers = np.frexp(np.hypot(norms, ridge))
     inverse = np.where(deviation > 0, np.ldexp(1.0, -powers), 0.0)
     a = np.zeros((f, t))
     if plan.mode is not Mode.A and not plan.published:
@@ -193,8 +197,8 @@ def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:
     if solution.null_masked.shape[1]:
         null = to_numpy(unit.left_t(work.put(solution.null_masked)))
         w = _least_norm(rows, null, w)
-    yield from check_solution(work, prepared, w + rows.a, rows.f)
-    return _Found(Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual))
+    residual: float = yield from check_solution(work, prepared, w + rows.a, rows.f)
+    return _Found(Fit(w, np.zeros((rows.f, 0)), solution.rank, residual))
 
 
 def _by_users(work: Work, prepared: Prepared, rows: _Rows) -> Script:
@@ -215,9 +219,7 @@ def _by_users(work: Work, prepared: Prepared, rows: _Rows) -> Script:
         more = proposal(R, w, fit.rank) if plan.refines else np.zeros(0)
         return np.concatenate((w.ravel(), [float(fit.rank)], more)).astype("<f8").tobytes()
 
-    content: bytes = yield Common("answer", solved, _answer_bytes(work))
-    if len(content) != _answer_bytes(work):
-        raise UnexpectedMessage("user 1's answer has another length than the plan says")
+    content: bytes = yield Common("answer", solved)
     numbers = np.frombuffer(content, "<f8").astype(np.float64)
     w, found, more = numbers[: f * t].reshape(f, t), int(numbers[f * t]), numbers[f * t + 1 :]
     path = None if curve is None else curve.chosen(more)
@@ -254,9 +256,15 @@ def _least_norm(rows: _Rows, null: Float, w: Float) -> Float:
     inverse = rows.inverse[: rows.f, None]
     varying = null[inverse[:, 0] > 0]
     along_null = null @ lasting_directions(varying.T @ varying)
-    coefficients, *_ = np.linalg.lstsq(along_null * inverse, w * inverse, rcond=None)
-    projected: Float = w - along_null @ coefficients
-    return projected
+    if not along_null.shape[1]:
+        return w
+    # In the data's own units; a constant column, whose unit is 0, has no part in it.
+    unit = inverse[:, 0]
+    projected = least_norm(w * inverse, along_null, unit)
+    found: Float = np.where(unit[:, None] > 0, projected / np.where(unit > 0, unit, 1.0)[:, None], w)
+    # Where units are too far apart the shortest coefficients are reached by a step so long that only its rounding is
+    # left of the fit. Every solution fits alike: then the shortest in scaled units is taken.
+    return found if norm(found) <= _LONGEST_MOVE * norm(w) else w
 
 
 def _without_features(work: Work, about: Prepared, deviation: Float) -> RegressionResult:
@@ -267,7 +275,8 @@ def _without_features(work: Work, about: Prepared, deviation: Float) -> Regressi
     inference: tuple[LinearInference, ...] = ()
     if plan.releases(Item.INFERENCE):
         inference = _inference(work, about, np.zeros((plan.M, plan.M)), w, 0)
-        inference = tuple(replace(model, kind=plan.robust or model.kind) for model in inference)
+        if plan.robust:
+            inference = tuple(without_errors(model, plan.robust, NO_FEATURES) for model in inference)
     path = unchosen(plan) if plan.alphas else None
     return RegressionResult(w.T, _intercept(work, about, w), 0, 0.0, constant, inference=inference, path=path)
 

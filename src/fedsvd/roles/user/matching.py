@@ -1,10 +1,10 @@
 """Record matching at a user (specification, section 9): which of its records all users have, in one secret order.
 
 Every user first commits to its set of ids, sealed to the group. Then ``align = "server"``: keyed hashes go to the CSP,
-which answers with places. ``align = "ecdh"``: sets of blinded points go from user to user, sealed (``prepare.blinding``
-says why that hides them); user 1 finds the common ones, and the places go back the way the sets came. In the end all
-users compare a digest of the hashes of the common ids in their order: a CSP, or a user 1, that gave two users different
-records in one place is found.
+which answers with places. ``align = "ecdh"``: sets of points go from user to user, sealed, until all have blinded them,
+and then to the CSP (``prepare.blinding`` says why that hides them); users compare a digest of the points that it calls
+common, and then the places go back the way the sets came. In the end all users compare a digest of the hashes of the
+common ids in their order: a CSP, or a user, that gave two users different records in one place is found.
 
 Ids come normalised (``prepare.identifiers``), each once; they never leave this file but hashed under the users' key.
 """
@@ -16,12 +16,19 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.errors import LocalProtocolError
-from fedsvd.linalg.common_rows import common_rows
+from fedsvd.errors import LocalProtocolError, SplitView
 from fedsvd.prepare.blinding import Blinding, Points, points_of, shuffled, unshuffled
 from fedsvd.prepare.identifiers import expect_distinct, hashed
 from fedsvd.prepare.matching import checked_positions
-from fedsvd.protocol.matching import HASH_WORDS, POINT_BYTES, answer_rows, expect_overlap, padded_answer, positions_in
+from fedsvd.protocol.matching import (
+    DIGEST_BYTES,
+    HASH_WORDS,
+    POINT_BYTES,
+    answer_rows,
+    expect_overlap,
+    padded_answer,
+    positions_in,
+)
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align
 from fedsvd.roles.user.requests import Commit, Compare, Give, Local, Script, Take, Witness
@@ -85,28 +92,25 @@ def _blinded(work: Work, words: Ring) -> Script:
         points = yield Local("blinding", partial(factor.apply, _points(content), each))
     # Every other user has multiplied the set of user i + 1, and this one is the last.
     points, last_order = shuffled(points, work.own.derive("order of the last"))
-    if i == 0:
-        places = yield from _compared(plan, points)
-    else:
-        yield Give(0, points.tobytes())
-        places = _positions((yield Take(0, 8 * answer_rows(plan))))
-    theirs = unshuffled(checked_positions(places, len(last_order)), last_order)
-    yield Give(after, _answer(plan, theirs))
+    places = checked_positions(positions_in((yield Compare(points.view("<u8").astype(np.uint64)))), len(points))
+    expect_overlap(plan, len(places))
+    yield from _same_points(work, points[places])
+    yield Give(after, _answer(plan, unshuffled(places, last_order)))
     ours = _positions((yield Take(before, 8 * answer_rows(plan))))
     return unshuffled(checked_positions(ours, len(own_order)), own_order)
 
 
-def _compared(plan: SessionPlan, mixed: Points) -> Script:
-    """At user 1: the places of the common points in every set; those of its own set's successor are the answer."""
-    sets = [mixed] * plan.k
-    for other in range(1, plan.k):
-        j = (other + 1) % plan.k
-        sets[j] = _points((yield Take(other, POINT_BYTES * plan.counts[j])))
-    found = yield Local("comparing", lambda: common_rows(sets))
-    expect_overlap(plan, found.count)
-    for other in range(1, plan.k):
-        yield Give(other, _answer(plan, found.positions[(other + 1) % plan.k]))
-    return found.positions[1]
+def _same_points(work: Work, common: Points) -> Script:
+    """Raise ``SplitView`` unless the CSP named the same points to all, before any user hears of its own records."""
+    digest = hashlib.sha256(b"fedsvd/common points/1\x00" + common.tobytes()).digest()
+    others = [j for j in range(work.plan.k) if j != work.i]
+    for j in others:
+        yield Give(j, digest)
+    for j in others:
+        if (yield Take(j, DIGEST_BYTES)) != digest:
+            raise SplitView(
+                "the CSP named different records to users as common", "nothing is released: stop and ask the CSP"
+            )
 
 
 def _answer(plan: SessionPlan, positions: NDArray[np.int64]) -> bytes:

@@ -99,7 +99,7 @@ def rest_in_zeros(work: Work, after: str, answer: int) -> Script:
     for each in planned[names.index(after) + 1 :]:
         yield Sum(each.name, partial(_zeros, each))
         if each.name == last:
-            yield Common("answer", lambda: bytes(answer), max(answer, work.plan.relay_bytes))
+            yield Common("answer", lambda: bytes(answer))
 
 
 def _zeros(planned: PlannedSum, batch: int) -> Ring:
@@ -112,7 +112,7 @@ def _zeros(planned: PlannedSum, batch: int) -> Ring:
 def _by_users(work: Work, prepared: Prepared) -> Script:
     plan, r = work.plan, work.plan.planned_rank
     joint, unit = yield from joint_factor(work, prepared)
-    content: bytes = yield Common("answer", lambda: answer_of(joint.R, r, plan.n), plan.relay_bytes)
+    content: bytes = yield Common("answer", lambda: answer_of(joint.R, r, plan.n))
     U, sigma = read_answer(content, plan.M, r)
     if not work.leads:
         cut = max(plan.m, plan.n) * 2.0**-52
@@ -142,8 +142,6 @@ def answer_of(R: Array, r: int, n: int) -> bytes:
 
 
 def read_answer(content: bytes, M: int, r: int) -> tuple[Float, Float]:
-    if len(content) != 8 * (M + 1) * r:
-        raise UnexpectedMessage("user 1's answer has another length than the plan says")
     numbers: Float = np.frombuffer(content, "<f8").astype(np.float64)
     return numbers[: M * r].reshape(M, r), numbers[M * r :]
 
@@ -156,27 +154,27 @@ def orthogonality_of(U: Float) -> float:
 
 
 def _by_provider(work: Work, prepared: Prepared) -> Script:
-    U, sigma, residual, orthogonality = yield from _unmasked(work, prepared)
+    U, sigma = yield from _unmasked(work, prepared)
     checked: Checked = yield from check_factors(work, prepared, U, sigma)
     flip(U, (yield from common_signs(work, U)))
     energy = None if checked.trace is None else in_data_units(checked.trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
-    return Opened(U, released, U.shape[1], residual, orthogonality, checked, energy)
+    return Opened(U, released, U.shape[1], checked.residual, orthogonality_of(U), checked, energy)
 
 
 def _unmasked(work: Work, prepared: Prepared) -> Script:
-    """U, S in units of 2^E, and what the CSP measured; P and U', each as large as U, end here."""
+    """U, and S in units of 2^E; P and U', each as large as U, end here."""
     answer, unit = yield from upload_gram(work, prepared)
     factors: Factors = answer
     found = rank_shown(factors.U_masked)
     U: Float = yield Local("unmask", lambda: to_numpy(unit.left_t(work.put(factors.U_masked[:, :found]))))
     sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * (unit.F / unit.c)
-    return U, sigma, factors.residual, factors.orthogonality
+    return U, sigma
 
 
 def common_signs(work: Work, U: Float) -> Script:
     """The signs of the columns of U, decided by user 1 for all."""
-    content: bytes = yield Common("signs", lambda: _sign_bits(U), work.plan.relay_bytes)
+    content: bytes = yield Common("signs", lambda: _sign_bits(U))
     return _read_signs(content, U.shape[1])
 
 

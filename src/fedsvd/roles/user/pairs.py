@@ -4,14 +4,12 @@ Messages of one user wait in the order in which it sent them, sealed to the grou
 the script asks for them in that order, so that none is opened as what it is not.
 """
 
-from abc import abstractmethod
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import UnexpectedMessage
-from fedsvd.protocol.machine import Effect, Send, Step
+from fedsvd.protocol.machine import Send, Step
 from fedsvd.protocol.matching import answer_rows, cut, parts_of
 from fedsvd.protocol.messages import CommonRows, IdHashes, Relay
 from fedsvd.protocol.parties import CSP, Party, user
@@ -28,14 +26,6 @@ class Paired(Scripted):
     def __init__(self, me: Party, plan: SessionPlan, inputs: Inputs) -> None:
         super().__init__(me, plan, inputs)
         self._places: list[Ring] = []
-
-    @abstractmethod
-    def _relayed(self, sealed: list[bytes]) -> tuple[Effect, ...]:
-        """Group-sealed messages on their way to all other users. ``role.User`` does it."""
-
-    @abstractmethod
-    def _listen(self, state: Enum) -> Step:
-        """Go on once every other user's message of this state is here. ``role.User`` does it."""
 
     def _ask_pair(self, asked: Commit | Witness | Compare | Give | Take) -> Step:
         match asked:

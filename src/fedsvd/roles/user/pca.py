@@ -26,7 +26,7 @@ from fedsvd.roles.user.statistics import (
     centred,
     expect_variance,
     in_common_unit,
-    joint_energy,
+    joint_norms,
     with_norm,
 )
 from fedsvd.roles.user.upload import open_masked
@@ -62,8 +62,8 @@ def script(work: Work) -> Script:
     plan = work.plan
     prepared: Prepared = yield from in_common_unit(work, (yield from centred(work)))
     if plan.unit_variance:
-        energy = yield from joint_energy(work, prepared)
-        prepared = at_unit_variance(work, prepared, energy)
+        norms = yield from joint_norms(work, prepared)
+        prepared = at_unit_variance(work, prepared, norms)
     prepared = yield from with_norm(work, prepared)
     expect_variance(plan, prepared)
     mean, scales, F1, E = prepared.mean, prepared.scales, prepared.F1, prepared.E

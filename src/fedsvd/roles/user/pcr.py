@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedsvd.compress.centre import unit_scales
+from fedsvd.compress.centre import scales_of
 from fedsvd.errors import ConstantData
 from fedsvd.linalg.answers import accepts
 from fedsvd.linalg.backend import qr_r, to_numpy
 from fedsvd.roles.user.opening import answer_of, joint_factor, orthogonality_of, read_answer
 from fedsvd.roles.user.requests import Common, Local, Script
-from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, scaled_rows, with_norm
+from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_norms, scaled_rows, with_norm
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.components import Choice, choose
 from fedsvd.statistics.inference import LinearInference
@@ -60,17 +60,17 @@ def script(work: Work) -> Script:
     """Centre, scale, open the joint Gram matrix; V and S from user 1; the regression at home."""
     plan, f = work.plan, work.plan.m
     about: Prepared = yield from in_common_unit(work, (yield from centred(work)))
-    energy = np.zeros(plan.M) if about.zero else (yield from joint_energy(work, about))
+    norms = np.zeros(plan.M) if about.zero else (yield from joint_norms(work, about))
     mean = about.mean
     assert mean is not None
-    rows = _scaled(work, about, energy)
+    rows = _scaled(work, about, norms)
     prepared = replace(about, A_i=scaled_rows(work, about.A_i, rows.factors), E=0)
     prepared = yield from with_norm(work, prepared)
     joint, unit = yield from joint_factor(work, prepared)
     R = to_numpy(joint.R) * unit.F * rows.back
     square = to_numpy(qr_r(R[:, :f]))
     r = plan.planned_rank
-    content: bytes = yield Common("answer", lambda: answer_of(square, r, plan.n), plan.relay_bytes)
+    content: bytes = yield Common("answer", lambda: answer_of(square, r, plan.n))
     U, sigma = read_answer(content, f, r)
     if not work.leads:
         yield Local("acceptance", lambda: accepts(square, U, sigma, max(plan.m, plan.n) * 2.0**-52))
@@ -79,10 +79,10 @@ def script(work: Work) -> Script:
     return (yield Local("regression", lambda: _regressed(work, mean, rows, R, U, sigma, taken, choice)))
 
 
-def _scaled(work: Work, about: Prepared, energy: Float) -> _Scaled:
+def _scaled(work: Work, about: Prepared, norms: Float) -> _Scaled:
     plan, f = work.plan, work.plan.m
     mean = np.ldexp(about.mean if about.mean is not None else np.zeros(plan.M), -about.E)
-    deviation = unit_scales(np.where(energy < 2.0**-1000, 0.0, energy), plan.n, mean)
+    deviation = scales_of(norms, plan.n, mean)
     if not deviation[:f].any():
         raise ConstantData(
             "no column of the joint table varies", "PCR needs a feature that is not the same in all rows"
@@ -91,9 +91,9 @@ def _scaled(work: Work, about: Prepared, energy: Float) -> _Scaled:
     base = np.where(varying, 1.0, 0.0)  # constant rows hold rounding alone
     if plan.unit_variance:
         base[:f] = np.divide(1.0, deviation[:f], out=np.zeros(f), where=varying[:f])
-    features = math.sqrt(float(np.sum(energy[:f] * base[:f] ** 2)))
+    features = float(np.linalg.norm(norms[:f] * base[:f]))
     # Powers of two bring the features together, and each label, below a joint norm of 1: no digit changes.
-    powers = np.concatenate((np.full(f, math.frexp(features)[1]), np.frexp(np.sqrt(energy[f:]))[1]))
+    powers = np.concatenate((np.full(f, math.frexp(features)[1]), np.frexp(norms[f:])[1]))
     units = np.full(plan.M, about.E)
     if plan.unit_variance:
         units[:f] = 0

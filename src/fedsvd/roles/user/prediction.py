@@ -11,12 +11,14 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import matmul, to_numpy
-from fedsvd.protocol.sums import FINE_STEP
+from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import bound_sum, total_sum
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.types import Float
+
+TWO_DIGITS = 1e-2
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +30,13 @@ class ChosenRidge:
     alpha: float
     method: str  # "loo" or "gcv"
     coefficients: Float  # on split columns of none of them: those of the chosen one are the result
+    within: Float | None = None  # (targets,), on split columns: how far rounding may move any coefficient
+
+    def uncertain(self, coefficients: Float) -> int:
+        """How many of these, (targets, features), may be off in their first two digits."""
+        if self.within is None:
+            return 0
+        return int(np.count_nonzero((self.within[:, None] > TWO_DIGITS * np.abs(coefficients)) & (coefficients != 0)))
 
     def __repr__(self) -> str:
         return f"ChosenRidge(alphas={len(self.alphas)}, method={self.method})"
@@ -40,7 +49,7 @@ class RegressionResult:
     coefficients: Float
     intercept: Float
     rank: int
-    residual: float
+    residual: float | None
     constant: tuple[int, ...]  # own columns without variance, whose coefficients are zero
     fitted: Float | None = None  # the label holder's: fitted values on the training rows
     inference: tuple[LinearInference, ...] = ()  # to each target, where the plan releases it

@@ -17,10 +17,10 @@ from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
-from fedsvd.roles.user.challenge import Sizes, check_solution, moved_along
+from fedsvd.roles.user.challenge import Probe, Sizes, check_solution, expect_squares, moved_along
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.masked_rows import Stacked
-from fedsvd.roles.user.own_inverse import own_table
+from fedsvd.roles.user.own_inverse import OwnInverse, own_inverse, own_table
 from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_directions, summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.ridge_columns import ChosenSolution, chosen_ridge
@@ -62,14 +62,19 @@ def vertical(work: Work) -> Script:
     solution: Solution = yield masked_upload(work, _panels(work, columns, y_i, (B, B_y)))
     scale = B_y / B if B else 1.0
     scaled_i = to_numpy(masks.own_part(work.put(solution.w_masked))) * scale
+    units = Units(masks.c / B if B else 1.0, B_y / masks.c, d_y)
+    inverse: OwnInverse | None = None
+    probe: Probe | None = None
+    squares: Float | None = None
+    if plan.releases(Item.INFERENCE):
+        inverse, probe = yield from own_inverse(work, columns, units, solution.rank == plan.N, F1)
     if plan.challenges and not plan.alphas:
         # Along a true null space a solution stays one, however far it is moved: both are checked before either is used.
         moved = solution.w_masked * scale + moved_along(work, solution.null_masked, norm(solution.w_masked) * scale)
         moved_i = to_numpy(masks.own_part(work.put(moved)))
-        yield from check_solution(work, columns, y_i, moved_i, Sizes(F1, F_y, norm(moved)))
+        squares = yield from check_solution(work, columns, y_i, moved_i, Sizes(F1, F_y, norm(moved)), probe=probe)
     w_i = (scaled_i - a_i) * columns.inverse[:, None]
     path: ChosenRidge | None = None
-    units = Units(masks.c / B if B else 1.0, B_y / masks.c, d_y)
     if plan.alphas:
         path, w_i = yield from _chosen(work, columns, w_i, units, F1, norm(solution.w_masked) * scale)
     else:
@@ -83,12 +88,13 @@ def vertical(work: Work) -> Script:
     if plan.centre:
         intercept = yield from wide_sum_of_floats("intercept", partial, work.own)
     models: tuple[LinearInference, ...] = ()
-    if plan.releases(Item.INFERENCE):
-        models = yield from own_table(work, columns, w_i, intercept, solution.rank, units)
+    if inverse is not None:
+        models = yield from own_table(work, columns, w_i, intercept, solution.rank, inverse, squares)
     fitted = None
     if plan.releases(Item.SCORE):
         fitted = yield from summed_for_label_holder(work, w_i, intercept)
-    found = solution.rank, solution.residual, columns.constant
+    # Of the checks on split columns users open no figure, and the CSP's is its word.
+    found = solution.rank, solution.residual if plan.published else None, columns.constant
     return RegressionResult(w_i.T, intercept, *found, fitted, models, path)
 
 
@@ -97,12 +103,14 @@ def _chosen(work: Work, columns: Columns, w_i: Float, units: Units, F1: float, u
 
     They are shrunk from a solution without a penalty: what rounding did is relative to the length of that one.
     """
-    solved: ChosenSolution = yield from chosen_ridge(work, w_i, units)
     largest = 1.0 if work.row_weights is None else max(1.0, float(np.max(work.row_weights)))
     labels = math.sqrt(work.plan.m * work.plan.targets * largest)  # scaled, a label deviates by less than 1
-    sizes = Sizes(F1, labels, max(solved.length, unpenalised))
-    yield from check_solution(work, columns, columns.own_labels(), solved.w_i, sizes, solved.choice.alpha)
-    return solved.choice, solved.w_i
+    solved: ChosenSolution = yield from chosen_ridge(work, columns, w_i, units, Sizes(F1, labels, unpenalised))
+    given = work, columns, columns.own_labels(), solved.w_i, solved.sizes, solved.choice.alpha, solved.probe
+    squares: Float | None = yield from check_solution(*given)
+    if squares is not None and solved.squares is not None:
+        expect_squares(work, squares, solved.squares / units.targets**2, solved.sizes)
+    return solved.choice, np.where(columns.inverse[:, None] > 0, solved.w_i, 0.0)
 
 
 def _panels(work: Work, columns: Columns, y_i: Float, bounds: tuple[float, float]) -> Panels:

@@ -47,11 +47,10 @@ class Upload:
 
 @dataclass(frozen=True, repr=False)
 class Common:
-    """Bytes that user 1 decides for all, sealed to the group. Answer: those bytes, at every user."""
+    """Bytes that user 1 decides for all, as many as the plan says, sealed to the group. Answer: these bytes."""
 
     purpose: str
     make: Callable[[], bytes]  # called at user 1 alone
-    most: int  # bytes that are accepted
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,9 +93,9 @@ class Witness:
 
 @dataclass(frozen=True, repr=False)
 class Compare:
-    """Keyed hashes of this user's ids, for the CSP to match. Answer: the places of the common ones, (rows,)."""
+    """A set of ids, hashed or blinded, for the CSP to match. Answer: the places of the common ones, (rows,)."""
 
-    hashed: Ring  # (ids, 2)
+    hashed: Ring  # (ids, 2), or (ids, 4) for points
 
 
 @dataclass(frozen=True, repr=False)

@@ -19,7 +19,7 @@ from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import Prepared
 from fedsvd.roles.user.sums import wide_sum_of_floats
 from fedsvd.roles.user.work import Work
-from fedsvd.statistics.ridge_path import Choice, RidgePath, generalised, leave_one_out_rows, left_out
+from fedsvd.statistics.ridge_path import Choice, RidgePath, coefficients, generalised, leave_one_out_rows, left_out
 from fedsvd.types import Float
 
 _SLACK = 1e-9  # of the least error: beyond it another penalty than the best was sent, below it rounding decides
@@ -62,7 +62,7 @@ def error_curve(work: Work, about: Prepared, R: Float, inverse: Float) -> Script
         own = yield Local("leave one out", lambda: _own_errors(work, about, found))
         total = yield from wide_sum_of_floats("left out", own, work.own)
         choice = left_out(found.path, plan.alphas, np.maximum(total, 0.0).reshape(own.shape))
-    path = found.path.coefficients(found.Vt, np.asarray(plan.alphas))
+    path: Float = yield Local("path", lambda: coefficients(R * (inverse > 0), powers, plan.alphas, f))
     path[:, inverse[:f] == 0.0, :] = 0.0
     return Curve(choice, path, found.rank, powers)
 

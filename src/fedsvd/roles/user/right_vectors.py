@@ -15,13 +15,14 @@ whether all errors together are rounding, and whether all parts together are ort
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import VerificationFailed
+from fedsvd.errors import NumericalError, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.dense_svd import corrected, correction, needs_correction
 from fedsvd.linalg.solved_columns import SolvedColumns, multiply
@@ -70,6 +71,8 @@ def own_vectors(
     ``product``, where it is there, is ``X_i^T U``, (n_i, r): nothing but a division is left to do. ``solved`` is X_i as
     the product of its factor and orthonormal rows.
     """
+    if len(sigma) and not float(np.min(sigma)) >= sys.float_info.min:
+        raise NumericalError("a singular value is below the range of float64", "scale the data up")
     ill = needs_correction(sigma)
     if solved is not None:
         Vt_i = yield from _of_solved(work, U, sigma, solved, ill)

@@ -4,8 +4,9 @@
 
 The rows M_i are this user's scores ``root^T x e``, with HC2 and HC3 divided by what their leverage leaves, or summed
 over each of its clusters. A cluster lies within one user: equal names at two users are two clusters, for names are not
-compared. The sum is in a unit that ``scores bound`` finds, since one row of large leverage may make it large. Where the
-table has no standard errors the sums are made of zeros.
+compared. The sum is in a unit that ``scores bound`` finds, since one row of large leverage may make it large; a user
+that has a row of leverage 1, for which HC2 and HC3 are not defined, sends numbers beyond all others, and all users read
+that there is one. Where the table has no standard errors the sums are made of zeros.
 """
 
 import math
@@ -14,17 +15,18 @@ import numpy as np
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.backend import to_numpy
-from fedsvd.protocol.sums import FINE_STEP
+from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import bound_sum, from_upper_triangle, total_sum, upper_triangle, wide_sum
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import wide
 from fedsvd.statistics.inference import LinearInference
-from fedsvd.statistics.robust import CLUSTER, ClusterSums, robust, root_of, score_rows
-from fedsvd.statistics.undefined import is_array
+from fedsvd.statistics.robust import CLUSTER, ClusterSums, robust, root_of, score_rows, without_errors
+from fedsvd.statistics.undefined import LEVERAGE, is_array
 from fedsvd.types import Float
 
 _MOST_NOISE = 62
+_BEYOND = 2.0**1000  # 500 of them are a float64
 
 
 def robust_errors(work: Work, models: tuple[LinearInference, ...]) -> Script:
@@ -39,7 +41,10 @@ def robust_errors(work: Work, models: tuple[LinearInference, ...]) -> Script:
     grams = np.zeros((len(models), q, q))
     if defined:
         grams = yield Local("scores", lambda: _own_grams(work, models))
-    total = yield from _summed(work, np.stack([upper_triangle(gram, q) for gram in grams]))
+    squares = np.stack([upper_triangle(gram, q) for gram in grams])
+    total = yield from _summed(work, squares if np.isfinite(squares).all() else np.full_like(squares, _BEYOND))
+    if defined and float(np.abs(total).max(initial=0.0)) >= _BEYOND / 2.0:
+        return tuple(without_errors(model, plan.robust, LEVERAGE) for model in models)
     if not defined:
         return tuple(robust(model, np.zeros((0, q)), plan.robust) for model in models)
     factors = [root_of(from_upper_triangle(packed, q)) for packed in total]

@@ -6,11 +6,12 @@ here. Handlers only decide. Shares, pads, tags, seals, checks and the script its
 ``Compute`` effects.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar
 
-from fedsvd.errors import UnexpectedMessage
-from fedsvd.protocol.machine import Compute, Effect, Finish, Send, Step, Table, table
+from fedsvd.errors import LocalProtocolError, UnexpectedMessage
+from fedsvd.protocol.machine import Compute, Computed, Effect, Finish, Send, Step, Table, table
 from fedsvd.protocol.messages import (
     BatchRequest,
     Begin,
@@ -18,7 +19,6 @@ from fedsvd.protocol.messages import (
     BlindedRightMask,
     Challenge,
     CommonRows,
-    Computed,
     Countersigned,
     FactorRows,
     Factors,
@@ -58,6 +58,7 @@ _COMPUTED = {
     State.CHALLENGING,
     State.RELAYING,
     State.COMMITTING,
+    State.COMPARING,
     State.MATCHING,
     State.TAKING,
     State.AGREEING,
@@ -75,6 +76,11 @@ class User(Paired):
         self.agreement: Agreement | None = None
 
     @property
+    def played(self) -> tuple[str, ...]:
+        """The sums of this session so far, by name, in order."""
+        return tuple(name for name, _ in self._group.played)
+
+    @property
     def salt(self) -> bytes:
         """What opens our data commitment, to an auditor."""
         return commitment_salt(self._own)
@@ -87,6 +93,7 @@ class User(Paired):
     def _ask(self, asked: Asked) -> Step:
         """Turn what the script asks for into a state and effects."""
         digest = self.plan.digest
+        self._expect_next(asked)
         self._request = None if isinstance(asked, Ended) else asked
         match asked:
             case Local(label, work):
@@ -110,7 +117,11 @@ class User(Paired):
                 return self._challenge()
             case Ended(result):
                 self._result = result
-                return self._agree()
+                checked = getattr(result, "checked", None)
+                self._group.order = "" if checked is None else checked.order.text
+                if self._inputs.results is None:
+                    return self._agree()
+                return self._compute("results", lambda: self._sealed_result(result), lambda _: self._agree())
             case _:
                 return self._ask_pair(asked)
 
@@ -132,34 +143,42 @@ class User(Paired):
 
         return State.UPLOADING, (Compute("uploading", padded),)
 
-    def _on_batch(self, sender: Party, message: Computed) -> Step:
+    def _on_batch(self, payload: Ring) -> Step:
         last = self._next == self._asked(Upload).count
         if self._inputs.progress is not None:
             self._inputs.progress("uploading", self._next, self._asked(Upload).count)
-        reply = Send(CSP, PaddedBatch(self.plan.digest, self._next - 1, message.value))
+        reply = Send(CSP, PaddedBatch(self.plan.digest, self._next - 1, payload))
         return State.WAITING if last else State.UPLOADING, (reply,)
 
     def _on_answer(self, sender: Party, message: Factors | Solution) -> Step:
         """Step 6: what the CSP made of the sum, still under the masks."""
 
-        def accepted() -> Asked:
+        def accepted() -> None:
             once_for(self._inputs.memo, message, "structure", self.plan.k, lambda: expect_answer(self.plan, message))
             if isinstance(message, Solution) and (needed := null_space_sum(self.plan, message.rank)) is not None:
                 self._planned[needed.name] = needed
             self._group.witness_answer(message)
-            return self._advance(message)
 
-        return self._compute("computing", accepted, self._ask)
+        return self._compute("computing", accepted, lambda _: self._use(lambda: self._advance(message)))
+
+    def _use(self, advance: Callable[[], Asked]) -> Step:
+        """Go on with an answer once all users are known to hold it; the paper's scheme takes it as it comes."""
+        return self._compute("computing", advance, self._ask) if self.plan.published else self._compare_answer(advance)
 
     def _on_rows(self, sender: Party, message: FactorRows) -> Step:
+        """A panel of U'. All are compared with the last: until then nothing that is made of them leaves this user."""
         request = self._asked(Fetch)
+        last = request.panel == len(self.plan.row_panels) - 1
 
-        def accepted() -> Asked:
+        def accepted() -> Asked | None:
             expect_rows(self.plan, request, message)
             self._group.witness(f"rows {message.panel}", message.U_masked)
-            return self._advance(message.U_masked)
+            return None if last else self._advance(message.U_masked)
 
-        return self._compute("computing", accepted, self._ask)
+        def then(asked: Asked | None) -> Step:
+            return self._use(lambda: self._advance(message.U_masked)) if asked is None else self._ask(asked)
+
+        return self._compute("computing", accepted, then)
 
     def _on_blinded(self, sender: Party, message: BlindedRightFactor) -> Step:
         def accepted() -> Asked:
@@ -203,6 +222,8 @@ class User(Paired):
         """User 1 decides: the bytes for all others, sealed, and what its own script asks for next."""
         request = self._asked(Common)
         content = request.make()
+        if not self._fits(content):
+            raise LocalProtocolError(f"{request.purpose!r} has another length than the plan says", "it was not sent")
         self._group.witness(request.purpose, content)
         return self._group.sealed(request.purpose, content), self._advance(content)
 
@@ -226,7 +247,7 @@ class User(Paired):
             return self._await_common()
         if self.state is State.TAKING:
             return self._await_taken()
-        listening = (State.COMMITTING, State.AGREEING, State.SIGNING)
+        listening = (State.COMMITTING, State.COMPARING, State.AGREEING, State.SIGNING)
         return self._listen(self.state) if self.state in listening else (self.state, ())
 
     def _await_common(self, seen: int = 0) -> Step:
@@ -236,9 +257,11 @@ class User(Paired):
             return State.RELAYING, ()
 
         def opened() -> Asked | None:
-            content = self._group.opened(user(1), request.purpose, request.most)
+            content = self._group.opened(user(1), request.purpose, self._most)
             if content is None:
                 return None
+            if not self._fits(content):
+                raise UnexpectedMessage("what user 1 sent has another length than the plan says")
             self._group.witness(request.purpose, content)
             return self._advance(content)
 
@@ -250,23 +273,31 @@ class User(Paired):
     def _listen(self, state: Enum) -> Step:
         """Go on once every other user's message of this state is here."""
         others = [party for party in self.plan.users if party != self.me]
-        if not self._group.received_from(others, state.name.lower()):
+        purpose = self._comparing if state is State.COMPARING else state.name.lower()
+        if not self._group.received_from(others, purpose):
             return state, ()
         if state is State.COMMITTING:
             return self._committed()
+        if state is State.COMPARING:
+            return self._all_hold_the_same()
         return self._sign() if state is State.AGREEING else self._finish()
 
     # --- agreement ------------------------------------------------------------------------------------------------
 
+    def _sealed_result(self, result: Any) -> None:
+        """Commit to the files that this result will be written as."""
+        assert self._inputs.results is not None
+        self._group.commit_results(self._inputs.results(result), self._own)
+
     def _agree(self) -> Step:
         """Step 9: before anything is released, every user shows all others the digest of what it saw."""
-        effects = self._relayed(self._group.sealed("agreeing", self._group.digest()))
+        effects = self._relayed(self._group.sealed("agreeing", self._group.agreeing()))
         state, more = self._listen(State.AGREEING)
         return state, effects + more
 
     def _sign(self) -> Step:
         """All digests are equal, or the session ends here; then all sign the same certificate."""
-        self._group.expect_equal_digests()
+        self._group.take_agreeing()
         effects = self._relayed(self._group.sealed("signing", self._group.signature()))
         state, more = self._listen(State.SIGNING)
         return state, effects + more
@@ -303,6 +334,7 @@ class User(Paired):
         (State.CHALLENGING, Relayed, Role.CSP, _on_relayed, {State.CHALLENGING}),
         (State.RELAYING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),
         (State.COMMITTING, Relayed, Role.CSP, _on_relayed, {State.COMMITTING, State.COMPUTING}),
+        (State.COMPARING, Relayed, Role.CSP, _on_relayed, {State.COMPARING, State.COMPUTING}),
         (State.MATCHING, CommonRows, Role.CSP, Paired._on_places, {State.MATCHING, State.COMPUTING}),
         (State.TAKING, Relayed, Role.CSP, _on_relayed, {State.TAKING, State.COMPUTING}),
         (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING}),

@@ -26,19 +26,20 @@ from fedsvd.errors import LocalProtocolError, RepeatedIds, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.prepare.blinding import EachPart
 from fedsvd.prepare.rule import Rule
-from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
+from fedsvd.protocol.keys import SessionKeys, commitment
 from fedsvd.protocol.machine import Compute, Machine, Send, Step
-from fedsvd.protocol.messages import ID_WORDS, Begin, Computed, KeyBook, Relay, Relayed, RowIds
+from fedsvd.protocol.messages import ID_WORDS, Begin, KeyBook, Relay, Relayed, RowIds
 from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.relayed import dealer, deals
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import cca, glm, matching, pca, pcr, prediction, preparation, regression, svd
-from fedsvd.roles.user.agreement import Group
+from fedsvd.roles.user import cca, foreign, glm, matching, pca, pcr, prediction, preparation, regression, svd
+from fedsvd.roles.user.agreement import Group, Roots
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
 from fedsvd.roles.user.sums import SumsOfUser
-from fedsvd.roles.user.work import Progress, Sink, Work
+from fedsvd.roles.user.work import Playing, Progress, Sink, Work
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import pad_keys
@@ -60,7 +61,7 @@ def hashed_ids(ids: NDArray[Any] | None, users_seed: Seed) -> Ring:
     return np.frombuffer(code.digest(), "<u8").astype(np.uint64)[:ID_WORDS]
 
 
-_SCRIPTS = {
+SCRIPTS = {
     "svd": svd.script,
     "lsa": svd.script,
     "pca": pca.script,
@@ -71,6 +72,7 @@ _SCRIPTS = {
     "pcr": pcr.script,
     "match": matching.script,
     "prepare": preparation.script,
+    "foreign": foreign.script,
 }
 
 
@@ -88,6 +90,7 @@ class State(Enum):
     CHALLENGING = auto()
     RELAYING = auto()
     COMMITTING = auto()
+    COMPARING = auto()
     MATCHING = auto()
     TAKING = auto()
     AGREEING = auto()
@@ -120,6 +123,8 @@ class Inputs:
     spread: Spread | None = None  # factors the source in parts, on a cluster
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
     rule: Rule | None = None  # by which tables are prepared together
+    statistic: Callable[[Float], Playing] | None = None  # what plays a foreign task on X_i
+    results: Callable[[Any], Roots] | None = None  # hashes the files that a result is written as; None: there are none
 
 
 class Seeding(Machine, ABC):
@@ -237,6 +242,7 @@ class Seeding(Machine, ABC):
             memo=inputs.memo,
             rule=inputs.rule,
             key=seeds["users"].derive("prepare"),
+            statistic=inputs.statistic,
         )
         if plan.stacks_labels and inputs.row_weights is not None:
             # In the digest, which all users compare: weights of split columns are the same at all of them.
@@ -248,14 +254,14 @@ class Seeding(Machine, ABC):
         self._group.witness("row ids", hashed)
         return work, hashed
 
-    def _on_prepared(self, sender: Party, message: Computed) -> Step:
+    def _on_prepared(self, prepared: tuple[Work, Ring | None]) -> Step:
         """Start the task's script, after the row check where there is one."""
-        self._work, hashed = message.value
+        self._work, hashed = prepared
         self._slices = None
         early, self._early = self._early, []
         for relayed in early:
             self._group.receive(relayed.origin, relayed.sealed)
-        self._script = _SCRIPTS[self.plan.task.value](self._work)
+        self._script = SCRIPTS[self.plan.task.value](self._work)
         if hashed is not None:
             return State.CHECKING, (Send(CSP, RowIds(self.plan.digest, hashed)),)
         return self._go_on(None)
@@ -265,12 +271,12 @@ class Seeding(Machine, ABC):
         self._then = then
         return State.COMPUTING, (Compute(label, work),)
 
-    def _on_computed(self, sender: Party, message: Computed) -> Step:
+    def _on_computed(self, value: Any) -> Step:
         """The computation under way has come to its end."""
         then, self._then = self._then, None
         if then is None:
             raise LocalProtocolError("nothing was being computed")
-        return then(message.value)
+        return then(value)
 
     @abstractmethod
     def _go_on(self, answer: Any) -> Step:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.extended import Pair
 from fedsvd.linalg.ring_forms import BITS, HALVES, on_grid
 from fedsvd.masks.remove import unmask_right
 from fedsvd.protocol.shared import VECTOR_BITS, about_words, shared_words, vector_words
@@ -41,16 +42,23 @@ class Units:
 class Parts:
     """One user's part of a matrix: the total that all hold, this user's mask, the users' mask of their vectors."""
 
-    total: Ring  # of the matrix, (words, 4)
+    total: Ring  # of the matrix, (words, 5)
     mask: Ring  # likewise
-    border: Whole  # (vectors, N): what is on the users' vectors; empty where there are none
-    numbers: Float  # what the CSP wrote for all: residual squares of each target
+    border: Whole  # (vectors, N): what is on the users' vectors
     exponent: int  # of the unit of the matrix
-    condition: float
+    numbers: Float  # what else the CSP wrote for all: a condition, or residual squares of each target
+
+    @property
+    def ours(self) -> Ring:
+        """What user 1 multiplies: the total with its own mask."""
+        return add_into(self.total.copy(), self.mask)
 
 
-def opened(work: Work, name: str, vectors: Float, exponent: int) -> Script:
-    """This user's part of the matrix of the sum ``name``; its own vectors, (vectors, N), are in units of 2^exponent."""
+def opened(work: Work, name: str, vectors: Float, times: int = 1) -> Script:
+    """This user's part of the matrix of the sum ``name``; its own vectors, (vectors, N), are within +-1.
+
+    The last of them goes up times a whole number, exactly.
+    """
     plan = work.plan
     count, about = vector_words(plan), about_words(plan)
     first = count + about
@@ -58,19 +66,20 @@ def opened(work: Work, name: str, vectors: Float, exponent: int) -> Script:
     border = Keystream.of(work.checks, "split", name).words(HALVES * count).reshape(-1, HALVES)
 
     def share(batch: int) -> Ring:
-        steps = np.rint(np.ldexp(vectors.ravel(), VECTOR_BITS - exponent))
-        own = from_integers((int(step) for step in steps.tolist()), HALVES)
+        steps = np.rint(np.ldexp(vectors.ravel(), VECTOR_BITS))
+        whole = [int(step) for step in steps.tolist()]
+        own = from_integers((*whole[: -plan.N], *(times * step for step in whole[-plan.N :])), HALVES)
         if work.leads:
             add_into(own, border)
         return np.concatenate((own, np.zeros((about, HALVES), np.uint64), negate(mask)))
 
     words: Ring = yield Sum(name, share)
     numbers = words[count:first, 0].view(np.float64)
-    if not (np.isfinite(numbers[:-1]).all() and (numbers[: plan.targets] >= 0.0).all() and numbers[-1] >= 1.0):
+    # A condition may be infinite; no other number is, and none is negative but the exponent.
+    if not (np.isfinite(numbers[0]) and bool(np.all(numbers[1:] >= 0.0))):
         raise VerificationFailed("the CSP wrote numbers that no regression has", "nothing is released")
     whole = np.array(to_integers(border), object).reshape(-1, plan.N)
-    exponent = int(np.clip(numbers[-2], -2000, 2000))
-    return Parts(words[first:], mask, whole, numbers[: plan.targets], exponent, float(numbers[-1]))
+    return Parts(words[first:], mask, whole, int(np.clip(numbers[0], -2000, 2000)), numbers[1:])
 
 
 def common_right_mask(work: Work) -> Script:
@@ -78,7 +87,7 @@ def common_right_mask(work: Work) -> Script:
     plan = work.plan
     eye = work.put(np.eye(plan.N))
     Q = np.concatenate([to_numpy(unmask_right(eye, work.masks.Q, i)) for i in range(plan.k)])
-    content: bytes = yield Common("right mask", lambda: on_grid(Q).astype("<i8").tobytes(), 8 * plan.N**2)
+    content: bytes = yield Common("right mask", lambda: on_grid(Q).astype("<i8").tobytes())
     if len(content) != 8 * plan.N**2:
         raise VerificationFailed("user 1 sent a mask of another size than the plan says", "nothing is released")
     whole = np.frombuffer(content, "<i8").astype(np.int64).reshape(plan.N, plan.N)
@@ -115,6 +124,14 @@ def noisy(integers: list[int], bits: int, work: Work, *label: str | int) -> list
     """Whole numbers with noise, uniform within 2^bits, from this user's own stream."""
     drawn = noise.uniform_integers([bits] * len(integers), Keystream.of(work.own, "noise", *label))
     return [value + added for value, added in zip(integers, drawn, strict=True)]
+
+
+def as_pair(integers: list[int], power: int, shape: tuple[int, ...], bits: int = BITS) -> Pair:
+    """These integers modulo 2^bits, signed, times 2^power, each to about 106 bits."""
+    values = [signed(value, bits) for value in integers]
+    high = [float(value) for value in values]
+    low = [float(value - int(number)) for value, number in zip(values, high, strict=True)]
+    return Pair(*(np.ldexp(np.array(each).reshape(shape), power) for each in (high, low)))
 
 
 def signed(value: int, bits: int = BITS) -> int:

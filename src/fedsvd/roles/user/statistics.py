@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedsvd.compress.centre import at_offset, deviations, own_shift, row_energy, unit_scales
+from fedsvd.compress.centre import at_offset, deviations, own_shift, row_norms, scales_of
 from fedsvd.compress.reduce import Reduced
 from fedsvd.errors import ConstantData, FixedPointOverflow
 from fedsvd.linalg import backend
@@ -29,6 +29,7 @@ from fedsvd.secagg import noise, wide
 from fedsvd.types import Array, Float
 
 _USUAL = 2.0**-400, 2.0**400  # norms: squares of these are far from both ends of float64
+_LIFT, _NOISE = 2.0**500, 2.0**-1000  # of norms, before they are squared; of sums of these squares
 _MOST_EXPONENT = 507  # of a user's norm: squares of the norms of 500 users are then below 2^1024
 
 
@@ -145,18 +146,23 @@ def in_common_unit(work: Work, prepared: Prepared) -> Script:
     return replace(prepared, A_i=A_i, E=E)
 
 
-def joint_energy(work: Work, prepared: Prepared) -> Script:
-    """The joint energy of every row, in units of 2^2E; negative totals count as zero."""
+def joint_norms(work: Work, prepared: Prepared) -> Script:
+    """The joint norm of every row, in units of 2^E; zero where it is below 2^-1000 of them, which is noise.
+
+    What is added up are squares in units of 2^(2E - 1000): the largest is below 2^1000, and rows that are 2^-950 of it
+    (a column in other units, labels around 1e-150) still have all their digits.
+    """
     own = yield Local("variances", lambda: _energy(work, prepared.A_i))
     total = yield from wide_sum_of_floats("energy", own, work.own)
-    return np.maximum(total, 0.0)
+    norms: Float = np.where(total < _NOISE, 0.0, np.sqrt(np.maximum(total, 0.0)) / _LIFT)
+    return norms
 
 
-def at_unit_variance(work: Work, prepared: Prepared, energy: Float) -> Prepared:
+def at_unit_variance(work: Work, prepared: Prepared, norms: Float) -> Prepared:
     """Every row divided by its joint deviation; rows without variance become zero, and stay so in ``scales``."""
     plan = work.plan
-    mean = np.ldexp(prepared.mean if prepared.mean is not None else np.zeros(len(energy)), -prepared.E)
-    scales = unit_scales(np.where(energy < 2.0**-1000, 0.0, energy), plan.n, mean)
+    mean = np.ldexp(prepared.mean if prepared.mean is not None else np.zeros(len(norms)), -prepared.E)
+    scales = scales_of(norms, plan.n, mean)
     inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
     # The joint norm is now at most sqrt(n m): a public unit, and no second sum for it.
     unit = math.ceil(math.log2(plan.n * plan.m) / 2)
@@ -286,16 +292,21 @@ def panels_of(work: Work, A_i: Operand) -> Iterable[Array]:
 
 def _energy(work: Work, A_i: Operand) -> Float:
     if isinstance(A_i, Dense):
-        return row_energy(A_i.A_i)
+        return _lifted(A_i.A_i)
     rows, n_i = work.source.shape
     energy = np.zeros(rows)
 
     def of_rows(part: slice) -> None:
-        energy[part] = row_energy(A_i.rows(part.start, part.stop))
+        energy[part] = _lifted(A_i.rows(part.start, part.stop))
 
     if work.near or work.plan.reads_rows:
         work.over_rows("variances", rows, n_i, of_rows)
         return energy
     for panel in panels_of(work, A_i):
-        energy += row_energy(panel)
+        energy += _lifted(panel)
     return energy
+
+
+def _lifted(A: Array) -> Float:
+    """The squared norm of every row, in units of 2^-1000."""
+    return np.square(row_norms(A) * _LIFT)

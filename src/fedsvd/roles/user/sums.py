@@ -4,7 +4,9 @@
 sum's kind says, add the noise its row of the specification names, from this user's own stream, and decode the total.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from itertools import pairwise
 from operator import add
 
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import CHECK_STEP, FINE_STEP
+from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Script, Sum
@@ -29,6 +31,7 @@ NORM_WIDTH = 50
 SPECTRUM_WIDTH = 46
 """Noise of ``diag`` and ``trace``: uniform within 2^46 steps."""
 
+_FOLD = 12  # a total is opened modulo 2^12 times, or half of that, what an honest one stays below
 _MOST = 2.0**16  # of 500 users still below what a total holds
 
 Draw = Callable[[int, Keystream], NDArray[np.int64]]
@@ -107,14 +110,33 @@ def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int
     return (yield from _total(plan, name, values, step, lambda count, stream: noise.uniform(width, count, stream), own))
 
 
-def checked_sum(plan: SessionPlan, name: str, values: Float, own: Seed, deviation: float) -> Script:
-    """The total of these numbers in steps of 2^-70, with rounded normal noise of this deviation, in the sum's unit."""
-    steps = deviation * 2.0**CHECK_STEP
-    return (
-        yield from _total(
-            plan, name, values, CHECK_STEP, lambda count, stream: noise.rounded_normals(steps, count, stream), own
-        )
-    )
+def folded_sum(name: str, values: Float, own: Seed, deviation: float, limit: float) -> Script:
+    """The total of these numbers, each with normal noise of this deviation, modulo a power of two above 2^11 ``limit``.
+
+    A check passes below ``limit``, which an honest answer stays far within. Of any other only the last digits are
+    opened: a residual of a made-up answer is an equation in the joint Gram matrix, and enough of them would give it.
+    Low halves of words wrap under their tag, high halves are random.
+    """
+    step = 64 - _FOLD - math.frexp(limit)[1]
+    stream = Keystream.of(own, "noise", name)
+    added = noise.rounded_normals(math.ldexp(deviation, step), values.size, stream)
+    steps = [round(Fraction(value) * Fraction(2) ** step) for value in values.tolist()]
+    low = words128.from_integers(map(add, steps, added.tolist()))[:, 0]
+    words = np.column_stack((low, stream.words(values.size)))
+    total: Ring = yield Sum(name, lambda batch: words)
+    found: Float = np.ldexp(np.ascontiguousarray(total[:, 0]).view(np.int64).astype(np.float64), -step)
+    return found
+
+
+def rounded_sum(plan: SessionPlan, name: str, values: Float, exponent: int, own: Seed) -> Script:
+    """The total of these numbers in units of 2^exponent, each user's rounded up or down at random, to its mean."""
+    flat = np.ravel(values)
+    with np.errstate(under="ignore"):
+        scaled = np.ldexp(flat, -exponent)
+    added = Keystream.of(own, "noise", name).words(flat.size) * 2.0**-64
+    cuts = _cuts(SumKind.TOTAL, flat.size)
+    total = yield Sum(name, lambda batch: words128.to_words(np.floor(scaled + added)[cuts[batch]], 0, terms=plan.k))
+    return np.ldexp(words128.to_numbers(total, 0), exponent).reshape(np.shape(values))
 
 
 def _total(plan: SessionPlan, name: str, values: Float, step: int, draw: Draw, own: Seed) -> Script:
@@ -163,6 +185,29 @@ def bound_sum(name: str, exponent: int | None, own: Seed) -> Script:
     """E of a power of two above every user's number, given this user's ``frexp`` exponent; None when all are zero."""
     total = yield Sum(name, lambda batch: bound.encode(exponent, Keystream.of(own, "noise", name)))
     return bound.decode(total)
+
+
+def any_of(name: str, flags: NDArray[np.bool_], own: Seed) -> Script:
+    """For each flag whether any user sets it, and nothing of how many do or which.
+
+    A user that sets a flag sends a uniform low half, else zero: the low half of a total is zero when no user sets it,
+    else uniform. A check that one user alone can make of its own part is judged so: a user that stopped by itself would
+    show the CSP whose part does not fit its answer. A flag is missed with probability 2^-64.
+    """
+
+    def encoded(batch: int) -> Ring:
+        words = Keystream.of(own, "noise", name).words(2 * flags.size).reshape(-1, 2)
+        words[~flags, 0] = 0
+        return words
+
+    total = yield Sum(name, encoded)
+    return total[:, 0] != 0
+
+
+def any_user(name: str, violated: bool, own: Seed) -> Script:
+    """Whether any user finds the check violated that this sum is named after."""
+    found = yield from any_of(name, np.array([violated]), own)
+    return bool(found[0])
 
 
 def _cuts(kind: SumKind, count: int) -> list[slice]:

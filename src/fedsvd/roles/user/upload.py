@@ -30,7 +30,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.checks import Checked, check_factors, joint_trace
 from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
-from fedsvd.roles.user.opening import Opened, common_signs
+from fedsvd.roles.user.opening import Opened, common_signs, orthogonality_of
 from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
 from fedsvd.roles.user.shared import once_for
 from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
@@ -116,7 +116,11 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
         trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
     energy = None if trace is None else in_data_units(trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
-    return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs, product)
+    # What the CSP says of its own work counts in the paper's scheme alone, where nothing is checked.
+    quality = factors.residual, factors.orthogonality
+    if checked is not None:
+        quality = checked.residual, (yield Local("orthogonality", lambda: orthogonality_of(U)))
+    return Opened(U, released, r, *quality, checked, energy, signs, product)
 
 
 def _keeps_product(work: Work, r: int) -> bool:

@@ -9,7 +9,7 @@ write files are in ``results/vector_files.py``.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -78,6 +78,7 @@ class Nowhere:
 
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
+Playing = Generator[tuple[str, Float], Float, Mapping[str, Float]]  # a foreign task's script: steps, totals, outputs
 
 _SLAB = 1 << 18  # numbers that stay in a cache while they pass some steps
 _THREADS = 4  # that pass slabs: a step takes about 0.1 ms, and more threads wait for the interpreter's lock
@@ -113,6 +114,7 @@ class Work:
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
     rule: Rule | None = None  # by which tables are prepared together
     key: Seed | None = None  # the users': of the digests of levels
+    statistic: Callable[[Float], Playing] | None = None  # what plays a foreign task on X_i
 
     @property
     def n_i(self) -> int:

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.lab.network import link as links
-from fedsvd.lab.network.link import METHODS, measure, open_link
-from fedsvd.lab.network.namespaces import packet_size
+from fedsvd_lab.network import link as links
+from fedsvd_lab.network.link import METHODS, measure, open_link
+from fedsvd_lab.network.namespaces import packet_size
 
 RATE, ROUND_TRIP = 40e6, 0.08
 GENEROUS = 60.0

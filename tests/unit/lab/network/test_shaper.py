@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.tolerances import digits_lost
 
 from fedsvd.errors import ConfigError
-from fedsvd.lab.network.shaper import Shaper
+from fedsvd_lab.network.shaper import Shaper
 
 
 def test_a_packet_takes_its_bits_over_the_rate_and_the_delay():

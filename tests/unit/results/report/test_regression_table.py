@@ -85,4 +85,4 @@ def test_a_ridge_has_its_bars_and_the_reason_why_there_is_no_forest_plot(tmp_pat
 
 def test_the_job_file_in_the_report_asks_for_inference_again(regression):
     _, out = regression
-    assert '"inference"' in page(out).html.replace("&#34;", '"')
+    assert "inference = true" in page(out).html.replace("&#34;", '"')

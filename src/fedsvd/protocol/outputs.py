@@ -1,0 +1,116 @@
+"""What a study gives, declared: name, axes, who gets it, and which table shows it.
+
+A task declares its outputs once (``tasks``). From them follow the files of a results folder, which of them all parties
+share, the CSV tables, and the attributes of an estimator, fitted or loaded. A declaration is plain data: it stands in
+the manifest of every result, so that a folder is read without the module of its task.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from fedsvd.protocol.tasks import Split
+
+RECORD, FEATURE, COMPONENT, TARGET, CLASS = "record", "feature", "component", "target", "class"
+TERM, PENALTY, MEASURE = "term", "penalty", "measure"
+"""Axes. What lies along one of them has the labels of the reader: row ids, column names, names of targets; any other
+word is an axis whose places are numbered."""
+
+
+class To(StrEnum):
+    """Who gets an output."""
+
+    ALL = "all parties"  # and the researcher who asked
+    OWN = "each party its own"
+    HOLDER = "the party with the labels"
+
+
+class Kind(StrEnum):
+    """What an output is stored as."""
+
+    ARRAY = "array"  # NAME.npy, and in a table where one is named
+    COLUMN = "column"  # a column of a table alone
+    FACT = "fact"  # in the manifest
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a task."""
+
+    name: str
+    axes: tuple[str, ...] = ()
+    to: To = To.ALL
+    by_columns: To | None = None  # who gets it where columns are split, if that is another
+    kind: Kind = Kind.ARRAY
+    table: str = ""  # the CSV table that shows it; "" for none
+    heading: str = ""  # of its column, where it is one
+    attribute: str = ""  # of the estimator; "" for none, or for one that follows from several outputs
+    padded: bool = False  # the attribute has zeros up to the number of components that was asked for
+
+    def receiver(self, split: Split) -> To:
+        """Who gets it on this split."""
+        return self.by_columns if self.by_columns is not None and split is Split.VERTICAL else self.to
+
+    def split_axis(self, split: Split) -> int | None:
+        """Along which axis the parties' own parts are joined; None where each party's is a whole."""
+        axis = RECORD if split is Split.HORIZONTAL else FEATURE
+        return self.axes.index(axis) if axis in self.axes else None
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it: what is not said has its default."""
+        said = {"name": self.name, "axes": list(self.axes), "to": str(self.to)}
+        more = {"by_columns": self.by_columns, "table": self.table, "heading": self.heading}
+        more |= {"attribute": self.attribute, "kind": "" if self.kind is Kind.ARRAY else self.kind}
+        return (
+            said | {key: str(value) for key, value in more.items() if value} | ({"padded": True} if self.padded else {})
+        )
+
+
+def output_of(record: Mapping[str, Any]) -> Output:
+    """The output that a record describes; ``ValueError`` and its like where it describes none."""
+    values = dict(record)
+    values |= {"axes": tuple(str(axis) for axis in record["axes"]), "to": To(record["to"])}
+    if "by_columns" in record:
+        values["by_columns"] = To(record["by_columns"])
+    values["kind"] = Kind(record.get("kind", Kind.ARRAY))
+    return Output(**values)
+
+
+def array(name: str, *axes: str, **more: Any) -> Output:
+    """An array with a table of its own; further fields by name."""
+    return Output(name, axes, table=name, **more)
+
+
+def hidden(name: str, *axes: str, **more: Any) -> Output:
+    """An array that no table shows."""
+    return Output(name, axes, **more)
+
+
+def column(name: str, axis: str, table: str, heading: str, **more: Any) -> Output:
+    """One column of a table that several outputs share."""
+    return Output(name, (axis,), table=table, heading=heading, **more)
+
+
+def fact(name: str, *, to: To = To.ALL, by_columns: To | None = None, table: str = "") -> Output:
+    """What the manifest says."""
+    return Output(name, (), to, by_columns, Kind.FACT, table)
+
+
+def shared_by(outputs: Sequence[Output], split: Split) -> tuple[Output, ...]:
+    """The outputs that all parties get."""
+    return tuple(output for output in outputs if output.receiver(split) is To.ALL)
+
+
+def is_shared_file(outputs: Sequence[Output], split: Split, file: str) -> bool:
+    """Whether a file of a party's folder is the same at all parties.
+
+    A table with a row for each record has the party's own ids in it, and is not.
+    """
+    stem, _, suffix = file.rpartition(".")
+    for output in shared_by(outputs, split):
+        arrays = suffix == "npy" and output.name == stem and output.kind is Kind.ARRAY
+        table = suffix in ("csv", "parquet") and output.table == stem and RECORD not in output.axes
+        if arrays or table:
+            return True
+    return False

@@ -1,0 +1,64 @@
+"""Why a plan has its family and its mode: codes, which are hashed with the plan, and their texts, which are not.
+
+A sentence may be reworded without any plan becoming another one. What a sentence says in numbers follows from the plan.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from fedsvd.protocol.tasks import Task
+from fedsvd.types import byte_size
+
+
+class Why(StrEnum):
+    """What decided the family or the mode of a plan (specification, section 1)."""
+
+    ASKED = "asked"
+    NO_MATRIX = "no-matrix"
+    LONG_RECORDS = "long-records"
+    LONG_SIDE = "long-side"
+    SHORT_SIDE = "short-side"
+    TOO_LARGE = "too-large"
+    SPLIT_ROWS = "split-rows"
+    PREPARATION = "preparation"
+    FOREIGN = "foreign"
+    ITERATIONS = "iterations"
+    ANY_COMPONENTS = "any-components"
+    STANDARD_ERRORS = "standard-errors"
+    RIDGE_PATH = "ridge-path"
+    ALL_RELEASED = "all-released"
+    NOT_DETERMINED = "not-determined"
+    ASKED_OPEN = "asked-open"
+
+
+TEXTS = {
+    Why.ASKED: "as asked for",
+    Why.NO_MATRIX: "a {task} opens no matrix",
+    Why.LONG_RECORDS: "records are many",
+    Why.LONG_SIDE: "the common side is long ({rows}, parties hold {width} along the other)",
+    Why.SHORT_SIDE: "the common side is short ({rows}): an upload of {upload} whatever the data",
+    Why.TOO_LARGE: "Gram matrices of {rows} x {rows} need more than the memory budget of {budget}",
+    Why.SPLIT_ROWS: "a regression on split rows adds Gram matrices",
+    Why.PREPARATION: "the parties open every sum themselves",
+    Why.FOREIGN: "a foreign task adds up what it declares, and the parties open every sum themselves",
+    Why.ITERATIONS: "the parties open one Gram matrix to each iteration, and weight their rows for the next by it",
+    Why.ANY_COMPONENTS: "components of any number follow from the joint Gram matrix, so the parties open the sum",
+    Why.STANDARD_ERRORS: "standard errors determine the joint Gram matrix, so the parties open the sum themselves",
+    Why.RIDGE_PATH: "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves",
+    Why.ALL_RELEASED: "U and S are released whole, so the parties open the sum themselves",
+    Why.NOT_DETERMINED: "the release does not determine the joint Gram matrix, so the CSP opens it under a mask",
+    Why.ASKED_OPEN: "as asked for: all parties will hold the joint Gram matrix",
+}
+"""Sentences for people; ``{...}`` are numbers that follow from the plan."""
+
+
+def in_words(why: Sequence[Why], task: Task, rows: int, counts: Sequence[int], memory: int) -> str:
+    """The reasons as one sentence; ``rows`` are those of the common side, with labels."""
+    numbers = {
+        "task": "prediction" if task is Task.PREDICT else "matching",
+        "rows": rows,
+        "width": sum(min(n_i, rows) for n_i in counts),
+        "upload": byte_size(8 * rows * (rows + 1)),
+        "budget": byte_size(memory),
+    }
+    return "; ".join(TEXTS[code].format(**numbers) for code in why)

@@ -1,0 +1,157 @@
+"""SVD, LSA and CCA: statistics, an opening by the users or by the CSP, checks of its answer, own vectors.
+
+The opening is shared with PCA (``components.py``).
+"""
+
+import math
+
+from fedsvd.protocol.outputs import COMPONENT, FEATURE, RECORD, To, array, column, fact, hidden
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import (
+    COMPARED,
+    FACTORS,
+    SIGNS,
+    PlannedStep,
+    StepKind,
+    What,
+    bound,
+    flags,
+    folded,
+    from_user_1,
+    maybe,
+    total,
+    triangle,
+    upload,
+)
+from fedsvd.protocol.sums import (
+    CHECK_NUMBERS,
+    EIGEN_VECTORS,
+    ORDER,
+    ORDER_BITS,
+    ORDER_BLOCK,
+    ORDER_CLASSES,
+    ORDER_FACTOR,
+    ORDER_HELD,
+    ORDER_OUTSIDE,
+    ORDER_SLACK,
+    ORDER_UNIT,
+    order_left,
+    order_step,
+)
+from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
+
+FACTOR_OUTPUTS = (
+    array("components", COMPONENT, FEATURE, by_columns=To.OWN, attribute="components_", padded=True),
+    array("left_vectors", RECORD, COMPONENT, to=To.OWN, by_columns=To.ALL, attribute="U_", padded=True),
+    column("singular_values", COMPONENT, "spectrum", "singular_value", attribute="singular_values_", padded=True),
+    fact("verified", to=To.OWN),
+)
+"""What an SVD or an LSA gives: all share one factor, and of the other each party has the part of its own data."""
+CANONICAL_OUTPUTS = (
+    array("left_vectors", RECORD, COMPONENT, attribute="U_", padded=True),
+    hidden("singular_values", COMPONENT, attribute="singular_values_", padded=True),
+    column("correlations", COMPONENT, "correlations", "correlation", attribute="correlations_"),
+    fact("ranks"),
+    fact("wilks", table="wilks"),
+    fact("no_tests"),
+    array("weights", FEATURE, COMPONENT, to=To.OWN),
+    array("canonical_loadings", FEATURE, COMPONENT, to=To.OWN),
+    hidden("column_means", FEATURE, to=To.OWN, attribute="mean_"),
+    array("variates", RECORD, COMPONENT, to=To.OWN),
+    fact("own_rank", to=To.OWN),
+)
+"""What a CCA gives: common variables and their correlations to all, and to each party what is of its own columns."""
+
+
+def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Every step of an SVD or an LSA."""
+    return _factorised(plan, What.VECTORS)
+
+
+def canonical(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Every step of a CCA."""
+    return _factorised(plan, What.CANONICAL)
+
+
+def _factorised(plan: SessionPlan, what: What) -> tuple[PlannedStep, ...]:
+    opened = (total("norm", 1, What.NORM), *opening(plan, what), *own_vectors(plan))
+    # Nothing to compute: in mode A the rest is played in zeros, so that the CSP sees no difference.
+    return (bound("bound"), *(opened if plan.mode is Mode.A else (maybe("entries that are not zero", *opened),)))
+
+
+def opening(plan: SessionPlan, what: What) -> tuple[PlannedStep, ...]:
+    """Steps 5 to 7: U and S, from the users' own factorisation or from the CSP, whose answer is checked."""
+    if plan.mode is Mode.A:
+        return triangle("gram", plan.M), from_user_1("answer", 8 * (plan.m + 1) * plan.planned_rank, what=what)
+    # The paper's answer has as many columns as the rank that is found, ours zeros beyond it.
+    found = plan.published and not plan.full_matrices
+    columns = plan.M if plan.full_matrices else plan.planned_rank
+    answer = upload(FACTORS, columns, what, found)
+    panels = PlannedStep("panels", StepKind.FETCH, columns, upto=found)
+    signs = from_user_1(SIGNS, -(-columns // 8), upto=not plan.full_matrices)
+    if plan.published:
+        trace = plan.task is Task.PCA and plan.releases(Item.SPECTRUM)
+        rows = plan.N if plan.full_matrices else plan.planned_rank
+        return (
+            answer,
+            *((panels,) if plan.tall else ()),
+            signs,
+            *((total("trace", 1, What.NORM),) if trace else ()),
+            *((PlannedStep("own part", StepKind.RECOVER, rows, upto=found),) if _recovers(plan) else ()),
+        )
+    return answer, COMPARED, *((panels, COMPARED) if plan.tall else ()), *checks(plan), signs
+
+
+def checks(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
+    found = [folded("eigen", CHECK_NUMBERS)]
+    if plan.releases(Item.SPECTRUM):
+        found += [folded("diag", EIGEN_VECTORS), total("trace", 1, What.NORM)]
+        if plan.scheme is Scheme.SUM:
+            found.append(maybe("a rank that is not zero", folded("C", CHECK_NUMBERS)))
+    order = _order(plan)
+    return (*found, *((maybe(ORDER, *order),) if order else ()))
+
+
+def _order(plan: SessionPlan) -> list[PlannedStep]:
+    """The sums that bound what an answer leaves out; they are sent unless the trace has shown it already."""
+    if not order_left(plan):
+        return []
+    steps = _lanczos_steps(plan)
+    found = [total(order_step(j), ORDER_BLOCK * plan.m, What.ORDER, step=0) for j in range(1, steps + 1)]
+    if plan.releases(Item.SPECTRUM):
+        return found
+    if not steps:
+        return [total(ORDER_OUTSIDE, 1, What.ORDER), flags(ORDER_HELD, plan.planned_rank, What.ORDER)]
+    return [flags(ORDER_UNIT, ORDER_CLASSES, What.UNIT), *found, flags(ORDER_HELD, plan.planned_rank, What.ORDER)]
+
+
+def _lanczos_steps(plan: SessionPlan) -> int:
+    """Steps of Lanczos' method outside of U; 0 where these and U would be more than half of all directions.
+
+    Kuczynski and Wozniakowski (1992): from a random direction in dimension d, q steps miss the largest eigenvalue by
+    more than a part eps of it with probability at most 1.648 sqrt(d) exp(-sqrt(eps) (2 q - 1)). Several directions miss
+    it all with the product of these.
+    """
+    eps = 1.0 - (1.0 + ORDER_SLACK) ** 2 / ORDER_FACTOR
+    needed = math.log(1.648 * math.sqrt(plan.m - plan.planned_rank)) + ORDER_BITS * math.log(2.0) / ORDER_BLOCK
+    steps = math.ceil((needed / math.sqrt(eps) + 1.0) / 2.0)
+    return steps if 2 * (plan.planned_rank + ORDER_BLOCK * steps) <= min(plan.m, plan.n) else 0
+
+
+def own_vectors(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Step 8: sums that put right singular vectors at home right, and verify them."""
+    if plan.published or not plan.own_vectors:
+        return ()
+    found, products = [], plan.planned_rank * (plan.planned_rank + 1) // 2
+    if plan.reads_rows or plan.check is not Check.SAMPLE:
+        found.append(total("orthogonality", products, What.CHECK))
+    if plan.check is not Check.NONE and plan.components is None:
+        found.append(total("reconstruction", 1, What.CHECK))
+    if plan.check is Check.ALL:
+        found.append(total("verified", products, What.CHECK))
+    return tuple(found)
+
+
+def _recovers(plan: SessionPlan) -> bool:
+    return plan.task is not Task.PCA and plan.releases(Item.OWN_PART)

@@ -1,0 +1,216 @@
+"""Options of ``[job]`` that describe a model: linear regression, ridge, generalised linear models."""
+
+from fedsvd.protocol.tasks import LINKS, ChosenBy, Clusters, Family, Robust, Task
+from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
+from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, number, optional, whole, word
+
+_COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
+_EVERY_LINK = tuple(dict.fromkeys(link for links in LINKS.values() for link in links))
+
+MODEL = (
+    Option(
+        "alpha",
+        "job",
+        number(ge=0, allow_inf_nan=False),
+        0.0,
+        "Strength of the ridge; 0 for ordinary least squares.",
+        "strength of a ridge (`lr`, `glm`); the intercept is never penalised",
+        tasks=(Task.LR, Task.GLM),
+    ),
+    Option(
+        "intercept",
+        "job",
+        FLAG,
+        True,
+        "Whether the model has an intercept.",
+        "whether the regression has an intercept",
+        tasks=(Task.LR, Task.GLM),
+        names={ESTIMATOR: "fit_intercept"},
+    ),
+    Option(
+        "inference",
+        "job",
+        FLAG,
+        False,
+        "Standard errors, tests, intervals; on split rows all parties then hold G.",
+        (
+            "standard errors, t, p, intervals, covariance, sigma, R2, F, log-likelihood, AIC, BIC, VIF (`lr`): "
+            "[a regression table](howto/regression-table.md). The same as `inference` in `release`. Split rows: "
+            "all parties then hold the joint Gram matrix (mode A). Split columns: each party has the rows of "
+            "its own columns, which asks for consent (`consent_to_columns`)"
+        ),
+        tasks=(Task.LR,),
+    ),
+    Option(
+        "cov_type",
+        "job",
+        word(_COVARIANCES),
+        "nonrobust",
+        "Standard errors: nonrobust, or HC0 to HC3; with --inference.",
+        ('with `inference`: standard errors that do not assume equal variances, `"HC0"` to `"HC3"` (`lr`, split rows)'),
+        tasks=(Task.LR,),
+    ),
+    Option(
+        "cluster",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column of clusters that standard errors are robust to; with --inference.",
+        (
+            "with `inference`: the column of clusters that standard errors are robust to, numbers or text; it "
+            "is no feature"
+        ),
+        tasks=(Task.LR,),
+        columns=True,
+    ),
+    Option(
+        "clusters",
+        "job",
+        word(Clusters),
+        Clusters.OWN,
+        "Whose names of clusters are: each party's own, or joint, which is refused.",
+        (
+            'whose names of clusters are: each party\'s `"own"`, so that a name at two parties is two clusters, '
+            'which plan, approval and report say; `"joint"` is refused, because parties would learn which names '
+            "others have"
+        ),
+        tasks=(Task.LR,),
+    ),
+    Option(
+        "alphas",
+        "job",
+        PENALTIES,
+        (),
+        "Ridges to choose among by cross-validation; once for each.",
+        (
+            "ridges above 0 to choose among by cross-validation, in one study (`lr`): `[0.1, 1.0, 10.0]`. Split "
+            "rows: all parties then hold the joint Gram matrix (mode A), which asks for consent "
+            '(`consent_to_gram`). Split columns: with `choose_by = "gcv"`, by the label holder, which sees the '
+            "joint singular values (`consent_to_columns`)"
+        ),
+        tasks=(Task.LR,),
+        defaults={ESTIMATOR: (0.1, 1.0, 10.0)},
+    ),
+    Option(
+        "choose_by",
+        "job",
+        optional(word(ChosenBy)),
+        None,
+        "How: leave out each row (loo), or generalised (gcv).",
+        (
+            'how one of `alphas` is chosen: `"loo"`, each row left out once, exactly (split rows); `"gcv"`, '
+            "generalised cross-validation"
+        ),
+        unset='`"loo"`',
+        tasks=(Task.LR,),
+        defaults={ESTIMATOR: ChosenBy.LOO},
+    ),
+    Option(
+        "family",
+        "job",
+        optional(word(Family)),
+        None,
+        "The distribution of the target.",
+        (
+            'the distribution of the target: `"gaussian"`, `"binomial"`, `"poisson"`, `"gamma"`, '
+            '`"multinomial"`. Tests of gaussian and gamma models, whose scale is estimated, are Student\'s t, as '
+            "R's are; the likelihood of shares with trials as `weights` has the binomial coefficient, as R's "
+            "has"
+        ),
+        unset="needed for `glm`",
+        tasks=(Task.GLM,),
+        defaults={CLI: NEEDED, ESTIMATOR: Family.GAUSSIAN},
+    ),
+    Option(
+        "link",
+        "job",
+        optional(word(_EVERY_LINK)),
+        None,
+        "The link; the family's usual one where left out.",
+        '`"identity"`, `"logit"` or `"probit"`, `"log"`, `"log"`, `"logit"`',
+        unset="the family's usual",
+        tasks=(Task.GLM,),
+        defaults={"FederatedLogisticRegression": "logit"},
+    ),
+    Option(
+        "classes",
+        "job",
+        CLASSES,
+        (),
+        "The target's classes, once for each; the first is the reference. 0 and 1 otherwise.",
+        (
+            "the label's values, as texts or numbers, in order (`binomial`, `multinomial`); the first is the "
+            "reference. A `binomial` model of three or more is one model to each class, against the rest"
+        ),
+        unset="the label is a number",
+        tasks=(Task.GLM,),
+        names={CLI: "class"},
+    ),
+    Option(
+        "offset",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column that is added to the linear predictor.",
+        (
+            "a column that is added to the linear predictor (`glm`: the logarithm of the exposure, say; `lr` "
+            "with split rows: it is subtracted from the label, and statistics are those of the difference)"
+        ),
+        tasks=(Task.LR, Task.GLM),
+        columns=True,
+    ),
+    Option(
+        "weights",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column of prior weights.",
+        (
+            "a column of weights of the rows (`glm`, `lr`): inverse variances, as in R and statsmodels. Rows of "
+            "weight 0 are left out. With split columns every party has the column, and a difference ends the "
+            "session"
+        ),
+        tasks=(Task.LR, Task.GLM),
+        columns=True,
+    ),
+    Option(
+        "tolerance",
+        "job",
+        number(gt=0, lt=1),
+        1e-9,
+        "Ends the iteration: standard errors of the next step.",
+        "the iteration ends when the next step is below so many standard errors (`glm`)",
+        tasks=(Task.GLM,),
+    ),
+    Option(
+        "max_iterations",
+        "job",
+        whole(1, 1000),
+        25,
+        "Beyond, the fit has not converged.",
+        "beyond, the study ends in [FSVD-304](errors/FSVD-304.md) (`glm`)",
+        tasks=(Task.GLM,),
+        defaults={"FederatedLogisticRegression": 50},
+    ),
+    Option(
+        "least_class",
+        "job",
+        whole(0),
+        10,
+        "Rows of the smallest class, below which the session ends.",
+        (
+            "rows of the smallest class (events, for `poisson`), below which the session ends before a Gram "
+            "matrix is opened (`glm`)"
+        ),
+        tasks=(Task.GLM,),
+    ),
+    Option(
+        "least_events",
+        "job",
+        whole(0),
+        5,
+        "Events for each coefficient, below which the session ends.",
+        "events, or rows of the smallest class, for each coefficient; likewise (`glm`)",
+        tasks=(Task.GLM,),
+    ),
+)

@@ -1,0 +1,222 @@
+"""What a regression, a model or a choice of components cannot ask for: the second half of the rules of a study."""
+
+import math
+from typing import Any
+
+from fedsvd.protocol.tasks import ChosenBy, Clusters, ComponentRule, Item, Mode, Scheme, Split, Task, is_rule
+from fedsvd.tasks.option import Rule
+
+
+def vertical(study: Any) -> bool:
+    """Whether columns are split over the parties."""
+    return study.split is Split.VERTICAL
+
+
+def releases(study: Any, item: Item) -> bool:
+    """Whether a study asks for this by name."""
+    return item in (study.release or ())
+
+
+OWN_CLUSTERS = Rule(
+    lambda asked: asked.clusters is Clusters.JOINT,
+    "clusters at several parties are not offered: rows of one name would be added up over parties before they "
+    "are squared, and parties would learn which names others have",
+    'set clusters = "own", where a name at two parties is two clusters, or bring the rows of a cluster to one party',
+)
+"""Scores of clusters that lie at several parties would have to be added by name, then squared."""
+
+# --- standard errors: the parties open the joint Gram matrix, or the CSP splits its inverse ---------------------------
+
+
+def _table_of_rows(study: Any) -> bool:
+    return _table(study) and not vertical(study)
+
+
+def _table_of_columns(study: Any) -> bool:
+    return _table(study) and vertical(study)
+
+
+def _table(study: Any) -> bool:
+    return study.task is Task.LR and releases(study, Item.INFERENCE)
+
+
+INFERENCE = (
+    Rule(
+        lambda study: _table(study) and study.alphas,
+        "a ridge shrinks the coefficients, so that their usual standard errors do not describe them",
+        "leave inference or alphas out",
+    ),
+    # On split columns each party has the table of its own columns, from a matrix that the CSP splits among them.
+    Rule(
+        lambda study: _table_of_columns(study) and study.scheme == Scheme.PAPER,
+        "the paper's scheme has no standard errors",
+        "leave scheme or inference out",
+    ),
+    Rule(
+        lambda study: _table_of_columns(study) and study.alpha,
+        "a ridge leaves no standard errors to compute",
+        'leave inference out; release "score" gives R2',
+    ),
+    Rule(
+        lambda study: _table_of_columns(study) and study.robust is not None,
+        "robust errors need the residual of every row next to its features, and on split columns no party has both",
+        "leave cov_type and cluster out, or split the rows",
+    ),
+    Rule(
+        lambda study: _table_of_rows(study) and study.scheme in (Scheme.MASK, Scheme.PAPER),
+        lambda study: (
+            f"inference follows from the exact sum of Gram matrices, and scheme {str(study.scheme)!r} has none"
+        ),
+        'set scheme = "sum", or leave inference out',
+    ),
+    Rule(
+        lambda study: _table_of_rows(study) and study.mode is Mode.B,
+        "inference shows every party the joint Gram matrix, and mode 'B' shows it to none",
+        'leave mode out (mode "A": the parties open the sum), or leave inference out',
+    ),
+)
+
+# --- weights, robust errors, the choice of a ridge --------------------------------------------------------------------
+
+REGRESSION = (
+    Rule(
+        lambda study: study.weighted and study.scheme == Scheme.PAPER,
+        "the paper's scheme has no weights",
+        "leave weights out, or set another scheme",
+    ),
+    Rule(
+        lambda study: releases(study, Item.ROBUST) != (study.robust is not None),
+        "robust errors are released where cov_type or cluster names them, and nowhere else",
+    ),
+    Rule(
+        lambda study: study.robust is not None and not releases(study, Item.INFERENCE),
+        "robust errors are those of a regression table",
+        "set inference = true",
+    ),
+    Rule(
+        lambda study: releases(study, Item.RIDGE_PATH) != bool(study.alphas),
+        "a ridge path is released where alphas names its penalties, and nowhere else",
+    ),
+    Rule(
+        lambda study: not study.alphas and study.chosen_by is not None,
+        "choose_by says how one of several penalties is chosen",
+        "name them: alphas = [...]",
+    ),
+    Rule(
+        lambda study: (
+            not all(0.0 < alpha < math.inf for alpha in study.alphas) or len(set(study.alphas)) < len(study.alphas)
+        ),
+        "alphas are different finite numbers above 0",
+        "alphas = [0.1, 1.0, 10.0], say",
+    ),
+    Rule(
+        lambda study: study.alphas and study.alpha,
+        "alpha is one penalty, alphas are several to choose among",
+        "leave one of them out",
+    ),
+    Rule(
+        lambda study: study.alphas and vertical(study) and study.chosen_by is not ChosenBy.GCV,
+        "leave-one-out needs the leverage of every row, and on split columns no party has it",
+        'set choose_by = "gcv"',
+    ),
+    Rule(
+        lambda study: study.alphas and (study.scheme == Scheme.PAPER or study.mode is Mode.B),
+        "a ridge is chosen from the joint Gram matrix, which the parties open",
+        'leave mode and scheme out (scheme "sum", mode "A")',
+    ),
+)
+
+# --- generalised linear models: iterations would show more than sums over rows ----------------------------------------
+
+
+def _glm(study: Any) -> bool:
+    return study.task is Task.GLM
+
+
+MODELS = (
+    Rule(
+        lambda study: _glm(study) and vertical(study),
+        "task 'glm' is of split rows: on split columns every iteration would show each party one more combination "
+        "of its partners' columns, and after as many iterations as they have columns, all of them",
+        'set split = "horizontal"; task lr fits a linear model of split columns',
+    ),
+    Rule(lambda study: _glm(study) and study.glm is None, "task 'glm' needs a family", 'family = "binomial", say'),
+    Rule(
+        lambda study: _glm(study) and study.targets != study.glm.labels,
+        "task 'glm' has one target",
+        "name one label column",
+    ),
+    Rule(
+        lambda study: _glm(study) and study.scheme not in ("auto", Scheme.SUM),
+        "task 'glm' adds up Gram matrices, one to each iteration",
+        'set scheme = "sum", or leave it out',
+    ),
+    Rule(
+        lambda study: _glm(study) and study.mode is Mode.B,
+        "the parties of task 'glm' open the sum of each iteration, to weight their rows for the next",
+        'leave mode out (mode "A")',
+    ),
+)
+
+# --- components: a rule looks at a spectrum that is released, all of it -----------------------------------------------
+
+COMPONENTS = (
+    Rule(
+        lambda study: not study.components_by and study.task is Task.PCR and study.components is None,
+        "task 'pcr' needs a number of components, or a rule",
+        'components = 5, or "mle", say',
+    ),
+    Rule(
+        lambda study: study.components_by and not is_rule(study.components_by),
+        lambda study: f"components = {study.components_by!r}",
+        f"a number, a share between 0 and 1, {', '.join(ComponentRule)}",
+    ),
+    Rule(
+        lambda study: study.components_by and study.task not in (Task.PCA, Task.PCR),
+        lambda study: f"task {str(study.task)!r} takes a number of components, no rule",
+        "components = 10, say",
+    ),
+    Rule(
+        lambda study: study.components_by and study.components is not None,
+        "a number of components and a rule exclude each other",
+        "leave one of them out",
+    ),
+    Rule(
+        lambda study: study.components_by and study.release is not None and not releases(study, Item.SPECTRUM),
+        lambda study: f"components = {study.components_by!r} needs the singular values",
+        "release spectrum as well, or ask for a number of components",
+    ),
+    Rule(
+        lambda study: study.components_by == ComponentRule.PARALLEL and study.task is not Task.PCA,
+        "parallel analysis is of a PCA",
+        "choose the number by a PCA, then ask for that number",
+    ),
+    Rule(
+        lambda study: (
+            study.components_by == ComponentRule.PARALLEL
+            and (study.scheme in (Scheme.MASK, Scheme.PAPER) or study.mode is Mode.B)
+        ),
+        "parallel analysis adds up Gram matrices that all parties open (scheme sum, mode A)",
+        "leave scheme and mode out, or choose the number by another rule",
+    ),
+)
+
+# --- canonical correlations, regression on components -----------------------------------------------------------------
+
+COLUMNS = (
+    Rule(
+        lambda study: study.task is Task.CCA and not vertical(study),
+        "CCA is of columns split over the parties",
+        'set split = "vertical"',
+    ),
+    Rule(
+        lambda study: study.task in (Task.CCA, Task.PCR) and study.scheme == Scheme.PAPER,
+        lambda study: f"{study.task.upper()} is not a task of the paper's scheme",
+        "leave scheme out",
+    ),
+    Rule(
+        lambda study: study.task is Task.PCR and (study.scheme == Scheme.MASK or study.mode is Mode.B),
+        "PCR follows from the joint Gram matrix of features and labels, which the parties open",
+        'leave scheme and mode out (scheme "sum", mode "A")',
+    ),
+)

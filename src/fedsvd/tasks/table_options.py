@@ -1,0 +1,322 @@
+"""Options of ``[match]`` and ``[prepare]``: how records are matched, and tables prepared, before a study."""
+
+from typing import Literal
+
+from fedsvd.protocol.tasks import Align
+from fedsvd.tasks.option import CLI, Option
+from fedsvd.tasks.values import (
+    CATEGORIES,
+    COLUMN,
+    DATES,
+    FLAG,
+    FLAG_OR_NAMES,
+    FORMULA,
+    LEVELS,
+    NAMES,
+    ORDERS,
+    RENAMES,
+    number,
+    optional,
+    whole,
+    word,
+)
+
+LEAST_OVERLAP = 10
+"""Fewest common records where a job does not say."""
+
+LEAST_COUNT = 5
+"""Fewest occurrences of a level, and fewest entries behind a joint mean, unless a job says otherwise."""
+
+_OVER = ("joint", "site", "none")
+
+MATCH = (
+    Option(
+        "align",
+        "match",
+        optional(word(Align)),
+        None,
+        "Match records by id first: the CSP compares hashes, or points that all blind.",
+        (
+            '`"server"`: the CSP compares keyed hashes, fast; it learns how large the sets are and how they '
+            'overlap. `"ecdh"`: the CSP compares points of a curve that every party has blinded; it learns the '
+            "same, and no party together with it can look up ids that were not brought"
+        ),
+    ),
+    Option(
+        "case",
+        "match",
+        word(("fold", "exact"), Literal["fold", "exact"]),
+        "fold",
+        "With --align: upper and lower case alike (fold), or exact.",
+        '`"fold"`: upper and lower case are one; `"exact"`',
+        names={CLI: "id_case"},
+    ),
+    Option(
+        "spaces",
+        "match",
+        word(("trim", "remove", "exact"), Literal["trim", "remove", "exact"]),
+        "trim",
+        "With --align: blanks trimmed, all removed, or exact.",
+        'blanks at the ends go and others become one; `"remove"`: all go; `"exact"`',
+        names={CLI: "id_spaces"},
+    ),
+    Option(
+        "dates",
+        "match",
+        DATES,
+        (),
+        "With --align: an id column that holds dates; once for each.",
+        "id columns that hold dates: `2024-12-31`, `20241231`, `31.12.2024` and `31/12/2024` are one",
+        names={CLI: "id_dates"},
+        columns=True,
+    ),
+    Option(
+        "month_first",
+        "match",
+        FLAG,
+        False,
+        "With --id-dates: 03/04/2024 is a day in March, not in April.",
+        "whether `03/04/2024` is a day in March",
+    ),
+    Option(
+        "least_overlap",
+        "match",
+        whole(1),
+        LEAST_OVERLAP,
+        "With --align: fewer common records end the study; 10.",
+        (
+            "fewer common records end the study, before any party learns which they are "
+            "([FSVD-212](errors/FSVD-212.md)); a party's `policy.toml` may ask for more"
+        ),
+    ),
+)
+
+PREPARE = (
+    Option(
+        "columns",
+        "prepare",
+        NAMES,
+        (),
+        "The columns of the study, in this order; once for each, or with commas.",
+        (
+            "the features of the study; every party's table is brought into this order, and other columns stay "
+            "out. Label and id need not be listed. Columns that parties lack are named at once for all of them, "
+            "on one machine. With split columns a party takes those of the list that it has"
+        ),
+        unset="all",
+        columns=True,
+    ),
+    Option(
+        "drop",
+        "prepare",
+        NAMES,
+        (),
+        "Columns to leave out; once for each, or with commas.",
+        "columns to leave out",
+        columns=True,
+    ),
+    Option(
+        "rename",
+        "prepare",
+        RENAMES,
+        {},
+        "What a column is called in the study; once for each.",
+        (
+            "new names by old ones, `[prepare.rename]`; a party that has no column of the old name skips it. A "
+            "site that does not show its own names to the others puts them in its `site.toml` "
+            "([deployment](deployment.md))"
+        ),
+        columns=True,
+        metavar="OLD=NEW",
+    ),
+    Option(
+        "missing",
+        "prepare",
+        word(("error", "mean", "constant", "drop", "low-rank")),
+        "error",
+        "Missing values: an error, rows dropped, a constant, the joint mean, low-rank.",
+        (
+            '`"error"`: empty cells are refused, with how many there are in each column of one\'s own table; '
+            '`"drop"`: their rows are left out (labels and ids with them; not with split columns); '
+            '`"constant"`: filled in; `"mean"`: filled in with the exact mean of the column\'s entries at all '
+            'parties, together; `"low-rank"`: completed by low-rank imputation (soft-impute) of all columns of '
+            "numbers, together, which shows all parties their joint Gram matrix and takes every owner's "
+            "`consent_to_gram`. A missing label is never filled in"
+        ),
+    ),
+    Option(
+        "constant",
+        "prepare",
+        number(allow_inf_nan=False),
+        0.0,
+        "What --missing constant fills in; 0.",
+        "what is filled in",
+    ),
+    Option(
+        "penalty",
+        "prepare",
+        number(gt=0, lt=1, allow_inf_nan=False),
+        0.05,
+        "With --missing low-rank: how much singular values are lowered, of the largest; 0.05.",
+        'with `"low-rank"`: by how much singular values are lowered, as a share of the largest',
+    ),
+    Option(
+        "rounds",
+        "prepare",
+        whole(1, 500),
+        30,
+        "With --missing low-rank: how many sums it takes; 30.",
+        'with `"low-rank"`: how many sums it takes; one that still moves then is refused',
+    ),
+    Option(
+        "indicators",
+        "prepare",
+        FLAG_OR_NAMES,
+        False,
+        "A column NAME_missing says where an entry was filled in.",
+        (
+            "a column `NAME_missing`, 1 where an entry was missing, after the others: a list of names, or "
+            '`true`: with `"constant"` for every feature, with `"mean"` for every feature of which some party '
+            "misses an entry. Every party has them, whether it misses an entry or not"
+        ),
+        columns=True,
+    ),
+    Option("indicators_for", "", NAMES, (), "The same for these columns; once for each, or with commas.", columns=True),
+    Option(
+        "ordinal",
+        "prepare",
+        ORDERS,
+        {},
+        "Texts in order become 0, 1, 2; once for each.",
+        (
+            '`[prepare.ordinal]`, `grade = ["low", "mid", "high"]`: levels of a text column in order, which '
+            "become 0, 1, 2. A level that is not listed is refused"
+        ),
+        columns=True,
+        metavar="COLUMN=FIRST,SECOND,...",
+    ),
+    Option(
+        "categories",
+        "prepare",
+        CATEGORIES,
+        {},
+        "Text columns that become indicators; once for each, or with commas.",
+        (
+            "text columns that become indicators of their levels at all parties, `NAME_LEVEL`, after the "
+            "numbers, together: a name, a list, or `[prepare.categories]` with `sex = { drop_first = true }`, "
+            '`{ reference = "f" }` (left out), `{ missing = "unknown" }` (the level that an empty cell is) or '
+            "`{ order = [...] }` (as `ordinal`). Numbers may be categories too. Levels that one party alone "
+            "has, or that are rarer than `minimum`, are pooled as `other` (`other (pooled)` where the data has "
+            "a level called `other`)"
+        ),
+        columns=True,
+    ),
+    Option(
+        "drop_first",
+        "prepare.categories",
+        FLAG,
+        False,
+        "Indicators of all levels of these columns but the first; with commas.",
+    ),
+    Option(
+        "reference",
+        "prepare.categories",
+        optional(COLUMN),
+        None,
+        "Indicators of all levels but this one; once for each.",
+        metavar="COLUMN=LEVEL",
+    ),
+    Option("order", "prepare.categories", LEVELS, (), "", names={CLI: ""}),
+    Option(
+        "missing",
+        "prepare.categories",
+        optional(COLUMN),
+        None,
+        "The level that an empty cell is; once for each.",
+        names={CLI: "missing_level"},
+        metavar="COLUMN=LEVEL",
+    ),
+    Option(
+        "formula",
+        "prepare",
+        FORMULA,
+        "",
+        'The columns, in the style of R: "y ~ age * C(sex)"; ~ alone for a PCA.',
+        (
+            'the columns in the style of R and patsy, together where it has categories: `"outcome ~ age * '
+            'C(sex) + log(dose)"`. What stands left of `~` is what a regression predicts (`lr`, `glm`, `pcr`; '
+            'classes of a model are named in `[job] classes`), and `label` is left out; other tasks write `"~ '
+            'age + C(sex)"`. Text stands in `C(...)`, with contrasts such as `C(sex, contr.treatment("m"))`. A '
+            "bare `site` is which party a row is of (a column of that name is read as `C(site)`): its "
+            "coefficients show the level of each party, and where the joint Gram matrix is opened (`glm`, "
+            "`inference`) each party's totals of all columns. Names in results are the formula's. Terms that "
+            "look at other rows (`scale`, `poly`, `bs`) are refused. At most 10,000 characters and 10,000 "
+            "terms, counted before any is expanded; powers of numbers (`9**9`) are written as their value. "
+            "Needs the extra `formula`, at the CSP too"
+        ),
+    ),
+    Option(
+        "combat",
+        "prepare",
+        FLAG,
+        False,
+        "Remove site effects by ComBat.",
+        ("site effects are removed by ComBat (location and scale, empirical Bayes), together; a party is a batch"),
+    ),
+    Option(
+        "preserve",
+        "prepare",
+        NAMES,
+        (),
+        "What --combat leaves in; once for each, or with commas.",
+        "covariates whose effects ComBat leaves in the data; they are left out of the result",
+        columns=True,
+    ),
+    Option(
+        "covariates",
+        "prepare",
+        NAMES,
+        (),
+        "Columns partialled out of all others; once for each, or with commas.",
+        (
+            "columns that are partialled out of all others (the residuals of a regression with an intercept), "
+            "together, and left out of the result"
+        ),
+        columns=True,
+    ),
+    Option(
+        "centre",
+        "prepare",
+        word(_OVER),
+        "none",
+        "Subtract means: of all parties, of each site, or none.",
+        '`"joint"`: subtract the means of all parties, together; `"site"`: of each party by itself',
+    ),
+    Option(
+        "scale",
+        "prepare",
+        word(_OVER),
+        "none",
+        "Divide by deviations: of all parties, of each site, or none.",
+        '`"joint"`: divide by the deviations of all parties, together; `"site"`: of each party by itself',
+    ),
+    Option(
+        "minimum",
+        "prepare",
+        whole(1, 1_000_000),
+        LEAST_COUNT,
+        "Rarer levels are pooled; no mean of fewer entries is taken.",
+        (
+            "fewest records of a level that is named, and fewest entries behind a joint mean. Owners ask for at "
+            "least their `least_count` ([policy.toml](deployment.md))"
+        ),
+    ),
+    Option(
+        "most_levels",
+        "prepare",
+        whole(2, 4096),
+        256,
+        "Levels of one column that the sums have space for; 256.",
+        "levels of one column, over all parties, that the sums have space for",
+    ),
+)

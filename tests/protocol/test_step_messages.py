@@ -1,0 +1,48 @@
+"""The messages that follow from the steps of a plan are those of a session, one by one."""
+
+import warnings
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.protocol.cases import CASES, lr_vertical
+
+from fedsvd.cost.traffic import Expected, full_rank, messages_of
+from fedsvd.errors import PrivacyWarning
+from fedsvd.protocol.messages import Solution, size
+from fedsvd.protocol.parties import user
+
+
+def counted(messages):
+    """How often each message goes from whom to whom, by its kind, its sum and its bytes."""
+    found = Counter()
+    for origin, to, message, times in messages:
+        found[origin, to, type(message).__name__, getattr(message, "name", ""), size(message)] += times
+    return found
+
+
+def decided_by_data(session):
+    """The rank that the CSP found, and the iterations that a model took."""
+    ranks = [message.rank for *_, message in session.sent if isinstance(message, Solution)]
+    expected = Expected(ranks[0] if ranks else full_rank(session.plan))
+    models = getattr(session.results[user(1)], "models", None)
+    return expected if session.plan.glm is None else replace(expected, iterations=models[0].iterations)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_messages_of_a_session_follow_from_the_steps_of_its_plan(name, k):
+    warnings.simplefilter("ignore", PrivacyWarning)
+    session = CASES[name](k)
+    session.run()
+    planned = counted(messages_of(session.plan, decided_by_data(session)))
+    assert planned == counted((*sent, 1) for sent in session.sent)
+
+
+def test_a_step_that_is_left_out_of_the_plan_leaves_out_its_messages():
+    plan = lr_vertical().assemble().plan
+    without = replace(plan, steps=tuple(step for step in plan.steps if step.name != "intercept"))
+    expected = Expected(full_rank(plan))
+    lost = counted(messages_of(plan, expected)) - counted(messages_of(without, expected))
+    assert {(kind, name) for _, _, kind, name, _ in lost} == {("SumShare", "intercept"), ("SumReply", "intercept")}
+    assert lost.total() == 2 * plan.k

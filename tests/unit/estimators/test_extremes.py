@@ -1,0 +1,116 @@
+"""Tables and labels in extreme units: what NumPy has of the same numbers in usual ones, times a power of ten."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from tests.tolerances import EPS, GLM_BAR, PRINTED_BAR, RESULT_BAR, VALUES_BAR, assert_close, assert_each_close
+
+from fedsvd import FederatedGLM, FederatedLinearRegression, FederatedPCA, FederatedPCR, FederatedSVD, Masks
+from fedsvd.errors import NumericalError
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+UNITS = [-150, -80, 80, 150]
+
+
+def drawn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4))
+    return X, X @ [1.0, 2.0, 3.0, 4.0] + 0.1 * rng.normal(size=30)
+
+
+@pytest.mark.parametrize("split", ["horizontal", "vertical"])
+@pytest.mark.parametrize("power", UNITS)
+@pytest.mark.parametrize("what", ["labels", "features", "one feature"])
+def test_coefficients_of_any_unit_are_those_of_the_usual_one(what, power, split):
+    X, y = drawn()
+    expected = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
+    scale, unit = np.ones(4), 10.0**power
+    if what == "labels":
+        y = y * unit
+        expected = expected * unit
+    else:
+        scale[slice(None) if what == "features" else slice(1)] = unit
+    found = FederatedLinearRegression(split=split, ids="trust").fit(X * scale, y)
+    assert_each_close(found.coef_ * scale, expected, RESULT_BAR)
+
+
+@pytest.mark.parametrize("power", UNITS)
+def test_unit_variance_has_every_column_whatever_its_unit(power):
+    X, y = drawn()
+    other = X * np.array([10.0**power, 1.0, 1.0, 1.0])
+    expected = np.linalg.svd((X - X.mean(axis=0)) / X.std(axis=0), compute_uv=False)
+    found = FederatedPCA(n_components=4, unit_variance=True).fit(other)
+    assert_close(found.singular_values_, expected, VALUES_BAR)
+    least = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
+    regression = FederatedPCR(n_components=4, unit_variance=True).fit(other, y)
+    assert_each_close(regression.coef_ * np.array([10.0**power, 1.0, 1.0, 1.0]), least, RESULT_BAR)
+
+
+@pytest.mark.parametrize("split", ["horizontal", "vertical"])
+@pytest.mark.parametrize("power", [-300, -150, 150])
+def test_singular_vectors_are_finite_and_orthonormal_in_any_unit(power, split):
+    X, _ = drawn()
+    found = FederatedSVD(split=split, ids="trust").fit(X * 10.0**power)
+    assert_close(found.U_.T @ found.U_, np.eye(4), RESULT_BAR)
+    assert_close(found.components_ @ found.components_.T, np.eye(4), RESULT_BAR)
+
+
+@pytest.mark.parametrize("split", ["horizontal", "vertical"])
+def test_singular_values_below_the_range_of_float64_are_refused_and_no_vector_is_nan(split):
+    X, _ = drawn()
+    for table in (X, X.T.copy()):
+        with np.errstate(under="ignore"), pytest.raises(NumericalError, match="below the range"):
+            FederatedSVD(split=split, ids="trust").fit(table * 10.0**-310)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"masks": Masks(mode="A")},
+        {"masks": Masks(mode="B")},
+        {"split": "vertical", "ids": "trust"},
+    ],
+)
+@pytest.mark.parametrize("alpha", [1e-12, 1e-8, 1e-4])
+def test_a_small_ridge_on_more_features_than_records_has_the_digits_of_its_condition(alpha, asked):
+    """At 1e-12 coefficients were 3e-6 off."""
+    for seed in range(3):
+        rng = np.random.default_rng([24, seed])
+        X, y = rng.normal(size=(6, 10)), rng.normal(size=6)
+        centred = X - X.mean(axis=0)
+        dual = np.linalg.solve(centred @ centred.T + alpha * np.eye(6) + np.ones((6, 6)), y - y.mean())
+        found = FederatedLinearRegression(alpha, **asked).fit(X, y)
+        condition = np.linalg.norm(centred, 2) / np.sqrt(alpha)
+        assert_close(found.coef_, centred.T @ dual, 64.0 * EPS * condition)
+
+
+@pytest.mark.parametrize(
+    ("family", "apart", "seed"),
+    [
+        ("binomial", 1e-7, 3),
+        ("binomial", 1e-8, 11),
+        ("binomial", 1e-9, 3),
+        ("gamma", 1e-7, 5),
+        ("gamma", 1e-9, 11),
+        ("poisson", 1e-9, 4),
+    ],
+)
+def test_a_model_of_nearly_dependent_features_ends_where_its_steps_are_rounding(family, apart, seed):
+    """Steps of 1e-8 standard errors never grew shorter, and the fit ended in FSVD-304."""
+    rng = np.random.default_rng(seed)
+    X, other = rng.normal(size=(80, 2)), rng.normal(size=80)
+    eta = 0.3 * X[:, 0]
+    laws = {
+        "poisson": (lambda: rng.poisson(np.exp(eta)), sm.families.Poisson()),
+        "binomial": (lambda: rng.random(80) < 1.0 / (1.0 + np.exp(-eta)), sm.families.Binomial()),
+        "gamma": (lambda: rng.gamma(2.0, np.exp(eta)), sm.families.Gamma(sm.families.links.Log())),
+    }
+    law, theirs = laws[family]
+    y = law().astype(float)
+    table = np.column_stack((X, X[:, 0] + apart * other))
+    model = FederatedGLM(family).fit(np.array_split(table, 2), np.array_split(y, 2)).inference_[0]
+    # The same model in other coordinates, where nothing is nearly dependent.
+    expected = sm.GLM(y, np.column_stack((np.ones(80), X, other)), family=theirs).fit(tol=1e-13, maxiter=200)
+    assert_each_close(model.deviance, expected.deviance, GLM_BAR)
+    assert abs(model.coefficients[3] * apart - expected.params[3]) <= 10.0 * PRINTED_BAR * expected.bse[3]
+    assert_each_close(model.standard_errors[3] * apart, expected.bse[3], PRINTED_BAR)

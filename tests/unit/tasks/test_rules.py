@@ -1,0 +1,240 @@
+"""Rules between options: each refuses something that no rule before it refuses, in whole sentences."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from fedsvd.errors import ConfigError
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import (
+    RELEASED_BY_DEFAULT,
+    Align,
+    Check,
+    ChosenBy,
+    Family,
+    Item,
+    Mode,
+    Robust,
+    Split,
+    Task,
+)
+from fedsvd.studies.job_file import job_from
+from fedsvd.studies.study import Study, expect_legal
+from fedsvd.tasks import job_rules
+from fedsvd.tasks.option import Rule, broken
+from fedsvd.tasks.rules import RULES
+
+VALUES = {
+    "components": (1, 3, 0, 2.5),
+    "components_by": ("mle", "0.5", "parallel", "elbow"),
+    "scheme": ("sum", "mask", "paper", "compressed", "sun"),
+    "mode": tuple(Mode),
+    "centre": (True, False),
+    "unit_variance": (True,),
+    "full_matrices": (True,),
+    "alpha": (0.5, -1.0, float("nan")),
+    "alphas": ((0.1, 1.0), (0.1, 0.1), (0.0,)),
+    "chosen_by": tuple(ChosenBy),
+    "weighted": (True,),
+    "robust": tuple(Robust),
+    "label_user": (1, -1),
+    "block_size": (5, -1),
+    "memory": (0, 10**9),
+    "trust_rows": (True,),
+    "align": tuple(Align),
+    "least_overlap": (3, -3),
+    "check": tuple(Check),
+}
+
+
+H, V = Split.HORIZONTAL, Split.VERTICAL
+TABLE = (*RELEASED_BY_DEFAULT[Task.LR], Item.INFERENCE)
+PATH = (*RELEASED_BY_DEFAULT[Task.LR], Item.RIDGE_PATH)
+SPECTRUM = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
+# Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
+RARE = [
+    ("full_matrices and components exclude", Task.SVD, H, {"full_matrices": True, "scheme": "paper", "components": 2}),
+    ("a ridge shrinks the coefficients", Task.LR, H, {"release": (*TABLE, Item.RIDGE_PATH), "alphas": (1.0,)}),
+    ("the paper's scheme has no standard errors", Task.LR, V, {"release": TABLE, "scheme": "paper"}),
+    ("a ridge leaves no standard errors", Task.LR, V, {"release": TABLE, "alpha": 0.5}),
+    ("robust errors need the residual", Task.LR, V, {"release": (*TABLE, Item.ROBUST), "robust": Robust.HC3}),
+    ("inference follows from the exact sum", Task.LR, H, {"release": TABLE, "scheme": "mask"}),
+    ("inference shows every party the joint Gram", Task.LR, H, {"release": TABLE, "mode": Mode.B}),
+    (
+        "robust errors are those of a regression table",
+        Task.LR,
+        H,
+        {"release": (*RELEASED_BY_DEFAULT[Task.LR], Item.ROBUST), "robust": Robust.HC3},
+    ),
+    ("alphas are different finite numbers", Task.LR, H, {"release": PATH, "alphas": (0.1, 0.1)}),
+    ("alpha is one penalty", Task.LR, H, {"release": PATH, "alphas": (0.1,), "alpha": 0.5}),
+    ("leave-one-out needs the leverage", Task.LR, V, {"release": PATH, "alphas": (0.1,)}),
+    ("a ridge is chosen from the joint Gram", Task.LR, H, {"release": PATH, "alphas": (0.1,), "mode": Mode.B}),
+    ("parallel analysis adds up", Task.PCA, H, {"release": SPECTRUM, "components_by": "parallel", "mode": Mode.B}),
+    (
+        "components = 'mle' needs the singular values",
+        Task.PCA,
+        H,
+        {"components_by": "mle", "release": RELEASED_BY_DEFAULT[Task.PCA]},
+    ),
+    ("the paper's scheme has its V", Task.SVD, H, {"check": Check.ALL, "scheme": "paper"}),
+    ("CCA is not a task of the paper's scheme", Task.CCA, V, {"scheme": "paper"}),
+    ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
+]
+
+
+def rare(task, split, asked):
+    return Study(task, split, targets=int(task in (Task.LR, Task.PCR)), **asked)
+
+
+@pytest.mark.parametrize(("text", "task", "split", "asked"), RARE)
+def test_what_does_not_go_together_is_refused_in_these_words(text, task, split, asked):
+    with pytest.raises(ConfigError) as found:
+        expect_legal(rare(task, split, asked))
+    assert found.value.fault.startswith(text)
+
+
+def some_studies(count):
+    """Studies at random, most of which say two or three things too many."""
+    rng = random.Random(7)
+    for _ in range(count):
+        task = rng.choice(list(Task))
+        asked = {"task": task, "split": rng.choice(list(Split)), "targets": rng.choice((0, 1, 1, 2, -1))}
+        asked |= {key: rng.choice(VALUES[key]) for key in rng.sample(sorted(VALUES), rng.choice((0, 1, 1, 2, 3)))}
+        if rng.random() < 0.4:
+            more = rng.sample(list(Item), rng.choice((0, 1, 2)))
+            asked["release"] = tuple(dict.fromkeys((*RELEASED_BY_DEFAULT[task], *more)))[rng.choice((0, 0, 1)) :]
+        if rng.random() < (0.7 if task is Task.GLM else 0.03):
+            asked["glm"] = ModelPlan(Family.BINOMIAL, "logit")
+        if rng.random() < (0.8 if task is Task.PREPARE else 0.02):
+            asked["rule"] = object()
+        if rng.random() < (0.8 if task is Task.FOREIGN else 0.02):
+            asked["foreign"] = object()
+        yield Study(**asked)
+
+
+def test_every_rule_of_a_study_refuses_something_that_no_rule_before_it_refuses():
+    studies = [*some_studies(40_000), *(rare(*asked) for _, *asked in RARE)]
+    found = {id(broken(RULES, study)) for study in studies}
+    assert [place for place, rule in enumerate(RULES) if id(rule) not in found] == []
+    assert id(None) in found, "some studies are legal"
+
+
+def test_a_broken_rule_is_an_error_with_its_fault_and_its_fix():
+    with pytest.raises(ConfigError) as found:
+        expect_legal(Study(Task.SVD, full_matrices=True))
+    assert found.value.fault == "full_matrices is there in the paper's scheme alone"
+    assert found.value.fix == 'set scheme = "paper"'
+    assert Rule(bool, lambda asked: f"{asked} is too many").texts(3) == ("3 is too many", "")
+
+
+LR, COLUMNS = {"task": "lr", "label": "y"}, {"task": "svd", "split": "vertical", "id": "key"}
+GLM = {"task": "glm", "label": "y", "family": "binomial"}
+PARTIES = [{"name": "a"}, {"name": "b"}]
+# Rules of a job file: what breaks each of them, and what is said of it.
+REFUSED = {
+    "STUDY_RULES": [
+        ({"job": {"task": "svd", key: value}}, f"{key} does not apply to task 'svd'")
+        for key, value in {
+            "label": "y",
+            "label_party": "a",
+            "alpha": 0.5,
+            "intercept": False,
+            "inference": True,
+            "cov_type": "HC3",
+            "cluster": "ward",
+            "clusters": "joint",
+            "alphas": [1.0],
+            "choose_by": "gcv",
+            "family": "binomial",
+            "link": "logit",
+            "classes": ["a", "b"],
+            "offset": "o",
+            "weights": "w",
+            "tolerance": 1e-7,
+            "max_iterations": 9,
+            "least_class": 3,
+            "least_events": 2,
+            "unit_variance": True,
+        }.items()
+    ]
+    + [
+        ({"job": {"task": "pca", "full_matrices": True}}, "full_matrices does not apply to task 'pca'"),
+        ({"job": {**LR, "write": "none"}}, "write does not apply to task 'lr'"),
+        ({"job": {**LR, "verify": "all"}}, "verify does not apply to task 'lr'"),
+        ({"job": {"task": "lsa"}}, "task 'lsa' needs a number of components"),
+        ({"job": {**LR, "weights": "y"}}, "one column is named twice among label, weights, offset, cluster and id"),
+        ({"job": {**LR, "inference": True, "cluster": "w", "clusters": "joint"}}, "clusters at several parties"),
+        ({"job": {**LR, "cluster": "w", "cov_type": "HC3"}}, "cov_type and cluster are two kinds"),
+        ({"job": {**LR, "split": "vertical", "offset": "o"}}, "an offset is subtracted from labels"),
+        ({"job": {**LR, "label_party": "a"}}, "label_party is for columns split over the parties"),
+        ({"job": {"task": "svd", "sort_by_id": True}}, "sort_by_id needs split = 'vertical'"),
+        ({"job": {"task": "svd", "ids": "trust"}}, "ids are compared where columns are split"),
+        ({"job": {**COLUMNS, "ids": "trust", "sort_by_id": True}}, "sort_by_id has ids to be compared"),
+        ({"job": {"task": "svd", "verify": "sample"}}, "a sample is verified and not written"),
+    ],
+    "MODEL_RULES": [
+        ({"job": {"task": "glm", "label": "y"}}, "task 'glm' needs a family"),
+        ({"job": {**GLM, "classes": ["a", "a"]}}, "a class is named twice"),
+        ({"job": {**GLM, "family": "multinomial", "classes": ["a", "b"]}}, "a multinomial model needs the names"),
+    ],
+    "PARTY_RULES": [
+        ({"job": {"task": "svd"}, "party": PARTIES[:1]}, "parties in this job: 1"),
+        ({"job": {"task": "svd"}, "party": [{"name": "a"}, {"name": "A"}]}, "two parties are named A"),
+        ({"job": {**LR, "label_party": "c"}}, "label_party is 'c', and no party has that name"),
+    ],
+    "MATCH_RULES": [
+        ({"job": COLUMNS, "match": {"align": "ecdh", "month_first": True}}, "month_first is for the columns in dates"),
+        ({"job": COLUMNS, "match": {"case": "exact"}}, "case is for records that are matched: set align"),
+    ],
+    "MATCHED_RULES": [
+        ({"job": COLUMNS, "party": [{"name": "a", "link": "m.csv"}, {"name": "b"}]}, "party a has a linkage map"),
+        ({"job": {"task": "svd"}, "match": {"align": "ecdh"}}, "[match] is for columns split over the parties"),
+        ({"job": {"task": "cca"}, "match": {"align": "ecdh"}}, "records are matched by ids, and no id is named"),
+        ({"job": {**COLUMNS, "sort_by_id": True}, "match": {"align": "ecdh"}}, "sort_by_id is for records that are"),
+    ],
+    "PREPARE_WORDS": [
+        ({"job": LR, "prepare": {"align": "ecdh"}}, "align is no word of [prepare]: it belongs to [match]"),
+        ({"job": LR, "prepare": {"soft_impute": 1}}, "soft_impute is no word of [prepare]"),
+    ],
+    "CATEGORY_RULES": [
+        ({"job": LR, "prepare": {"categories": {"s": {"order": ["x"], "missing": "y"}}}}, "an order makes one column"),
+        ({"job": LR, "prepare": {"categories": {"s": {"drop_first": True, "reference": "f"}}}}, "both leave a level"),
+    ],
+    "PREPARE_RULES": [
+        ({"job": LR, "prepare": {"constant": 1.0}}, 'constant is for missing = "constant"'),
+        ({"job": LR, "prepare": {"penalty": 0.1}}, 'penalty is for missing = "low-rank"'),
+        ({"job": LR, "prepare": {"rounds": 3}}, 'rounds is for missing = "low-rank"'),
+        ({"job": LR, "prepare": {"indicators": True}}, 'indicators is for missing = "constant" or "mean"'),
+        ({"job": LR, "prepare": {"ordinal": {"s": ["I", "I"]}}}, "a level of column 's' is named twice"),
+        ({"job": LR, "prepare": {"ordinal": {"s": ["I"]}, "categories": "s"}}, "under ordinal and under categories"),
+        ({"job": {"task": "lr"}, "prepare": {"formula": "y ~ a", "columns": "a"}}, "a formula names its columns"),
+        ({"job": LR, "prepare": {"preserve": "a", "covariates": "a"}}, "a covariate is preserved by combat"),
+    ],
+    "PREPARED_RULES": [
+        ({"job": LR, "prepare": {"formula": "y ~ a"}}, "label and formula both say what is predicted"),
+        ({"job": {"task": "lr"}, "prepare": {"formula": "~ a"}}, "the formula has no outcome"),
+        (
+            {"job": {"task": "lr"}, "prepare": {"formula": "y ~ a", "categories": "y"}},
+            "the outcome of the formula is a category",
+        ),
+        ({"job": {"task": "lr"}, "prepare": {"formula": "y ~ a - 1"}}, "the formula and the key intercept do not"),
+        ({"job": COLUMNS, "prepare": {"missing": "drop"}}, 'missing = "drop" where columns are split'),
+        ({"job": COLUMNS, "prepare": {"combat": True}}, "combat reads columns of several parties"),
+    ],
+}
+
+
+@pytest.mark.parametrize("rules", REFUSED)
+def test_every_rule_of_a_job_file_refuses_what_it_is_there_for(rules):
+    assert len(REFUSED[rules]) == len(getattr(job_rules, rules)), "an example for each rule"
+    for record, text in REFUSED[rules]:
+        with pytest.raises(ConfigError) as found:
+            job_from({"party": PARTIES, **record, "job": {"name": "s", **record["job"]}}, Path())
+        assert text in f"{found.value.fault}; {found.value.fix}", record
+
+
+def test_no_list_of_rules_is_without_examples():
+    lists = {name for name, value in vars(job_rules).items() if name.isupper() and isinstance(value, tuple)}
+    assert {name for name in lists if name not in ("LABELLED", "TASKS") and name[0] != "_"} == set(REFUSED)
