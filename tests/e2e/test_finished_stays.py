@@ -33,6 +33,22 @@ def results(federation, id):
     ]
 
 
+@pytest.mark.chaos("kill -9", "all roles when all have enlisted, before a session is opened", "done when they are back")
+def test_a_csp_killed_before_it_opened_a_session_opens_it_when_it_is_back(federation):
+    process = federation.start_with_fault("csp/csp", "dies-planning")
+    for member in MEMBERS:
+        federation.start(member, how="processes")
+    with federation.client() as client:
+        id = client.submit(job_file()).id
+        assert process.wait(LONGEST) == -9
+        for member in MEMBERS:  # whose calls would be repeated, and open the session
+            federation.kill(member)
+        federation.start("csp/csp", *MEMBERS)
+        done = settled(client, id, {"done", "broken"})
+    assert (done.state, done.attempt, done.failures) == (JobState.DONE, 1, ())
+    federation.expect_right()
+
+
 @pytest.mark.chaos("kill -9", "the CSP as the last member ends, before that is on its disk", "done after its restart")
 def test_a_csp_killed_before_it_wrote_the_last_end_finishes_the_job_when_it_is_back(federation):
     process = federation.start_with_fault("csp/csp", "dies-unsaid:3")

@@ -107,6 +107,7 @@ class CspNode(CspHandlers):
         self._note("started", port=self.port)
         if self.jobs.interrupted:
             threading.Thread(target=self._await_ends, daemon=True, name="interrupted").start()
+        self.jobs.queue_enlisted()
         self._fill()
 
     def stop(self) -> None:

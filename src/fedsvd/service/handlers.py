@@ -195,7 +195,7 @@ class CspHandlers(ABC):
     def _enlist(self, caller: str, asked: api.Enlist) -> JobRecord:
         with self.jobs.changed:  # of two questions in one instant, one is the last
             job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts, asked.stage)
-            complete = job.state is JobState.RECRUITING and set(job.enlisted) == set(job.needed)
+            complete = job.state is JobState.RECRUITING and job.complete
             opens = complete and self._admit(job)
         if complete:
             job = self._open(job) if opens else self.jobs.get(job.id)

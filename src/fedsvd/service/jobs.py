@@ -76,6 +76,16 @@ class Jobs:
                 for job in self.interrupted
             ]
 
+    def queue_enlisted(self) -> None:
+        """Queue the jobs for which all members had enlisted when an earlier process ended before it opened a session.
+
+        No member enlists twice for one session, so no call would open it, and they would wait for ever.
+        """
+        with self.changed:
+            for job in list(self._jobs.values()):
+                if job.state is JobState.RECRUITING and job.complete:
+                    self.change(job.id, state=JobState.QUEUED)
+
     def submit(self, job: JobRecord) -> JobRecord:
         """Take a new job in."""
         with self.changed:

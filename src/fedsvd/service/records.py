@@ -252,6 +252,11 @@ class JobRecord(JobHeading):
         return submitted_job(self.file)
 
     @property
+    def complete(self) -> bool:
+        """Whether all members of this stage have enlisted."""
+        return set(self.enlisted) == set(self.needed)
+
+    @property
     def asked(self) -> Asked:
         """What the submitter signs, owners approve, and every plan of this job holds the digest of."""
         return Asked(self.file, self.submitter, self.members, self.nonce)

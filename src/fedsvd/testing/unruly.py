@@ -5,6 +5,7 @@
     dies:STATE      SIGKILL to itself when something arrives, or was computed, in this state: nothing is announced
     dies-after:STAGE the same when it has ended this stage of a job; the CSP: when all members have
     dies-unsaid:N   the same when it has ended the job, before it says so; the CSP: before the N-th end is on its disk
+    dies-planning   the CSP: when all members have enlisted, before a session is opened for them
     fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
     fills-ending:N  the same from the N-th end of a member on: the CSP can write nothing more
     stutters        every call is made twice, late and out of order, in the smallest frames
@@ -34,8 +35,10 @@ from fedsvd.protocol.machine import Effect, Machine
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.service import member_session
 from fedsvd.service.client import CspClient
+from fedsvd.service.csp import CspNode
 from fedsvd.service.jobs import Jobs
 from fedsvd.service.member import Member
 from fedsvd.service.records import Failure, JobRecord
@@ -43,6 +46,7 @@ from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
 from fedsvd.transport.pinned_connection import Dialling, PinnedConnection
 from fedsvd.transport.repeat import Landed
+from fedsvd.types import SessionId
 from fedsvd.wire.frame import SMALLEST_FRAME
 
 
@@ -105,6 +109,16 @@ def dies_unsaid(number: str) -> None:
 
     CspClient.ended = fatal  # type: ignore[method-assign, assignment]
     Jobs.end = fatal_at_csp  # type: ignore[method-assign, assignment]
+
+
+def dies_planning(_: str = "") -> None:
+    """From now on, the plan of a session is fatal to the CSP that makes it."""
+
+    def fatal(node: CspNode, job: JobRecord, session: SessionId) -> ServiceProvider:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("gone")
+
+    CspNode._planned = fatal  # type: ignore[method-assign]
 
 
 def fills(most: str) -> None:
@@ -183,6 +197,7 @@ FAULTS: dict[str, Callable[[str], None]] = {
     "dies": dies,
     "dies-after": dies_after,
     "dies-unsaid": dies_unsaid,
+    "dies-planning": dies_planning,
     "fills": fills,
     "fills-ending": fills_ending,
     "stutters": stutters,

@@ -65,6 +65,20 @@ def test_a_job_is_as_it_was_submitted_also_after_a_restart(jobs, path):
     assert reread(path).get(job().id) == kept
 
 
+def test_a_job_whose_members_had_all_enlisted_is_queued_after_a_restart_and_no_other_is(jobs, path):
+    for id, enlisted in (("11", MEMBERS), ("22", MEMBERS[:2]), ("33", MEMBERS)):
+        jobs.submit(job(id))
+        for member in enlisted:
+            jobs.enlist(id, member, 1, FACTS)
+    jobs.change("33", state=JobState.STOPPED)
+    after = reread(path)
+    after.queue_enlisted()
+    states = [after.get(id).state for id in ("11", "22", "33")]
+    assert states == [JobState.QUEUED, JobState.RECRUITING, JobState.STOPPED]
+    assert [each.id for each in after.queued()] == ["11"]
+    assert reread(path).get("11").state is JobState.QUEUED
+
+
 def test_a_job_is_submitted_once(jobs):
     jobs.submit(job())
     with pytest.raises(ConfigError, match="before"):
