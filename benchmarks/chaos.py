@@ -40,7 +40,7 @@ FOUND = (
         "formulas of 116 characters; `I(9**9**9)`",
         "expanded for ever at the CSP; a party and `approve` hang",
         "terms are counted before any is expanded; the error names the token",
-        "tests/unit/prepare/test_formula_size.py",
+        "tests/unit/prepare/test_formula_grammar.py",
     ),
     (
         "129 `job watch` of one researcher; 160 waits; 1,100 idle connections, of one caller or of none",

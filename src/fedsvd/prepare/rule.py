@@ -7,6 +7,7 @@ they stand in the plan of the session.
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from math import prod
 
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.categories import MOST_LEVELS
@@ -171,8 +172,8 @@ def _widest(rule: Rule, parsed: Parsed | None, numbers: int) -> int:
     if parsed is not None:
         text, wide = set(rule.text), 0
         for term in parsed.terms:
-            crossed = min(sum(bool(text & set(factor)) for factor in term), _MOST_COLUMNS.bit_length())
-            wide += int(rule.most_levels**crossed)
+            powers = prod(int(factor.number) for factor in term if factor.kind == "poly")
+            wide += powers * prod(rule.most_levels for factor in term if text & set(factor.columns))
         if wide > _MOST_COLUMNS:
             fault = f"the formula may have more than {_MOST_COLUMNS:,} columns, with {rule.most_levels} levels each"
             raise ConfigError(fault, "cross fewer categories, or set a smaller most_levels")

@@ -22,7 +22,8 @@ from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import arranged, listed
 from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Indicators, encoded
-from fedsvd.prepare.formula import SITE, FormulaTable
+from fedsvd.prepare.formula import SITE
+from fedsvd.prepare.formula_table import FormulaTable
 from fedsvd.prepare.missing import Gaps
 from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
 from fedsvd.prepare.rule import LowRank, Rule

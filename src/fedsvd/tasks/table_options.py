@@ -246,13 +246,15 @@ PREPARE = (
             'the columns in the style of R and patsy, together where it has categories: `"outcome ~ age * '
             'C(sex) + log(dose)"`. What stands left of `~` is what a regression predicts (`lr`, `glm`, `pcr`; '
             'classes of a model are named in `[job] classes`), and `label` is left out; other tasks write `"~ '
-            'age + C(sex)"`. Text stands in `C(...)`, with contrasts such as `C(sex, contr.treatment("m"))`. A '
+            'age + C(sex)"`. Text stands in `C(...)`; another reference level is `C(sex, contr.treatment("m"))`. A '
             "bare `site` is which party a row is of (a column of that name is read as `C(site)`): its "
             "coefficients show the level of each party, and where the joint Gram matrix is opened (`glm`, "
-            "`inference`) each party's totals of all columns. Names in results are the formula's. Terms that "
-            "look at other rows (`scale`, `poly`, `bs`) are refused. At most 10,000 characters and 10,000 "
-            "terms, counted before any is expanded; powers of numbers (`9**9`) are written as their value. "
-            "Needs the extra `formula`, at the CSP too"
+            "`inference`) each party's totals of all columns. Names in results are the formula's. The grammar: "
+            "columns (odd names in backticks), `C(x)`, `log(x)`, `log1p(x)`, `sqrt(x)`, `asinh(x)`, "
+            "`poly(x, 2, raw=True)` or 3, `I(x / 10)`, `I(x - 50)`, `I(x * z)`, and `+ - * : 0 1 ~ ( )`; at most "
+            "three columns in a product, 200 terms, 2,000 characters. Other functions are refused by name: one "
+            "such as `exp(-(200*(age-52.62))**2)` singles out a person (ADR 0072). Columns that need them are made "
+            "in each party's own table before the study"
         ),
     ),
     Option(

@@ -280,7 +280,7 @@ def test_units_are_not_compared_where_no_means_are_summed(frames):
         {"combat": True, "preserve": ("age",)},
         {"covariates": ("age", "a")},
         {"low_rank": LowRank(0.5, 10)},
-        {"formula": "~ a + b * age + log(abs(c) + 1)"},
+        {"formula": "~ a + b * age + asinh(c)"},
         {"mean": True, "centre": Over.SITE, "scale": Over.JOINT},
     ],
     ids=lambda words: " ".join(words),

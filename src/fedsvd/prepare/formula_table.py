@@ -1,0 +1,187 @@
+"""The columns that a formula makes of a party's table, with the names that formulaic and R's users know.
+
+The levels of text columns are the joint ones, agreed before (``categories.py``), so that every party makes the same
+columns in the same order. A category is coded with all levels where the terms before it do not span the constant, and
+without its reference level where they do: the rule of R and patsy (``coded``). All terms are computed row by row.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import Index, MatrixSource
+from fedsvd.errors import ConfigError, DataError
+from fedsvd.prepare.categories import JointLevels, level_codes
+from fedsvd.prepare.columns import listed
+from fedsvd.prepare.derived import Derived, names_of, positions
+from fedsvd.prepare.formula import Parsed
+from fedsvd.prepare.formula_factors import Factor
+from fedsvd.types import Float
+
+Coded = tuple[tuple[Factor, bool], ...]
+"""A term whose categories are coded: each factor, and whether its reference level is left out."""
+
+Column = tuple[tuple[Factor, tuple[int, bool]], ...]
+"""A product of factors: of each its level or power, and whether the reference level is left out of its levels."""
+
+
+class FormulaTable(Derived):
+    """The columns that a formula makes of a table, less the intercept, which the study adds itself."""
+
+    def __init__(
+        self,
+        base: MatrixSource,
+        formula: Parsed,
+        levels: Mapping[str, JointLevels],
+        missing_as: Mapping[str, str] | None = None,
+    ) -> None:
+        names = names_of(base)
+        missing = [name for name in formula.variables if name not in names and name not in levels]
+        if missing:
+            raise DataError(f"the table has no column {listed(missing)}, which the formula reads", "check its names")
+        text = [name for name in formula.variables if name in base.text_names]
+        lacking = [name for name in text if name not in levels]
+        if lacking:
+            raise DataError(f"the levels of column {listed(lacking)} were not agreed", "agree on them before")
+        self._reads = [name for name in formula.variables if name not in levels]
+        self._places = np.array([names.index(name) for name in self._reads], dtype=np.intp)
+        self._levels = {name: levels[name] for name in formula.variables if name in levels}
+        as_level = missing_as or {}
+        self._codes = {name: level_codes(base, joint, as_level.get(name)) for name, joint in self._levels.items()}
+        gaps = [name for name, codes in self._codes.items() if bool((codes < 0).any())]
+        if gaps:
+            raise DataError(f"entries of column {listed(gaps)} are missing", 'drop these rows: missing = "drop"')
+        self._left = [((factor, place),) for factor in formula.left for place in self._parts(factor, False)]
+        self._right = [column for term in coded(formula, self._is_category) for column in self._columns(term)]
+        super().__init__(base, [self._called(column) for column in self._right])
+        self.outcome_names: tuple[str, ...] = tuple(self._called(column) for column in self._left)
+
+    def outcome(self) -> Float:
+        """The columns left of ``~``, shape (rows, outcomes)."""
+        if not self._left:
+            raise ConfigError("the formula has no outcome", "write y ~ ...")
+        return self._made(slice(0, self.shape[0]), self._left)
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name in self.outcome_names and name not in (self.names or ()):
+            values: NDArray[Any] = self.outcome()[:, self.outcome_names.index(name)]
+            return values
+        return super().column(name)
+
+    def _cells(self, rows: Index, columns: Index) -> Float:
+        wanted = positions(columns, self.shape[1])
+        return self._made(rows, [self._right[place] for place in wanted.tolist()])
+
+    def _is_category(self, factor: Factor) -> bool:
+        """Whether a factor is coded; refused where a function is asked of text, or C(...) of numbers."""
+        text = [name for name in factor.columns if name in self._levels]
+        if (factor.kind == "C") != bool(text) and factor.kind != "column":
+            raise ConfigError(
+                f"the formula has {factor.text!r}, and column {listed(text or factor.columns)} "
+                f"{'is a category' if text else 'has no levels'}",
+                "check that C(...) stands around text only",
+            )
+        return bool(text)
+
+    def _columns(self, term: Coded) -> list[Column]:
+        """The columns of a term, that of the first factor changing fastest."""
+        parts = [[(factor, part) for part in self._parts(factor, reduced)] for factor, reduced in term]
+        return [tuple(reversed(each)) for each in product(*reversed(parts))]
+
+    def _parts(self, factor: Factor, reduced: bool) -> list[tuple[int, bool]]:
+        """Level or power of each column of a factor, and whether a reference level is left out of them."""
+        if self._is_category(factor):
+            every = self._levels[factor.columns[0]].all
+            if factor.reference is not None and factor.reference not in every:
+                raise ConfigError(
+                    f"column {factor.columns[0]!r} has no level {factor.reference!r}", f"one of {listed(every)}"
+                )
+            reference = 0 if factor.reference is None else every.index(factor.reference)
+            return [(level, reduced) for level in range(len(every)) if not reduced or level != reference]
+        return (
+            [(power, reduced) for power in range(1, int(factor.number) + 1)] if factor.kind == "poly" else [(0, False)]
+        )
+
+    def _called(self, column: Column) -> str:
+        return ":".join(self._part_called(factor, part, reduced) for factor, (part, reduced) in column)
+
+    def _part_called(self, factor: Factor, part: int, reduced: bool) -> str:
+        if self._is_category(factor):
+            return f"{factor.text}[{'T.' if reduced else ''}{self._levels[factor.columns[0]].all[part]}]"
+        return f"{factor.text}[{part}]" if factor.kind == "poly" else factor.text
+
+    def _made(self, rows: Index, columns: Sequence[Column]) -> Float:
+        cells = self._base.raw(rows, self._places)
+        values = {name: cells[:, place] for place, name in enumerate(self._reads)}
+        codes = {name: each[rows] for name, each in self._codes.items()}
+        out = np.empty((len(positions(rows, self.shape[0])), len(columns)), order="F")
+        with np.errstate(all="ignore"):  # what is not finite is refused with its place, as everywhere
+            for place, column in enumerate(columns):
+                factors = (_values(factor, part, values, codes) for factor, (part, _) in column)
+                out[:, place] = next(factors)
+                for each in factors:
+                    out[:, place] *= each
+        return out
+
+
+def _values(
+    factor: Factor, part: int, values: Mapping[str, NDArray[Any]], codes: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
+    """One column of a factor, of the rows that were read."""
+    name = factor.columns[0]
+    if name in codes:
+        found: NDArray[Any] = codes[name] == part
+        return found.astype(np.float64)
+    x: NDArray[Any] = values[name]
+    match factor.kind:
+        case "column" | "I":
+            return x
+        case "poly":
+            return np.asarray(x**part)
+        case "I/":
+            return np.asarray(x / factor.number)
+        case "I-":
+            return np.asarray(x - factor.number)
+        case "I*":
+            return np.asarray(x * values[factor.columns[1]])
+        case _:
+            return np.asarray(getattr(np, factor.kind)(x))
+
+
+def coded(formula: Parsed, is_category: Callable[[Factor], bool]) -> Iterable[Coded]:
+    """Each term with its categories coded so that no column depends on those before it.
+
+    A category spans the constant and its contrasts, so a term spans products of either for each of its categories.
+    Those that an earlier term spans are left out; the others are joined to as few products as possible.
+    """
+    spanned: set[frozenset[tuple[Factor, bool]]] = {frozenset()} if formula.intercept else set()
+    for term in formula.terms:
+        choices = [((factor, True), None) if is_category(factor) else ((factor, False),) for factor in term]
+        new = []
+        for each in product(*choices):
+            part = tuple(one for one in each if one is not None)
+            if frozenset(part) not in spanned:
+                new.append(part)
+        spanned |= {frozenset(part) for part in new}
+        yield from _joined(new)
+
+
+def _joined(parts: Sequence[Coded]) -> list[Coded]:
+    """``a:contrasts + a`` is ``a:all levels``, applied until nothing can be joined."""
+    found: list[Coded] = []
+    for part in sorted(parts, key=len):
+        for other in found:
+            more = set(part) - set(other)
+            if len(part) - 1 == len(other) and len(more) == 1 and next(iter(more))[1]:
+                (new,) = more
+                whole = tuple(
+                    (factor, False) if (factor, reduced) == new else (factor, reduced) for factor, reduced in part
+                )
+                found = _joined([*(each for each in found if each != other), whole])
+                break
+        else:
+            found = [*found, part]
+    return found
