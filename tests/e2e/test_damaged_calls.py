@@ -12,6 +12,7 @@ from tests.network import GENEROUS, listening, make_kits
 from tests.unit.wire.frames import cut
 from tests.unit.wire.said import EXAMPLES, body
 
+from fedsvd.errors import NotAuthenticated
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.transport.calls import GREET, JOIN, LEAVE, METHODS, PULL, PUSH, bundle
@@ -106,5 +107,9 @@ def test_damaged_questions_to_a_csp_are_answered_by_an_error_of_ours(tmp_path):
     with two_parties(tmp_path) as federation, federation.csp_node() as node:
         for caller in ("researcher/res", "party/a"):
             for _ in range(1250):
-                answer = json.loads(node.answer(caller, damaged(draw.choice(QUESTIONS), draw)))
+                try:
+                    answer = json.loads(node.answer(caller, damaged(draw.choice(QUESTIONS), draw)))
+                except NotAuthenticated:  # a call that this caller may not make ends with a status, without an answer
+                    assert caller == "party/a"
+                    continue
                 assert "answer" in answer or answer["error"]["code"] not in ("FSVD-000", ""), answer
