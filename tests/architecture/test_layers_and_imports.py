@@ -72,6 +72,8 @@ def test_an_obedient_codebase_has_no_violations(tmp_path):
         ("linalg/backend.py", "if TYPE_CHECKING:\n    from fedsvd.masks import left", NOT_LOWER),
         ("linalg/backend.py", "from importlib import import_module as i\ni('fedsvd.masks.left')", NOT_LOWER),
         ("linalg/backend.py", "__import__('fedsvd.masks.left')", NOT_LOWER),
+        ("linalg/backend.py", "from importlib import import_module\nimport_module(f'fedsvd.masks.{word}')", NOT_LOWER),
+        ("roles/service_provider/role.py", "import importlib\nimportlib.import_module(f'fedsvd.masks.{word}').P", SHUT),
         ("linalg/backend.py", "import fedsvd", NOT_LOWER),
         ("linalg/backend.py", "from fedsvd import FederatedSVD", NOT_LOWER),
         ("linalg/backend.py", "from fedsvd.attic import boxes", NOT_LOWER),
@@ -143,6 +145,8 @@ def test_an_obedient_codebase_has_no_violations(tmp_path):
         ("data/npy.py", "import pandas\npandas.read_pickle('x')", "allows pickle"),
         ("data/npy.py", "frame.to_pickle('x')", "allows pickle"),
         ("data/npy.py", "import importlib\nimportlib.import_module(name)", SHUT),
+        ("data/npy.py", "import importlib\nimportlib.import_module(f'fedsvd.{name}')", SHUT),
+        ("data/npy.py", "import importlib\nimportlib.import_module(f'fedsvd.data.{name}.{other}')", SHUT),
     ],
 )
 def test_a_planted_violation_is_caught(file, text, expected, tmp_path):

@@ -15,13 +15,13 @@ from fedsvd.policy.learned import full_outputs
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Align, Family, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Family, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study
 from fedsvd.tasks.declaration import declaration_of
-from fedsvd.tasks.declared import with_steps
+from fedsvd.tasks.declared import declared, with_steps
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import SessionId
 
@@ -30,7 +30,7 @@ KEY = Seed(bytes(range(32)))
 
 def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     """A plan that the default policy has nothing against, unless ``fields`` say otherwise."""
-    fields.setdefault("release", RELEASED_BY_DEFAULT[task])
+    fields.setdefault("release", declared(task).released)
     fields.setdefault("split", Split.HORIZONTAL)
     fields.setdefault("scheme", Scheme.SUM)
     mode = Mode.A if task is Task.PCR else Mode.B
@@ -51,7 +51,9 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
         fields["glm"] = ModelPlan(Family.BINOMIAL, "logit", least_class=10, least_events=5)
     if task is Task.MATCH:
         m, fields = 1, {**fields, "scheme": Scheme.MASK, "mode": None, "align": Align.ECDH, "least_overlap": 10}
-    bare = SessionPlan(SessionId("s"), task, trust=Trust.PEERS, m=m, counts=counts, **fields)
+    bare = SessionPlan(
+        SessionId("s"), task, trust=Trust.PEERS, m=m, counts=counts, **declared(task).facts(fields["split"]), **fields
+    )
     return bare if task is Task.PREPARE else with_steps(bare)
 
 
@@ -118,7 +120,7 @@ def test_a_few_components_without_the_spectrum_may_go_to_two():
 
 
 def test_with_the_spectrum_they_may_not():
-    release = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
+    release = (*declared(Task.PCA).released, Item.SPECTRUM)
     assert set(found(plan(Task.PCA, (200, 300), components=4, release=release))) == {"parties"}
 
 

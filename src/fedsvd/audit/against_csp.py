@@ -21,7 +21,7 @@ from fedsvd.linalg.windows import block_width
 from fedsvd.policy.learned import masks_are_haar, unit
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP as CSP_PARTY
-from fedsvd.protocol.tasks import Item, Mode, Scheme, Task
+from fedsvd.protocol.tasks import Answer, Item, Mode, Own, Scheme
 from fedsvd.types import Float
 
 CSP = "CSP"
@@ -35,11 +35,11 @@ def spectrum(run: Recorded) -> Finding:
     if run.plan.mode is Mode.A:
         return _relayed(run)
     if run.plan.mode is Mode.B:
-        count, whose = run.plan.m, "the features' " if run.plan.task is Task.LR else ""
+        count, whose = run.plan.m, "the features' " if run.plan.answer is Answer.SOLUTION else ""
         text = f"ratios of {whose}{count} singular values, up to one secret factor, and shapes: proven to be all"
-        if run.plan.task is Task.CCA:
+        if run.plan.own is Own.VARIATES:
             text += _CORRELATIONS
-        if run.plan.task is Task.LR:
+        if run.plan.answer is Answer.SOLUTION:
             text = text.replace("proven to be all", "of the labels, numbers that a secret vector blinds")
         return Finding(CSP, "the Gram matrix it opens", Verdict.STATED, text)
     proven = masks_are_haar(run.plan)
@@ -47,7 +47,7 @@ def spectrum(run: Recorded) -> Finding:
     if run.plan.scheme is Scheme.PAPER:
         rest = "and more, below"
     text = f"the {min(run.plan.M, run.plan.N)} singular values up to one factor in [1, 2), and shapes: {rest}"
-    if run.plan.task is Task.CCA:
+    if run.plan.own is Own.VARIATES:
         text += _CORRELATIONS
     return Finding(CSP, "the spectrum of the masked matrix", Verdict.STATED, text)
 
@@ -66,7 +66,7 @@ def of_opened_sum(run: Recorded) -> Iterator[Finding]:
     """Mode B: what an exact Gram matrix under P and c shows beyond ratios."""
     if run.plan.mode is not Mode.B:
         return
-    if run.plan.task is not Task.LR:
+    if run.plan.answer is not Answer.SOLUTION:
         a = ones_from_ratios(run.csp)
         if a is None:
             text, verdict = "nothing: no small whole numbers have these ratios", Verdict.NOTHING
@@ -158,7 +158,7 @@ def _ordered(run: Recorded, estimate: Unmasked, cuts: Cuts) -> Float:
 
 def of_published_masks(subject: Audited, run: Recorded) -> Iterator[Finding]:
     """What needs blocks to work on: tiles, eq. 6, known columns, label counts."""
-    if not run.plan.published or (subject.study.task is Task.LR and subject.study.split.value == "horizontal"):
+    if not run.plan.published or run.plan.joins_labels:
         return
     Y, cuts = run.csp.Y, Cuts.of_plan(run.plan)
     X = subject.X[: Y.shape[0], : Y.shape[1]]
@@ -186,11 +186,11 @@ def of_published_masks(subject: Audited, run: Recorded) -> Iterator[Finding]:
             f"{width} {unit(run.plan, width)} of the table",
             figures={"error": error},
         )
-    if subject.study.task in (Task.SVD, Task.LSA) and run.plan.releases(Item.OWN_PART):
+    if run.plan.own is Own.VECTORS and run.plan.releases(Item.OWN_PART):
         rank = np.linalg.matrix_rank(share_of(run.csp, 1))
         text = f"every party's own masked share (party 1's has rank {rank}): nothing stays aggregated"
         yield Finding(CSP, "the projector of eq. 6", Verdict.LEAKS, text)
-    if subject.study.task is Task.LR and run.plan.by_rows and subject.labels is not None:
+    if run.plan.stacks_labels and subject.labels is not None:
         norms = label_counts(run.csp.y, run.plan.left_windows)
         text = f"the norm of the labels in each of {len(norms)} blocks; of labels 0 and 1 how many are 1"
         yield Finding(CSP, "masked labels", Verdict.LEAKS, text)

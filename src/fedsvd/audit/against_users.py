@@ -26,18 +26,17 @@ from fedsvd.audit.attacks.view import Recorded, UserView
 from fedsvd.audit.finding import Finding, Verdict, agreement_picture, null_picture
 from fedsvd.audit.subject import Audited
 from fedsvd.policy.learned import unit
-from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.tasks import Answer, Item, Mode, Own
 from fedsvd.types import Float
 
 USER, POOL = "a curious party", "CSP and a party (outside the model)"
-_FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 _EXACT = 1e-6
 _LIKE = 0.9
 
 
 def from_results(subject: Audited, run: Recorded, include_data: bool) -> Iterator[Finding]:
     """Everything a party can try with what it holds at the end."""
-    if subject.study.task is Task.CCA:
+    if run.plan.own is Own.VARIATES:
         yield _scores(run, subject)
         return
     if run.plan.joins_labels and run.plan.mode is Mode.A:
@@ -46,7 +45,7 @@ def from_results(subject: Audited, run: Recorded, include_data: bool) -> Iterato
         verdict = Verdict.STATED if run.plan.k > 2 else Verdict.LEAKS
         yield Finding(USER, "the sum it opens", verdict, text, "its own table")
         return
-    if subject.study.task not in _FACTORS:
+    if not run.plan.factors:
         text = "its own coefficients and the intercept; of the others' columns nothing beyond that"
         yield Finding(USER, "its own results", Verdict.STATED, text)
         return
@@ -55,7 +54,7 @@ def from_results(subject: Audited, run: Recorded, include_data: bool) -> Iterato
     yield finding
     if gram is not None:
         yield _records(subject, gram, _others(subject, view), include_data)
-    if subject.study.task is Task.PCA:
+    if run.plan.centre:
         yield _mean(subject, view)
     if subject.vertical:
         yield _binary(subject, view)
@@ -100,7 +99,7 @@ def _gram(subject: Audited, view: UserView) -> tuple[Float | None, Finding]:
 
 def _records(subject: Audited, gram: Float, true: Float, include_data: bool) -> Finding:
     """The records behind the others' Gram matrix, by ICA."""
-    few = subject.whole and subject.most <= 20 and subject.study.task is not Task.PCA
+    few = subject.whole and subject.most <= 20 and subject.study.about.own is not Own.SCORES
     known = WholeNumbers(most=subject.most) if few else None
     count = true.shape[1]
     if count >= len(gram):
@@ -159,7 +158,7 @@ def _membership(subject: Audited, view: UserView) -> Finding:
 
 def from_two_runs(subject: Audited, run: Recorded) -> Iterator[Finding]:
     """The study once more with one record of yours left out; the default policy refuses such a run."""
-    full = subject.study.task in (Task.SVD, Task.LSA) and subject.study.components is None
+    full = run.plan.own is Own.VECTORS and subject.study.components is None
     if not full or subject.vertical or len(subject.tables[1]) < 3:
         return
     less = [subject.tables[0], subject.tables[1][:-1], *subject.tables[2:]]
@@ -174,14 +173,14 @@ def from_two_runs(subject: Audited, run: Recorded) -> Iterator[Finding]:
 
 def of_colluders(subject: Audited, run: Recorded, include_data: bool) -> Iterator[Finding]:
     """The CSP with what party 1 knows, against you."""
-    if subject.study.task is Task.LR:
+    if run.plan.answer is Answer.SOLUTION:
         return
     if run.plan.mode is not None:
         yield from _of_opened_sum(subject, run, include_data)
         return
     A_2 = csp_and_user(run.csp, run.masks[0], 1)
     true = subject.X_i(2)
-    if subject.study.task in (Task.PCA, Task.CCA):
+    if run.plan.own is not Own.VECTORS:
         held = run.parties[1]
         true = own_part(UserView(run.plan, 2, true, held))
     raw = run.plan.published

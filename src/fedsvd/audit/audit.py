@@ -16,7 +16,7 @@ from fedsvd.errors import PrivacyWarning
 from fedsvd.policy.learned import masks_are_haar
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Mode, Scheme, Task
+from fedsvd.protocol.tasks import Mode, Scheme
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.planning import plan_study
 
@@ -103,7 +103,7 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
     take("collusion", lambda: against_users.of_colluders(subject, first, include_data), 0.05)
     take("the opened sum", lambda: against_csp.of_opened_sum(first), 0.05)
     take("block masks", lambda: against_csp.of_published_masks(subject, first), 0.05)
-    masked = first.plan.mode is None and subject.study.task is not Task.LR  # a matrix under masks was uploaded
+    masked = first.plan.mode is None and first.plan.factors  # a matrix under masks was uploaded
     if masked:
         take("ICA over several runs", lambda: _several(subject, first, seed, left, budget), 0.3)
     widths: list[Width] = []
@@ -140,7 +140,7 @@ def recommendation(subject: Audited, plan: SessionPlan) -> tuple[str, str]:
     ours = plan_study(automatic, plan.m, plan.counts, plan.session).plan
     if ours.mode is Mode.A:
         why = "the parties open the sum themselves: by proof the CSP learns shapes and no more"
-    elif ours.mode is Mode.B and ours.task is not Task.LR:
+    elif ours.mode is Mode.B and ours.factors:
         why = "by proof the CSP learns ratios of singular values and no more"
     elif ours.mode is Mode.B:
         why = "the CSP learns ratios of the features' singular values, and blinded numbers of the labels"

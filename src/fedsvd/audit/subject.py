@@ -17,7 +17,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.site_term import with_site
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Split
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.stages import prepared_for
@@ -104,7 +104,7 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
             f"audit a table of at least {2 * k}",
         )
     study = _study(job, D, y, vertical)
-    if study.task is Task.LR and y is None:
+    if study.about.labelled and y is None:
         y = (rng.random((len(D), study.targets)) < 0.5).astype(np.float64)  # another party's; nothing is said of them
     tables = tuple(np.array_split(D, k, axis=1 if vertical else 0))
     whole = bool(np.all(np.rint(D) == D) and D.min() >= 0.0 and np.mean(D == 0.0) > 0.5)
@@ -141,8 +141,8 @@ def _study(job: Job, D: Float, y: Float | None, vertical: bool) -> Study:
     holder = names.index(job.study.label_party) + 1 if job.study.label_party else 1
     most = min(D.shape)
     components = None if study.components is None else min(study.components, most)
-    if study.task is Task.LR and vertical:
+    if study.about.labelled and vertical:
         return replace(study, components=components, label_user=holder, check_ids=False)
-    if study.task is Task.LR and y is None:
+    if study.about.labelled and y is None:
         raise ConfigError(f"the table has no column {job.study.label[0]!r}", "every party of split rows has its labels")
     return replace(study, components=components, check_ids=False)

@@ -20,7 +20,7 @@ from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, of_others
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import FACTORS, Item, Split, Task
+from fedsvd.protocol.tasks import Item, Split
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.records import JobState
@@ -177,7 +177,7 @@ def size_of(plan: SessionPlan) -> str:
     """How much is computed on, and how much comes out: the numbers that what others can derive depends on."""
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     of = f"{samples} samples x {features} features"
-    if plan.task not in (*FACTORS, Task.PCR):
+    if not (plan.factors or plan.components or plan.components_by):
         return of
     chosen = f", of which {plan.components_by} takes some" if plan.components_by else ""
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components{chosen}"

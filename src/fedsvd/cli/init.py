@@ -20,29 +20,24 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import LABELLED, Split, Task
+from fedsvd.protocol.tasks import Split, Task
 from fedsvd.storage import private
 from fedsvd.studies.job_faults import NAME_RULE
 from fedsvd.studies.job_file import job_from, schema
+from fedsvd.tasks.declared import declared
+from fedsvd.tasks.option import TASKS
+from fedsvd.tasks.options import applies
 from fedsvd.tasks.values import near
 
 JOB = "job.toml"
 Answer = TypeVar("Answer")
-_ABOUT = {
-    Task.SVD: "singular values and vectors",
-    Task.PCA: "principal components",
-    Task.LSA: "latent semantic analysis",
-    Task.LR: "linear regression",
-    Task.GLM: "a generalised linear model",
-    Task.CCA: "canonical correlations",
-    Task.PCR: "regression on principal components",
-}
+_ASKED = [str(task) for task in TASKS if task.line]  # with a command of its own
 
 
 def init(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path(),
     name: Annotated[str | None, typer.Option("--name", help="The study's name.")] = None,
-    task: Annotated[str | None, typer.Option("--task", help="svd, pca, lsa, lr, glm, cca or pcr.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help=f"One of {', '.join(_ASKED)}.")] = None,
     split: Annotated[Split | None, typer.Option("--split", help="What the parties hold differently.")] = None,
     party: Annotated[list[str] | None, typer.Option("--party", metavar="NAME", help="Once for each party.")] = None,
     components: Annotated[int | None, typer.Option(min=1, help="How many components.")] = None,
@@ -60,15 +55,15 @@ def init(
         return
     _expect_free([folder / JOB, folder / POLICY])  # before the questions, not after them
     ask = Asking(sys.stdin.isatty() and format is Format.TEXT)
-    chosen = ask("What to compute (svd, pca, lsa, lr, glm, cca, pcr)", task, "pca", _task)
+    chosen = ask(f"What to compute ({', '.join(_ASKED)})", task, "pca", _task)
     study = ask("The study's name", name, f"our-{chosen}", _name)
     named = ", ".join(party) if party else None
     parties = ask("The parties' names, with commas", named, "hospital-a, hospital-b, hospital-c", _parties)
-    divided = Split.VERTICAL if chosen is Task.CCA else Split.HORIZONTAL
-    if chosen not in (Task.PCA, Task.GLM, Task.PCR, Task.CCA) or split is not None:
+    divided = declared(chosen).splits[0]
+    if len(declared(chosen).splits) > 1 or split is not None:
         divided = ask("Parties hold different rows or columns", split, "rows", _split)
-    count = "" if chosen in (Task.LR, Task.GLM) else ask("How many components", components, "5", _count)
-    target = ask("The column to predict", label, "outcome", _column) if chosen in LABELLED else ""
+    count = ask("How many components", components, "5", _count) if applies("components", chosen) else ""
+    target = ask("The column to predict", label, "outcome", _column) if declared(chosen).labelled else ""
     text = job_text(study, chosen, divided, parties, count, target)
     job_from(tomllib.loads(text), folder)  # a job file that is right, or an error that says why not
     files = {folder / JOB: text, folder / POLICY: spelt_policy(Policy())}
@@ -100,8 +95,8 @@ class Asking:
 
 
 def _task(word: str) -> Task:
-    if word not in _ABOUT:
-        raise ConfigError(f"{word!r} is not a task", f"one of {', '.join(_ABOUT)}{near(word, _ABOUT)}")
+    if word not in _ASKED:
+        raise ConfigError(f"{word!r} is not a task", f"one of {', '.join(_ASKED)}{near(word, _ASKED)}")
     return Task(word)
 
 
@@ -148,13 +143,13 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
         "# Every key is described in docs/job-file.md.",
         "[job]",
         f"name = {json.dumps(name)}",
-        _with(f'task = "{task}"', _ABOUT[task]),
+        _with(f'task = "{task}"', task.heading.lower()),
         _with(f'split = "{split}"', same),
     ]
     if components:
         rules = "or a share of the variance: 0.95, mle, parallel, gavish-donoho" if task is Task.PCA else ""
         lines.append(_with(f"components = {components}", rules) if rules else f"components = {components}")
-    lines += [f"label = {json.dumps(label)}"] if task in LABELLED else []
+    lines += [f"label = {json.dumps(label)}"] if declared(task).labelled else []
     if task is Task.LR:
         lines += [_with("# alpha = 0.1", "a ridge")]
         lines += [f"label_party = {json.dumps(parties[-1])}"] if vertical else []

@@ -12,18 +12,14 @@ import typer
 from fedsvd import __version__
 from fedsvd.cli.group import Commands
 from fedsvd.errors import MissingExtra
+from fedsvd.protocol.tasks import Task
 
+_TASKS = {str(task): f"{task.line}, without a job file." for task in Task if task.line}
 VERBS = {
     "demo": "Three hospitals factorise one table, each in a process of its own; no one hands over a row.",
     "init": "Write a job.toml and a policy.toml to begin with; asks for what options do not say.",
     "run": "Run the study that a job file describes.",
-    "svd": "Singular values and vectors of the joint table, without a job file.",
-    "pca": "Principal components of the joint table, without a job file.",
-    "lsa": "Latent semantic analysis of the joint table, without a job file.",
-    "lr": "Linear regression on the joint table, without a job file.",
-    "glm": "Generalised linear model (logistic, Poisson, ...) on the joint table, without a job file.",
-    "cca": "Canonical correlations of the parties' columns, without a job file.",
-    "pcr": "Regression on the principal components of the joint table, without a job file.",
+    **_TASKS,
     "look": "Say what tables hold and what a study would refuse; exit code 1 when it would.",
     "plan": "Say what a job will do, what it reveals and what it costs, before anything is sent.",
     "predict": "Apply a result to new tables: predictions, scores, coordinates.",
@@ -59,7 +55,7 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import run
 
             return run.run
-        case "svd" | "pca" | "lsa" | "lr" | "glm" | "cca" | "pcr":
+        case task if task in _TASKS:
             from fedsvd.cli import tasks
 
             return tasks.command(name)

@@ -20,7 +20,7 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.outputs import TARGET
-from fedsvd.protocol.tasks import JOINED, Ids, Split, Task
+from fedsvd.protocol.tasks import Ids, Own, Split
 from fedsvd.results.folder import expect_free
 from fedsvd.results.outputs import Values, written
 from fedsvd.results.result import PartyResult
@@ -50,10 +50,10 @@ def predict(
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
     maps = dict(pair("--linkage", "NAME=FILE", words) for words in linkage or ())
     links = {name: open_source(file, scratch=scratch) for name, file in maps.items()}
-    if model.task is Task.CCA:
+    if model.plan.own is Own.VARIATES:
         fix = "fedsvd.load(FOLDER).variates(rows, party) applies a party's own weights"
         raise ConfigError("canonical correlations are not applied to new tables by this command", fix)
-    if model.task is Task.LR and model.split is Split.VERTICAL:
+    if model.plan.stacks_labels:
         found = _together(output, results, model, named, any(map(has_name, party)), ids, links)
     else:
         if links:
@@ -111,10 +111,10 @@ def _alone(results: Path, model: PartyResult, named: dict[str, MatrixSource]) ->
 
 
 def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyResult:
-    if model.task is Task.GLM:
+    if model.plan.glm is not None:
         return _modelled(estimator, model, table)
     data = new_data(model, table)
-    if model.task in JOINED:
+    if model.plan.joins_labels:
         predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
         return predicted(model, predictions, data)
     return written(of_new_rows(model), Values({"scores": estimator.transform(data.table)}), data.ids)

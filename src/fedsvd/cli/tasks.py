@@ -20,9 +20,10 @@ from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
+from fedsvd.protocol.tasks import Item, Task, Trust
 from fedsvd.studies.job_faults import NAME_RULE
 from fedsvd.studies.job_file import Job, job_from
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import NEEDED
 from fedsvd.tasks.options import option_of, section_of
 
@@ -86,7 +87,7 @@ def job_from_options(
         section["components"] = _count(section["components"])
     named = [word.strip() for words in section.pop("release", ()) for word in words.split(",") if word.strip()]
     if named:
-        default = [str(item) for item in RELEASED_BY_DEFAULT[task] if item is not Item.OWN_PART]
+        default = [str(item) for item in declared(task).released if item is not Item.OWN_PART]
         section["release"] = [*default, *(word for word in named if word not in default)]
     record: dict[str, Any] = {
         "job": {"name": name or str(task), "task": str(task), **section},

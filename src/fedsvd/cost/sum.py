@@ -9,7 +9,7 @@ from fedsvd.cost.rates import Work
 from fedsvd.cost.traffic import released_columns
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.sums import ORDER_BLOCK, order_steps, planned_sums, sums_before
-from fedsvd.protocol.tasks import LABELLED, PERMUTED_TABLES, SUMS_ALONE, Check, Item, Mode, Task
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Answer, Check, Item, Mode, Task
 from fedsvd.protocol.upload import upload_bytes
 
 
@@ -19,7 +19,7 @@ class SumUser(User):
     def run(self) -> None:
         """Steps 3 to 8, or a preparation."""
         plan = self.plan
-        if plan.task in SUMS_ALONE:
+        if plan.answer is Answer.SUMS:
             self.prepare()
             return
         self.factor()
@@ -35,7 +35,7 @@ class SumUser(User):
             self.held -= self.L_i
         if plan.permutes:
             self.permute()
-        if plan.task not in LABELLED:
+        if plan.factors:
             self.own_part()
 
     @property

@@ -21,10 +21,11 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.federation import Masks
 from fedsvd.estimators.stored import Found, of_results, results_in
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
+from fedsvd.protocol.tasks import Item, Task, Trust
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.options import applies
 
 _KEYS = {"n_components": "components", "fit_intercept": "intercept"}
@@ -40,7 +41,7 @@ def asked_of(task: Task, parameters: dict[str, Any]) -> dict[str, Any]:
         key = _KEYS.get(name, name)
         if name == "release_spectrum":
             more = (Item.SPECTRUM,) if value else ()
-            words["release"] = [str(item) for item in (*RELEASED_BY_DEFAULT[task], *more)]
+            words["release"] = [str(item) for item in (*declared(task).released, *more)]
         elif value is not None and name not in _NO_KEYS and applies(key, task):
             words[key] = np.asarray(value).tolist() if isinstance(value, np.ndarray | np.generic | tuple) else value
     return words

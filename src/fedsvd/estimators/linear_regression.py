@@ -14,11 +14,12 @@ from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import parts_like_fitted
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Clusters, Item, Robust, Split, Task
+from fedsvd.protocol.tasks import Clusters, Item, Robust, Split, Task
 from fedsvd.results.regression_table import models_of
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.own_block import joined
 from fedsvd.studies.study import expect_own_clusters
+from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
 _ROWS = 4096  # of new samples that are read at a time
@@ -122,7 +123,7 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
             raise ConfigError("cov_type and clusters are two kinds of standard errors", "leave one of them out")
         robust = Robust.CLUSTER if clusters else None if kind == "nonrobust" else Robust(kind)
         more = {Item.INFERENCE: self.inference, Item.ROBUST: robust is not None}
-        release = (*RELEASED_BY_DEFAULT[Task.LR], *(item for item, asked in more.items() if asked))
+        release = (*declared(Task.LR).released, *(item for item, asked in more.items() if asked))
         return {"alpha": self._alpha(), "robust": robust, "release": release if any(more.values()) else None}
 
     def _store(self, found: Found) -> None:

@@ -68,10 +68,10 @@ def load(folder: str | os.PathLike[str]) -> Federated | FederatedStatistic:
         warnings.warn(here.not_finished, stacklevel=2)
     if here.of_a_role:
         raise ConfigError(f"{folder} holds the accounts of the {here.reader}, and no result", "load a party's folder")
-    if here.task is Task.FOREIGN:
+    if here.plan.foreign is not None:
         return statistic_from(here)
     found = of_results(here, parts)
-    if here.task is Task.LR and here.split is Split.VERTICAL and not found.parts:
+    if here.plan.stacks_labels and not found.parts:
         raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the job")
     kind = _kind(here, found.complete)
     estimator = kind(**_parameters(here, kind))

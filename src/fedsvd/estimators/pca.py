@@ -12,9 +12,10 @@ from fedsvd.estimators.base import FederatedTransformer, one_of, projected
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found, padded
 from fedsvd.estimators.tables import parts_like_fitted
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ComponentRule, Item, Task, is_rule
+from fedsvd.protocol.tasks import ComponentRule, Item, Task, is_rule
 from fedsvd.statistics.components import Choice
 from fedsvd.statistics.projection import Components, Outliers, outliers, standardised
+from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
 # Attributes that not every fit has: those of an earlier one must not stay.
@@ -152,7 +153,7 @@ class FederatedPCA(FederatedTransformer):
             components=None if rule or self.n_components is None else wanted,
             components_by=rule,
             unit_variance=bool(self.unit_variance),
-            release=RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ()),
+            release=declared(Task.PCA).released + ((Item.SPECTRUM,) if self.release_spectrum else ()),
         )
         outcome = self._run(study, tables.parties(), tables.rehearsed)
         self._store_run(outcome, tables)

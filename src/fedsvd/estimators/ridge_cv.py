@@ -11,7 +11,8 @@ from fedsvd.estimators.base import one_of
 from fedsvd.estimators.linear_model import LinearModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ChosenBy, Item, Task
+from fedsvd.protocol.tasks import ChosenBy, Item, Task
+from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
 
@@ -93,7 +94,7 @@ class FederatedRidgeCV(LinearModel):
         if not alphas:
             raise ConfigError("alphas are no numbers", "np.logspace(-3, 3, 13), say")
         by = ChosenBy(one_of("choose_by", self.choose_by, tuple(ChosenBy)))
-        release = (*RELEASED_BY_DEFAULT[Task.LR], Item.RIDGE_PATH)
+        release = (*declared(Task.LR).released, Item.RIDGE_PATH)
         return {"alphas": alphas, "chosen_by": by, "release": release}
 
     def _store(self, found: Found) -> None:

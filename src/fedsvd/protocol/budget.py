@@ -1,6 +1,6 @@
 """The memory budget of a plan where a job does not say one: a law of public shapes, the same at every party.
 
-    memory = max(2 GiB, c M^2)        with c bytes by task (``BYTES``)
+    memory = max(2 GiB, c M^2)        with c bytes by task (its declaration in ``tasks``)
 
 The budget is hashed with the plan, so it may depend on nothing that differs between machines: not on threads, not on
 main memory. c covers what the Gram matrices of the sum family take at the peak of any role, with up to 64 threads;
@@ -9,33 +9,22 @@ has less; a party of a federation refuses one above the memory its ``site.toml``
 """
 
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Task
+from fedsvd.protocol.tasks import Check, Item
 
 DEFAULT_MEMORY = 2 << 30
 """Bytes a role may use where a job does not say, and its Gram matrices take no more."""
-
-BYTES = {
-    Task.SVD: 80,
-    Task.LSA: 80,
-    Task.PCA: 80,
-    Task.CCA: 96,
-    Task.PCR: 104,
-    Task.LR: 104,
-    Task.GLM: 224,
-}
-"""c: bytes of the sum family for each entry of an M x M matrix."""
 
 _VERIFIED = 120  # right singular vectors are compared with each other
 _TABLE = 136  # of a regression with standard errors: an inverse and its refinement
 _PERMUTED = 280, 88, 24  # twenty Gram matrices at once; or one, and a table with its permuted copy
 
 
-def memory_of_sums(plan: SessionPlan) -> int:
-    """Bytes that the Gram matrices of this plan take in the sum family."""
+def memory_of_sums(plan: SessionPlan, c: int) -> int:
+    """Bytes that the Gram matrices of this plan take in the sum family; ``c`` is that of its task."""
     square = plan.M**2
     if plan.permutes:
         many, one, table = _PERMUTED
         return max(many * square, one * square + table * plan.m * max(plan.counts))
     if plan.check is not Check.NONE:
         return _VERIFIED * square
-    return max(_TABLE if plan.releases(Item.INFERENCE) else 0, BYTES.get(plan.task, 0)) * square
+    return max(_TABLE if plan.releases(Item.INFERENCE) else 0, c) * square

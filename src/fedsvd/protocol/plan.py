@@ -21,7 +21,20 @@ from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.reasons import Why, in_words
 from fedsvd.protocol.steps import PlannedStep
-from fedsvd.protocol.tasks import FACTORS, JOINED, Align, Check, ComponentRule, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import (
+    Align,
+    Answer,
+    Check,
+    ComponentRule,
+    Item,
+    Labels,
+    Mode,
+    Own,
+    Scheme,
+    Split,
+    Task,
+    Trust,
+)
 from fedsvd.types import Digest, Scalar, SessionId
 
 PROTOCOL = 3
@@ -41,6 +54,9 @@ class SessionPlan:
     m: int  # rows of every X_i
     counts: tuple[int, ...]  # columns n_i of X_i, user by user
     release: tuple[Item, ...]
+    answer: Answer  # what the session ends with
+    labels: Labels  # where they are
+    own: Own  # what a user's own part is
     components: int | None = None
     components_by: str = ""  # the rule by which users take some at home, once all of U and S are known
     centre: bool = False  # for regression: fit an intercept
@@ -86,9 +102,9 @@ class SessionPlan:
             common, theirs = self.table_words
             fault = f"every party needs rows and columns, got {self.m} {common} and {list(self.counts)} {theirs}"
             raise ConfigError(fault, "give every party a table with both")
-        if (self.glm is not None) != (self.task is Task.GLM):
+        if (self.glm is not None) != (self.labels is Labels.APART):
             raise ConfigError("a plan of another task than its model", "plan it again")
-        if self.task is Task.MATCH and self.align is None:
+        if self.matches and self.align is None:
             raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
@@ -174,37 +190,37 @@ class SessionPlan:
     @cached_property
     def stacks_labels(self) -> bool:
         """Whether this is a regression on split columns, where labels are appended to the rows."""
-        return self.task is Task.LR and self.split is Split.VERTICAL
+        return self.labels is Labels.STACKED
 
     @cached_property
     def labels_apart(self) -> bool:
         """Whether labels are no rows of X_i: users hold them in memory, next to what is read in panels."""
-        return self.stacks_labels or self.glm is not None
+        return self.labels in (Labels.STACKED, Labels.APART)
 
     @cached_property
     def matches(self) -> bool:
         """Whether this session matches records: its counts are the sizes of the users' sets, and m is 1."""
-        return self.task is Task.MATCH
+        return self.answer is Answer.RECORDS
 
     @cached_property
     def opens_nothing(self) -> bool:
         """Whether no matrix is added up or uploaded: predictions and matchings."""
-        return self.task in (Task.PREDICT, Task.MATCH)
+        return self.answer in (Answer.SCORES, Answer.RECORDS)
 
     @cached_property
     def factors(self) -> bool:
         """Whether the CSP is asked for U and S."""
-        return self.task in FACTORS
+        return self.answer is Answer.FACTORS
 
     @cached_property
     def joins_labels(self) -> bool:
         """Whether labels are further rows below the features: a regression on split rows."""
-        return self.task in JOINED and not self.stacks_labels
+        return self.labels is Labels.JOINED
 
     @cached_property
     def own_vectors(self) -> bool:
         """Whether users make right singular vectors of their own."""
-        return self.task in (Task.SVD, Task.LSA, Task.CCA) and self.releases(Item.OWN_PART)
+        return self.own in (Own.VECTORS, Own.VARIATES) and self.releases(Item.OWN_PART)
 
     @cached_property
     def permutes(self) -> bool:
@@ -229,7 +245,7 @@ class SessionPlan:
     @cached_property
     def refines(self) -> bool:
         """Whether users may correct what float64 loses of an ill-conditioned table (specification, step 8)."""
-        exact = self.releases(Item.INFERENCE) and self.task is Task.LR and self.mode is Mode.A
+        exact = self.releases(Item.INFERENCE) and self.answer is Answer.SOLUTION and self.mode is Mode.A
         return exact and self.alpha == 0.0 and not self.alphas and self.m <= MOST_REFINED
 
     @cached_property
@@ -255,7 +271,7 @@ class SessionPlan:
 
     @cached_property
     def ridge_columns(self) -> int:
-        return self.m if self.task is Task.LR and not self.stacks_labels and self.alpha > 0 else 0
+        return self.m if self.joins_labels and self.alpha > 0 else 0
 
     @cached_property
     def M(self) -> int:

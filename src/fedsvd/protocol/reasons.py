@@ -23,7 +23,7 @@ class Why(StrEnum):
     PREPARATION = "preparation"
     FOREIGN = "foreign"
     ITERATIONS = "iterations"
-    ANY_COMPONENTS = "any-components"
+    FROM_GRAM = "from-gram"
     STANDARD_ERRORS = "standard-errors"
     RIDGE_PATH = "ridge-path"
     ALL_RELEASED = "all-released"
@@ -42,7 +42,7 @@ TEXTS = {
     Why.PREPARATION: "the parties open every sum themselves",
     Why.FOREIGN: "a foreign task adds up what it declares, and the parties open every sum themselves",
     Why.ITERATIONS: "the parties open one Gram matrix to each iteration, and weight their rows for the next by it",
-    Why.ANY_COMPONENTS: "components of any number follow from the joint Gram matrix, so the parties open the sum",
+    Why.FROM_GRAM: "the result follows from the joint Gram matrix, so the parties open the sum themselves",
     Why.STANDARD_ERRORS: "standard errors determine the joint Gram matrix, so the parties open the sum themselves",
     Why.RIDGE_PATH: "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves",
     Why.ALL_RELEASED: "U and S are released whole, so the parties open the sum themselves",

@@ -4,19 +4,63 @@ from enum import StrEnum
 
 
 class Task(StrEnum):
-    """What is computed."""
+    """What is computed: its word, its heading in a report, and the line of its command where a person asks for it.
 
-    SVD = "svd"
-    PCA = "pca"
-    LSA = "lsa"
-    LR = "lr"
-    GLM = "glm"
-    PREDICT = "predict"
-    MATCH = "match"  # which records all parties have, before a study on split columns
-    PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
-    CCA = "cca"
-    PCR = "pcr"
-    FOREIGN = "foreign"  # a statistic that a person outside declared and wrote (``foreign.py``)
+    All else that is known of a task is declared in the file of its name in ``tasks``.
+    """
+
+    heading: str
+    line: str
+
+    def __new__(cls, word: str, heading: str = "", line: str = "") -> "Task":
+        member = str.__new__(cls, word)
+        member._value_, member.heading, member.line = word, heading, line
+        return member
+
+    SVD = "svd", "Singular value decomposition", "Singular values and vectors of the joint table"
+    PCA = "pca", "Principal component analysis", "Principal components of the joint table"
+    LSA = "lsa", "Latent semantic analysis", "Latent semantic analysis of the joint table"
+    LR = "lr", "Linear regression", "Linear regression on the joint table"
+    GLM = (
+        "glm",
+        "Generalised linear model",
+        "Generalised linear model (logistic, Poisson, ...) on the joint table",
+    )
+    PREDICT = "predict", "Prediction"
+    MATCH = "match", "Record matching"  # which records all parties have, before a study on split columns
+    PREPARE = "prepare", "Joint preparation of tables"  # joint numbers that tables are prepared with, before a study
+    CCA = "cca", "Canonical correlation analysis", "Canonical correlations of the parties' columns"
+    PCR = "pcr", "Principal component regression", "Regression on the principal components of the joint table"
+    FOREIGN = "foreign", "Foreign task"  # a statistic that a person outside declared and wrote (``foreign.py``)
+
+
+class Answer(StrEnum):
+    """What a session ends with."""
+
+    FACTORS = "factors"  # U and S of the joint matrix
+    SOLUTION = "solution"  # coefficients
+    GRAM = "gram"  # what users make of joint Gram matrices, which they open
+    SUMS = "sums"  # sums that the users open, and no matrix
+    SCORES = "scores"  # of new records, for the label holder
+    RECORDS = "records"  # which records all users have
+
+
+class Labels(StrEnum):
+    """Where the labels of a study are."""
+
+    NONE = ""
+    JOINED = "joined"  # further rows below the features, where rows are split
+    STACKED = "stacked"  # appended to the rows by the one user who holds them, where columns are split
+    APART = "apart"  # no rows of the matrix: users weight their rows by them
+
+
+class Own(StrEnum):
+    """What a user's own part of a result is."""
+
+    NONE = ""
+    VECTORS = "vectors"  # Vt_i
+    SCORES = "scores"  # of its own records, on common components
+    VARIATES = "variates"  # of its own columns, from Vt_i of an orthonormal table
 
 
 class Split(StrEnum):
@@ -78,34 +122,6 @@ class Item(StrEnum):
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
     ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
     RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
-
-
-RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
-    Task.SVD: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
-    Task.LSA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
-    Task.PCA: (Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
-    Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
-    Task.GLM: (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
-    Task.PREDICT: (Item.SCORE,),
-    Task.MATCH: (Item.COMMON,),
-    Task.PREPARE: (),
-    Task.FOREIGN: (),  # its outputs are in its declaration
-    Task.CCA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
-    Task.PCR: (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
-}
-
-
-FACTORS = (Task.SVD, Task.LSA, Task.PCA, Task.CCA)
-"""Tasks that end with U and S."""
-
-SUMS_ALONE = (Task.PREPARE, Task.FOREIGN)
-"""Tasks that are sums which the users open, and nothing else."""
-
-LABELLED = (Task.LR, Task.GLM, Task.PCR)
-"""Tasks whose parties bring labels."""
-
-JOINED = (Task.LR, Task.PCR)
-"""Tasks whose labels are further rows below the features, where rows are split."""
 
 
 class ComponentRule(StrEnum):

@@ -10,7 +10,7 @@ from fedsvd.errors import StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import gram_batches
-from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.tasks import Answer, Item, Own, Scheme
 from fedsvd.secagg.batches import batch_rows
 
 _OVERSAMPLED = 8
@@ -73,7 +73,7 @@ def retention(plan: SessionPlan) -> Retention:
     """A store is there only where a second pass is needed."""
     if plan.scheme is Scheme.SUM:
         return Retention.EXACT
-    if plan.task is Task.LR:
+    if plan.answer is Answer.SOLUTION:
         return Retention.FOLDED
     if plan.tall and plan.published:
         return Retention.BOTH
@@ -99,7 +99,7 @@ def folds(plan: SessionPlan) -> bool:
 
 def recovers(plan: SessionPlan) -> bool:
     """Whether eq. 6 will ask for V', which a factor of X'^T has forgotten."""
-    return plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART)
+    return plan.published and plan.own is Own.VECTORS and plan.releases(Item.OWN_PART)
 
 
 def krylov_start(plan: SessionPlan, r: int) -> int:

@@ -28,7 +28,7 @@ from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import PROTOCOL, SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import step_of
-from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Answer, Check, Item, Labels, Mode, Own, Scheme, Split, Task, Trust
 from fedsvd.results.folder import Table
 
 if TYPE_CHECKING:  # a plan is made, and shown, without any role
@@ -218,7 +218,7 @@ def _reader(record: Mapping[str, Any]) -> Party | None:
 def _plan(record: Mapping[str, Any]) -> SessionPlan:
     values: dict[str, Any] = dict(record)
     kinds = {"task": Task, "split": Split, "scheme": Scheme, "trust": Trust, "left": Form, "right": Form}
-    for key, kind in {**kinds, "check": Check}.items():
+    for key, kind in {**kinds, "check": Check, "answer": Answer, "labels": Labels, "own": Own}.items():
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedsvd.errors import MissingExtra, StorageError
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task, Write
+from fedsvd.protocol.tasks import Own, Split, Write
 from fedsvd.results.folder import LONGEST_TABLE
 from fedsvd.roles.user.work import Nowhere, Sink
 from fedsvd.storage import private
@@ -113,13 +113,13 @@ def _arrow() -> tuple[Any, Any]:
 
 def file_for(plan: SessionPlan, i: int, write: Write, folder: Path) -> Sink | None:
     """Where user i's (from 0) vectors go: to a file, nowhere, or to memory where they are small (None)."""
-    if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or plan.published:
+    if plan.own not in (Own.VECTORS, Own.SCORES) or plan.published:
         return None
     if write is Write.NONE:
         return Nowhere()
     if fits_memory(plan, i, write):
         return None
-    by_column = plan.split is Split.VERTICAL and plan.task is not Task.PCA
+    by_column = plan.split is Split.VERTICAL
     return (ParquetFile if write is Write.PARQUET else NpyFile)(folder, by_column)
 
 

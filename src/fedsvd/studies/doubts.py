@@ -12,7 +12,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
 from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Answer, Own, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
@@ -22,10 +22,10 @@ Doubt = tuple[str, type[DataWarning]]
 
 def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[Doubt]:
     """Everything there is to point out of a study whose tables are all here; parties by their numbers."""
-    vertical = study.split is Split.VERTICAL and study.task is not Task.PCA  # which is refused
+    vertical = study.split is Split.VERTICAL and Split.VERTICAL in study.about.splits
     if vertical and not (study.check_ids or study.trust_rows):
         yield f"no row ids are compared, for none are named. Rows are {ROWS_BY_POSITION}", RowsNotCompared
-    if study.task is Task.PREDICT:
+    if study.about.answer is Answer.SCORES:
         return  # of columns that were pointed out when the model was made
     found: dict[str, list[int]] = {}
     for index, party in enumerate(parties, start=1):
@@ -34,7 +34,7 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
     for text, who in found.items():
         more = f" and {len(who) - 3} more" if len(who) > 3 else ""
         yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
-    for text in of_labels(parties, targets) if study.task is Task.LR else ():
+    for text in of_labels(parties, targets) if study.about.answer is Answer.SOLUTION else ():
         yield text, DataWarning
 
 
@@ -43,7 +43,7 @@ def units(study: Study, words: PrepareSection) -> str | None:
     if study.split is Split.VERTICAL:
         return None
     rule = words.joint
-    if study.task is Task.PCA or (rule is not None and rule.compares_units):
+    if study.about.own is Own.SCORES or (rule is not None and rule.compares_units):
         return (
             "each party compares the means of its columns with those of the others together, and is shown which of its "
             "own are a thousandfold off"

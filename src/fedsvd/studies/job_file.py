@@ -28,7 +28,7 @@ from fedsvd.studies.study import Study, expect_legal, released
 from fedsvd.studies.study_section import StudySection, model_of
 from fedsvd.tasks.job_rules import PARTY_RULES, STUDY_RULES
 from fedsvd.tasks.option import expect
-from fedsvd.tasks.options import scripted
+from fedsvd.tasks.options import applies, scripted
 
 LARGEST_FILE = 256 << 10  # bytes
 MOST_PARTIES = 500
@@ -158,7 +158,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
         release=released(study.task, study.asked),
-        centre=study.intercept if study.task in (Task.LR, Task.GLM) else None,
+        centre=study.intercept if applies("intercept", study.task) else None,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         alpha=study.alpha,

@@ -23,7 +23,7 @@ from fedsvd.policy.rules import Policy
 from fedsvd.prepare.identifiers import IdRule
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.record_ids import IdentifiedTable, RecordIds, identified, read_link
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.parties import PartyData, expect_shapes
@@ -54,7 +54,7 @@ class Matched:
 
 def matching_of(study: Study) -> Study | None:
     """The study of the session that matches the records of this one; None where none are matched."""
-    if study.align is None or study.task is Task.MATCH:
+    if study.align is None or study.about.answer is Answer.RECORDS:
         return None
     return Study(
         Task.MATCH,

@@ -21,9 +21,10 @@ from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import JOINED, LABELLED, Robust, Split, Task
+from fedsvd.protocol.tasks import Answer, Labels, Robust, Split, Task
 from fedsvd.studies.problems import Problems
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
 _THESE = "columns = [...] under [prepare], or --columns, takes the columns that all have; rename calls them alike"
@@ -57,7 +58,7 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     if study.split is Split.VERTICAL:
         return party.table
     # Labels of a generalised linear model are no rows: weights are made of them.
-    if study.task in JOINED:
+    if (study.labels if isinstance(study, SessionPlan) else study.labels_at) is Labels.JOINED:
         if party.labels is None:
             raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
         return Stacked(party.table, party.labels).T
@@ -74,22 +75,22 @@ def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
 
 
 def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVDError]:
-    if study.task is not Task.MATCH:  # whose tables have as many rows as they like
+    if study.about.answer is not Answer.RECORDS:  # whose tables have as many rows as they like
         extents = {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)}
         yield from misfits(study.split, extents)
-    if study.task in (Task.LR, Task.PREDICT) and study.split is Split.VERTICAL:
+    if study.labels_at is Labels.STACKED or study.about.answer is Answer.SCORES:
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
         try:
-            if study.task in LABELLED:
+            if study.about.labelled:
                 _expect_labels(study, index, party)
-            if study.task is Task.LR:
+            if study.about.answer is Answer.SOLUTION:
                 _expect_rows(study, index, party)
             if study.glm is not None:
                 _expect_target(study.glm, index, party)
-            if study.task is Task.PREDICT:
+            if study.about.answer is Answer.SCORES:
                 _expect_weights(index, party)
-            if study.check_ids or study.task is Task.MATCH:
+            if study.check_ids or study.about.answer is Answer.RECORDS:
                 _expect_ids(index, party)
         except FedSVDError as error:
             yield error
@@ -187,7 +188,7 @@ def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence
 
     ``holding`` says which parties have the label column, ``asked`` who should, if the study says so.
     """
-    if task is not Task.LR or split is not Split.VERTICAL:
+    if declared(task).label_place(split) is not Labels.STACKED:
         return 0
     found = [name for name, holds in zip(names, holding, strict=True) if holds]
     if asked is None and len(found) != 1:
@@ -204,7 +205,7 @@ def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence
 
 def brings_labels(task: Task, split: Split, name: str, present: bool, asked: str | None) -> bool:
     """Whether this party brings the labels, as far as it can know alone: ``label_user`` is for when all have said."""
-    if task not in LABELLED:
+    if not declared(task).labelled:
         return False
     if split is Split.HORIZONTAL or asked == name:
         return True

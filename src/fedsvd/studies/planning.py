@@ -15,21 +15,20 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.shared import MOST_SHARED, shares_inverse, shares_vectors
 from fedsvd.protocol.tasks import (
-    FACTORS,
-    LABELLED,
-    RELEASED_BY_DEFAULT,
+    Answer,
     ChosenBy,
     ComponentRule,
     Item,
+    Labels,
     Mode,
+    Own,
     Scheme,
     Split,
-    Task,
     Trust,
 )
 from fedsvd.protocol.upload import expect_route
 from fedsvd.studies.study import Study, expect_legal
-from fedsvd.tasks.declared import with_steps
+from fedsvd.tasks.declared import declared, with_steps
 from fedsvd.tasks.options import completed
 from fedsvd.types import SessionId, byte_size, enough_bytes
 
@@ -39,7 +38,6 @@ LONGEST_SIDE = 1 << 32
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
 _MOST_USERS = 500  # beyond, the noise of the joint norm is not covered by its margin
-_TABLES_OF_CCA = 6  # tables as large as the data that a party holds at once
 
 
 @dataclass(frozen=True)
@@ -68,15 +66,15 @@ def plan_study(
         raise ConfigError(f"a table of {max(m, *counts):,} rows or columns", f"at most {LONGEST_SIDE:,}")
     if study.rule is not None or study.foreign is not None:
         return _plan_of_sums(study, m, counts, session, identities)
-    needed, held = _needed_by_sums(study, m, counts), held_by_canonical(study, m, counts)
+    needed, held = _needed_by_sums(study, m, counts), held_whole(study, m, counts)
     memory = study.memory or max(DEFAULT_MEMORY, needed, held)
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
-    if study.memory is None and scheme is not Scheme.SUM and study.task is not Task.CCA:
+    if study.memory is None and scheme is not Scheme.SUM and not held:
         memory = DEFAULT_MEMORY
     if memory < held:
         raise StorageError(
-            f"CCA holds a party's table in memory, which takes {byte_size(held)} here, and the memory budget is "
-            f"{byte_size(memory)}",
+            f"{study.task.upper()} holds a party's table in memory, which takes {byte_size(held)} here, and the memory "
+            f"budget is {byte_size(memory)}",
             f"allow at least {enough_bytes(held)} of memory, or choose fewer columns or records",
         )
     if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
@@ -94,9 +92,10 @@ def expect_machine(study: Study, plan: SessionPlan, machine: int | None) -> None
     The plan is the same on every machine, so it is not made smaller here. A budget that the study names is taken as
     it is: its author knows what the machine has.
     """
-    needed = max(memory_of_sums(plan) if plan.compress else 0, held_by_canonical(study, plan.m, plan.counts))
+    about = declared(plan.task)
+    needed = max(memory_of_sums(plan, about.c) if plan.compress else 0, held_whole(study, plan.m, plan.counts))
     if study.memory is None and machine is not None and needed > machine // 2:
-        masked = "" if plan.task in LABELLED else ', or set scheme = "mask"'
+        masked = "" if about.sums_rows else ', or set scheme = "mask"'
         raise StorageError(
             f"this study takes {byte_size(needed)} in a role, and half of the memory of this machine is "
             f"{byte_size(machine // 2)}",
@@ -104,9 +103,9 @@ def expect_machine(study: Study, plan: SessionPlan, machine: int | None) -> None
         )
 
 
-def held_by_canonical(study: Study, m: int, counts: tuple[int, ...]) -> int:
-    """Bytes of the widest table in a CCA: the data, centred, its basis and LAPACK's copy of it, and what is shared."""
-    return 8 * _TABLES_OF_CCA * m * max(counts) if study.task is Task.CCA else 0
+def held_whole(study: Study, m: int, counts: tuple[int, ...]) -> int:
+    """Bytes of the widest table in all copies that its party holds at once; 0 where tables are read in panels."""
+    return 8 * study.about.held * m * max(counts)
 
 
 def _plan_of_sums(
@@ -114,12 +113,13 @@ def _plan_of_sums(
 ) -> Planned:
     """The plan of a joint preparation, or of a foreign task: sums that the parties open, and nothing else."""
     plan = _session_plan(study, m, counts, Scheme.SUM, Mode.A, study.memory or DEFAULT_MEMORY)
-    plan = replace(plan, session=session, identities=identities)
+    _, why = _choose_mode(study, Scheme.SUM, m, counts)
+    plan = replace(plan, session=session, why=why, identities=identities)
     if study.foreign is not None:
         steps, about = study.foreign.declaration.planned(study.foreign.options, m, len(counts))
-        plan = replace(plan, why=(Why.FOREIGN,), steps=steps, foreign=about)
+        plan = replace(plan, steps=steps, foreign=about)
     elif (rule := study.rule) is not None:
-        plan = replace(plan, why=(Why.PREPARATION,), steps=planned_steps(rule, m), least_count=rule.minimum)
+        plan = replace(plan, steps=planned_steps(rule, m), least_count=rule.minimum)
     return Planned(with_steps(plan))
 
 
@@ -127,19 +127,20 @@ def _session_plan(
     study: Study, m: int, counts: tuple[int, ...], scheme: Scheme, mode: Mode | None, memory: int
 ) -> SessionPlan:
     """A plan of these shapes, for no session yet."""
-    paper, matches = scheme is Scheme.PAPER, study.task is Task.MATCH
+    about, paper = study.about, scheme is Scheme.PAPER
     return SessionPlan(
         session=SessionId("00" * 16),
         task=study.task,
         split=study.split,
         scheme=scheme,
-        trust=Trust.PEERS if matches else Trust.AUTHORITY if paper else study.trust,
+        trust=Trust.PEERS if about.answer is Answer.RECORDS else Trust.AUTHORITY if paper else study.trust,
         m=m,
         counts=counts,
-        release=study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task],
+        release=_release(study),
+        **about.facts(study.split),
         components=_components(study, m, counts),
         components_by=study.components_by,
-        centre=study.task in (Task.PCA, *LABELLED) if study.centre is None else study.centre,
+        centre=about.centred if study.centre is None else study.centre,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         targets=study.targets,
@@ -166,9 +167,13 @@ def _session_plan(
     )
 
 
+def _release(study: Study) -> tuple[Item, ...]:
+    return study.release if study.release is not None else study.about.released
+
+
 def _components(study: Study, m: int, counts: tuple[int, ...]) -> int | None:
     """How many components a plan releases; of canonical variables there are as many as the narrowest table has."""
-    if study.task is not Task.CCA:
+    if study.about.own is not Own.VARIATES:
         return study.components
     most = min(m, *counts)
     if study.components is not None and study.components > most:
@@ -196,20 +201,24 @@ def _expect_permutable(study: Study, scheme: Scheme, m: int, memory: int, needed
 
 def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
-    regression = study.task in LABELLED
-    columns = regression and study.split is Split.VERTICAL
-    if study.task in (Task.PREDICT, Task.MATCH) or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
+    about = study.about
+    columns = study.labels_at is Labels.STACKED
+    if _no_matrix(study) or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
         return 0
-    if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
+    if m + study.targets > _LONGEST_SUMMED and not about.sums_rows and study.scheme != Scheme.SUM:
         return 0
-    return memory_of_sums(_session_plan(study, m, counts, Scheme.SUM, None, 1))
+    return memory_of_sums(_session_plan(study, m, counts, Scheme.SUM, None, 1), about.c)
+
+
+def _no_matrix(study: Study) -> bool:
+    return study.about.answer in (Answer.SCORES, Answer.RECORDS)
 
 
 def other_family(study: Study, planned: Planned) -> Planned | None:
     """The same study in the other family, for comparison; None where only one of them can do it."""
     plan = planned.plan
     other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
-    only_one = plan.opens_nothing or plan.stacks_labels or plan.task is Task.GLM
+    only_one = plan.opens_nothing or plan.stacks_labels or plan.answer is Answer.GRAM
     if other is None or only_one or plan.M > _LONGEST_SUMMED:
         return None
     try:
@@ -238,15 +247,16 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
 def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, needed: int) -> tuple[Scheme, Why]:
     """The family, by the rule of the specification's section 1, and the reason."""
     split_columns = study.split is Split.VERTICAL
-    if study.task in (Task.PREDICT, Task.MATCH):
+    about = study.about
+    if _no_matrix(study):
         return Scheme.MASK, Why.NO_MATRIX
-    if study.task is Task.LR and split_columns:
+    if study.labels_at is Labels.STACKED:
         if study.scheme == Scheme.SUM:
             raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
         return (Scheme.PAPER, Why.ASKED) if study.scheme == Scheme.PAPER else (Scheme.MASK, Why.LONG_RECORDS)
     rows = m + study.targets
     fits = needed <= memory
-    if study.task in LABELLED:
+    if about.sums_rows:
         return _summed_rows(study, rows, memory, needed)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
@@ -275,17 +285,15 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
         if study.mode is not None:
             raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
         return None, ()
-    if study.task is Task.GLM:
-        return Mode.A, (Why.ITERATIONS,)
-    release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
-    if study.task is Task.PCR:
-        return Mode.A, (Why.ANY_COMPONENTS,)
+    about, release = study.about, _release(study)
+    if about.opened_by_users is not None:
+        return Mode.A, (about.opened_by_users,)
     if Item.INFERENCE in release:
         return Mode.A, (Why.STANDARD_ERRORS,)
     if Item.RIDGE_PATH in release:
         return Mode.A, (Why.RIDGE_PATH,)
     most = min(m, sum(counts))
-    factors = study.task in FACTORS and study.task is not Task.CCA and Item.SPECTRUM in release
+    factors = about.answer is Answer.FACTORS and about.own is not Own.VARIATES and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)
     if study.mode is None:
         if determined:

@@ -32,7 +32,8 @@ from fedsvd.studies.run import Progress
 from fedsvd.studies.stages import new_rows
 from fedsvd.studies.study import Study
 from fedsvd.studies.table_columns import labels_in, row_ids, with_features
-from fedsvd.tasks.declared import NEW_ROWS, outputs_of
+from fedsvd.tasks.declared import outputs_of
+from fedsvd.tasks.predict import NEW_ROWS
 from fedsvd.types import Float
 
 _OF_A_SITE = "prepared by site"  # a fact of what several results share, and that no folder holds

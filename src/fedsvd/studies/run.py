@@ -32,7 +32,7 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import JOINED, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Answer, Labels, Scheme, Trust
 from fedsvd.protocol.upload import Retention, retention
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
@@ -158,10 +158,10 @@ def _prekey(secret: Seed, me: Party) -> AgreementKey:
 
 
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
-    if study.task is Task.MATCH:
+    if study.about.answer is Answer.RECORDS:
         return 1, tuple(matrix.shape[0] for matrix in matrices)  # sets of records, with one id each
     m = matrices[0].shape[0]
-    if study.task in JOINED and study.split is Split.HORIZONTAL:
+    if study.labels_at is Labels.JOINED:
         m -= study.targets  # labels stand below the features
     return m, tuple(matrix.shape[1] for matrix in matrices)
 
@@ -249,8 +249,8 @@ def assemble(
 
 def _guarded(plan: SessionPlan, source: MatrixSource) -> MatrixSource:
     """A table in files that others may change is hashed whenever it is read; what is in memory is its owner's."""
-    reads = plan.task is not Task.MATCH and plan.task is not Task.PREPARE
-    return hashed(source, 0 if plan.by_rows else 1) if source.has_files and reads else source
+    prepares = plan.answer is Answer.SUMS and plan.foreign is None
+    return hashed(source, 0 if plan.by_rows else 1) if source.has_files and not (plan.matches or prepares) else source
 
 
 def run_once(
@@ -316,7 +316,7 @@ def scratch_bytes(plan: SessionPlan) -> int:
 
     The CSP stores X' where a second pass needs it, every user its columns under P, and later U in the same lines.
     """
-    if plan.published or plan.scheme is not Scheme.MASK or plan.task is Task.PREDICT:
+    if plan.published or plan.scheme is not Scheme.MASK or plan.opens_nothing:
         return 0
     stored = plan.N if retention(plan) in (Retention.STORED, Retention.BOTH) else 0
     lines = (max(width + plan.targets, plan.planned_rank if plan.tall else 0) for width in plan.widths)

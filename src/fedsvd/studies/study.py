@@ -12,12 +12,12 @@ from fedsvd.errors import ConfigError
 from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import (
-    RELEASED_BY_DEFAULT,
     Align,
     Check,
     ChosenBy,
     Clusters,
     Item,
+    Labels,
     Mode,
     Robust,
     Split,
@@ -25,9 +25,10 @@ from fedsvd.protocol.tasks import (
     Trust,
 )
 from fedsvd.studies.foreign import ForeignStudy
+from fedsvd.tasks.declared import Declared, declared
 from fedsvd.tasks.model_rules import OWN_CLUSTERS
 from fedsvd.tasks.option import expect
-from fedsvd.tasks.rules import ON_REQUEST, RULES
+from fedsvd.tasks.rules import RULES
 from fedsvd.types import Scalar
 
 
@@ -67,6 +68,16 @@ class Study:
     foreign: ForeignStudy | None = None  # which foreign task, with which options
     options: tuple[tuple[str, Scalar], ...] = ()  # that the script of the task alone reads
 
+    @property
+    def about(self) -> Declared:
+        """What is declared of its task."""
+        return declared(self.task)
+
+    @property
+    def labels_at(self) -> Labels:
+        """Where its labels are."""
+        return self.about.label_place(self.split)
+
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
         for name, kind in (("task", Task), ("split", Split), ("trust", Trust), ("check", Check)):
@@ -86,7 +97,8 @@ class Study:
 
 def released(task: Task, asked: tuple[Item, ...] | None) -> tuple[Item, ...]:
     """What a plan releases, in the plan's own order; a party's own part always goes to its owner."""
-    return RELEASED_BY_DEFAULT[task] + tuple(item for item in ON_REQUEST[task] if item in (asked or ()))
+    about = declared(task)
+    return about.released + tuple(item for item in about.on_request if item in (asked or ()))
 
 
 def expect_legal(study: Study) -> None:

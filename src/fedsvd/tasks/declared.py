@@ -1,33 +1,67 @@
-"""The steps and the outputs of a plan by its task: one file a task declares them, and here is who declares which.
+"""What is declared of a task: one object in the file of its name, found by its word.
 
-Steps are a function of the plan's public numbers; ``studies`` asks for them once, when a plan is made, and everything
-else reads ``plan.steps``. Outputs are a list, which a result carries (``PartyResult.outputs``). A declaration imports
-``protocol`` alone.
+``svd.py``, ``pca.py``, ... each have a ``TASK``; ``declared`` finds it. ``studies`` makes plans from declarations, and
+puts into a plan what roles, costs, policies and results need to know (``facts``, ``with_steps``): they read the plan
+and no declaration. A declaration imports ``protocol`` alone.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.outputs import COMPONENT, FEATURE, RECORD, TARGET, Output, To, array, fact, hidden
+from fedsvd.protocol.outputs import RECORD, Output, To, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep
-from fedsvd.protocol.tasks import SUMS_ALONE, Task
-from fedsvd.tasks import components, factors, models, pairs, regression
+from fedsvd.protocol.tasks import Answer, Item, Labels, Own, Split, Task
 
-Declaration = Callable[[SessionPlan], tuple[PlannedStep, ...]]
 
-DECLARED: dict[Task, Declaration] = {
-    Task.SVD: factors.steps,
-    Task.LSA: factors.steps,
-    Task.CCA: factors.canonical,
-    Task.PCA: components.pca,
-    Task.PCR: components.pcr,
-    Task.LR: regression.steps,
-    Task.GLM: models.steps,
-    Task.PREDICT: regression.prediction,
-    Task.MATCH: pairs.steps,
-}
+@dataclass(frozen=True)
+class Declared:
+    """Everything that is said of one task; options say themselves which tasks heed them (``option.py``)."""
+
+    task: Task
+    answer: Answer
+    splits: tuple[Split, ...]
+    released: tuple[Item, ...] = ()  # what it cannot do without, in the plan's order
+    on_request: tuple[Item, ...] = ()  # what may be released beyond that
+    labels: Mapping[Split, Labels] = field(default_factory=dict)  # where they are, on each split that has some
+    own: Own = Own.NONE
+    centred: bool = False  # the usual understanding of it: joint means are taken off, or an intercept is fitted
+    c: int = 0  # bytes of the sum family for each entry of an M x M matrix (``protocol/budget.py``)
+    held: int = 0  # tables as large as its own that a party holds in memory; 0 where it reads panels
+    opened_by_users: Why | None = None  # why the users open the sum, whatever is released; None: the release decides
+    steps: Callable[[SessionPlan], tuple[PlannedStep, ...]] | None = None  # None where the study brings them
+    outputs: tuple[Output, ...] = ()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether parties bring labels."""
+        return bool(self.labels)
+
+    @property
+    def sums_rows(self) -> bool:
+        """Whether split rows are of the sum family alone: a regression, or what follows from the Gram matrix."""
+        return self.labelled or self.answer is Answer.GRAM
+
+    def label_place(self, split: Split) -> Labels:
+        """Where the labels are on this split."""
+        return self.labels.get(split, Labels.NONE)
+
+    def facts(self, split: Split) -> dict[str, Any]:
+        """The fields of a plan that all who read it know the task by."""
+        return {"answer": self.answer, "labels": self.label_place(split), "own": self.own}
+
+
+@cache
+def declared(task: Task) -> Declared:
+    """The declaration of a task: ``TASK`` in the file of its name."""
+    found: Declared = import_module(f"fedsvd.tasks.{task}").TASK
+    return found
+
 
 _EVERY = (
     hidden("row_ids", RECORD, to=To.OWN),
@@ -38,40 +72,20 @@ _EVERY = (
     fact("look_at", to=To.OWN),
 )
 """What any study may give: ids of a party's rows, how records were matched, how tables were prepared."""
-NEW_ROWS = (
-    array("predictions", RECORD, TARGET),
-    array("scores", RECORD, COMPONENT),
-    array("coordinates", FEATURE, COMPONENT),
-    fact("score"),
-    fact("own_rows"),
-)
-"""What a result says of new data, to the caller who brought it: nothing is sent."""
-OUTPUTS: dict[Task, tuple[Output, ...]] = {
-    Task.SVD: factors.FACTOR_OUTPUTS,
-    Task.LSA: factors.FACTOR_OUTPUTS,
-    Task.CCA: factors.CANONICAL_OUTPUTS,
-    Task.PCA: components.PCA_OUTPUTS,
-    Task.PCR: components.PCR_OUTPUTS,
-    Task.LR: regression.OUTPUTS,
-    Task.GLM: models.OUTPUTS,
-    Task.PREDICT: regression.PREDICTED_OUTPUTS,
-    Task.PREPARE: (),
-    Task.MATCH: (),
-    Task.FOREIGN: (),  # its plan has them
-}
 
 
 def outputs_of(task: Task) -> tuple[Output, ...]:
     """Every output of a task."""
-    return OUTPUTS[task] + _EVERY
+    return declared(task).outputs + _EVERY
 
 
 def with_steps(plan: SessionPlan) -> SessionPlan:
     """The plan with its steps; those of a preparation, and of a foreign task, are there already."""
-    if plan.task in SUMS_ALONE:
-        if (plan.foreign is None) == (plan.task is Task.FOREIGN):
-            raise ConfigError("a plan of another task than its declaration", "plan it again")
-        if not plan.steps:
-            raise ConfigError("nothing of this preparation takes a sum", "prepare the tables at home")
-        return plan
-    return replace(plan, steps=DECLARED[plan.task](plan))
+    steps = declared(plan.task).steps
+    if steps is not None:
+        return replace(plan, steps=steps(plan))
+    if (plan.foreign is None) == (plan.task is Task.FOREIGN):
+        raise ConfigError("a plan of another task than its declaration", "plan it again")
+    if not plan.steps:
+        raise ConfigError("nothing of this preparation takes a sum", "prepare the tables at home")
+    return plan

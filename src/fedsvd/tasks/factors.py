@@ -1,11 +1,11 @@
-"""SVD, LSA and CCA: statistics, an opening by the users or by the CSP, checks of its answer, own vectors.
+"""What SVD, LSA and CCA share: statistics, an opening by the users or by the CSP, checks of its answer, own vectors.
 
-The opening is shared with PCA (``components.py``).
+The opening is shared with PCA too.
 """
 
 import math
 
-from fedsvd.protocol.outputs import COMPONENT, FEATURE, RECORD, To, array, column, fact, hidden
+from fedsvd.protocol.outputs import COMPONENT, FEATURE, RECORD, To, array, column, fact
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import (
     COMPARED,
@@ -38,42 +38,19 @@ from fedsvd.protocol.sums import (
     order_left,
     order_step,
 )
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
+from fedsvd.protocol.tasks import Check, Item, Mode, Own, Scheme
 
-FACTOR_OUTPUTS = (
+OUTPUTS = (
     array("components", COMPONENT, FEATURE, by_columns=To.OWN, attribute="components_", padded=True),
     array("left_vectors", RECORD, COMPONENT, to=To.OWN, by_columns=To.ALL, attribute="U_", padded=True),
     column("singular_values", COMPONENT, "spectrum", "singular_value", attribute="singular_values_", padded=True),
     fact("verified", to=To.OWN),
 )
 """What an SVD or an LSA gives: all share one factor, and of the other each party has the part of its own data."""
-CANONICAL_OUTPUTS = (
-    array("left_vectors", RECORD, COMPONENT, attribute="U_", padded=True),
-    hidden("singular_values", COMPONENT, attribute="singular_values_", padded=True),
-    column("correlations", COMPONENT, "correlations", "correlation", attribute="correlations_"),
-    fact("ranks"),
-    fact("wilks", table="wilks"),
-    fact("no_tests"),
-    array("weights", FEATURE, COMPONENT, to=To.OWN),
-    array("canonical_loadings", FEATURE, COMPONENT, to=To.OWN),
-    hidden("column_means", FEATURE, to=To.OWN, attribute="mean_"),
-    array("variates", RECORD, COMPONENT, to=To.OWN),
-    fact("own_rank", to=To.OWN),
-)
-"""What a CCA gives: common variables and their correlations to all, and to each party what is of its own columns."""
 
 
-def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
-    """Every step of an SVD or an LSA."""
-    return _factorised(plan, What.VECTORS)
-
-
-def canonical(plan: SessionPlan) -> tuple[PlannedStep, ...]:
-    """Every step of a CCA."""
-    return _factorised(plan, What.CANONICAL)
-
-
-def _factorised(plan: SessionPlan, what: What) -> tuple[PlannedStep, ...]:
+def factorised(plan: SessionPlan, what: What = What.VECTORS) -> tuple[PlannedStep, ...]:
+    """Every step of an SVD, an LSA or a CCA."""
     opened = (total("norm", 1, What.NORM), *opening(plan, what), *own_vectors(plan))
     # Nothing to compute: in mode A the rest is played in zeros, so that the CSP sees no difference.
     return (bound("bound"), *(opened if plan.mode is Mode.A else (maybe("entries that are not zero", *opened),)))
@@ -90,7 +67,7 @@ def opening(plan: SessionPlan, what: What) -> tuple[PlannedStep, ...]:
     panels = PlannedStep("panels", StepKind.FETCH, columns, upto=found)
     signs = from_user_1(SIGNS, -(-columns // 8), upto=not plan.full_matrices)
     if plan.published:
-        trace = plan.task is Task.PCA and plan.releases(Item.SPECTRUM)
+        trace = plan.own is Own.SCORES and plan.releases(Item.SPECTRUM)
         rows = plan.N if plan.full_matrices else plan.planned_rank
         return (
             answer,
@@ -154,4 +131,4 @@ def own_vectors(plan: SessionPlan) -> tuple[PlannedStep, ...]:
 
 
 def _recovers(plan: SessionPlan) -> bool:
-    return plan.task is not Task.PCA and plan.releases(Item.OWN_PART)
+    return plan.own is not Own.SCORES and plan.releases(Item.OWN_PART)

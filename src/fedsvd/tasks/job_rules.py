@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsvd.protocol.tasks import LABELLED, Check, Family, Ids, Split, Task, Write
+from fedsvd.protocol.tasks import Check, Family, Ids, Split, Task, Write
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import OWN_CLUSTERS, vertical
 from fedsvd.tasks.option import TASKS, Option, Rule
 from fedsvd.tasks.options import named_columns, option_of, section_of
@@ -252,7 +253,7 @@ class Prepared:
     @property
     def regression(self) -> bool:
         """Whether something is predicted."""
-        return self.task in LABELLED
+        return declared(self.task).labelled
 
     @property
     def across(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import Task
 
-TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM, Task.CCA, Task.PCR, Task.FOREIGN)
+TASKS = tuple(task for task in Task if task.line or task is Task.FOREIGN)
 """The tasks that a person asks for; the others are sessions that go with them."""
 
 NEEDED: Final = ...

@@ -8,19 +8,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fedsvd.protocol.tasks import LABELLED, RELEASED_BY_DEFAULT, RENAMED, Align, Check, Item, Scheme, Task
+from fedsvd.protocol.tasks import RENAMED, Align, Check, Item, Scheme, Split, Task
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import COLUMNS, COMPONENTS, INFERENCE, MODELS, REGRESSION, releases, vertical
 from fedsvd.tasks.option import Rule
 from fedsvd.tasks.options import option_of
-
-ON_REQUEST: dict[Task, tuple[Item, ...]] = {
-    Task.SVD: (),
-    Task.LSA: (),
-    Task.PCA: (Item.SPECTRUM,),
-    Task.LR: (Item.SCORE, Item.INFERENCE, Item.ROBUST, Item.RIDGE_PATH),
-    **dict.fromkeys((Task.GLM, Task.PREDICT, Task.CCA, Task.PCR, Task.MATCH, Task.PREPARE, Task.FOREIGN), ()),
-}
-"""What may be released beyond what a task needs to be that task."""
 
 
 def does_not_apply(key: str, asked: Callable[[Any], Any], tasks: tuple[Task, ...]) -> Rule:
@@ -100,6 +92,13 @@ _HEEDED = (
 
 # --- which options go together ----------------------------------------------------------------------------------------
 
+
+def _rows_alone(study: Any) -> bool:
+    return Split.VERTICAL not in declared(study.task).splits
+
+
+_SAYS_WHY = (Task.GLM, Task.FOREIGN)  # by rules of their own
+
 _TOGETHER = (
     Rule(
         lambda study: study.align is not None and not vertical(study),
@@ -127,7 +126,7 @@ _TOGETHER = (
         "prepare split columns at home",
     ),
     Rule(
-        lambda study: study.task in (Task.PCA, Task.PCR) and vertical(study),
+        lambda study: vertical(study) and _rows_alone(study) and study.task not in _SAYS_WHY,
         lambda study: f"{study.task.upper()} needs samples split over the parties",
         'set split = "horizontal"',
     ),
@@ -137,7 +136,7 @@ _TOGETHER = (
         "predict at each party alone",
     ),
     Rule(
-        lambda study: study.task in (*LABELLED, Task.PREDICT) and study.targets < 1,
+        lambda study: (declared(study.task).labelled or study.task is Task.PREDICT) and study.targets < 1,
         lambda study: f"task {str(study.task)!r} needs the name of the label column",
         'label = "outcome", say',
     ),
@@ -163,7 +162,7 @@ _TOGETHER = (
 
 def _needed(study: Any) -> list[Item]:
     spared = (Item.OWN_PART, Item.INTERCEPT) if study.centre is False else (Item.OWN_PART,)
-    return [item for item in RELEASED_BY_DEFAULT[study.task] if item not in spared]
+    return [item for item in declared(study.task).released if item not in spared]
 
 
 def _left_out(study: Any) -> list[Item]:
@@ -171,7 +170,7 @@ def _left_out(study: Any) -> list[Item]:
 
 
 def _allowed(study: Any) -> tuple[Item, ...]:
-    return (*RELEASED_BY_DEFAULT[study.task], *ON_REQUEST[study.task])
+    return (*declared(study.task).released, *declared(study.task).on_request)
 
 
 def _foreign(study: Any) -> list[Item]:

@@ -1,6 +1,7 @@
 """Options of ``[job]`` that several tasks share, of ``[masks]``, ``[csp]``, ``[authority]`` and ``[[party]]``."""
 
-from fedsvd.protocol.tasks import FACTORS, LABELLED, Check, Ids, Mode, Split, Task, Trust, Write
+from fedsvd.protocol.tasks import Answer, Check, Ids, Mode, Split, Task, Trust, Write
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, TASKS, Option
 from fedsvd.tasks.values import (
     ADDRESS,
@@ -67,7 +68,7 @@ STUDY = (
             "columns where left out"
         ),
         unset="all",
-        tasks=(*FACTORS, Task.PCR),
+        tasks=(*(task for task in TASKS if declared(task).answer is Answer.FACTORS), Task.PCR),
         names={ESTIMATOR: "n_components"},
         defaults={"FederatedLSA": 2, "FederatedPCR": 0.95},
         metavar="COUNT|SHARE|RULE",
@@ -92,7 +93,7 @@ STUDY = (
         "The column to predict; once for each of several.",
         "the column to predict, or a list of several (`lr`, `pcr`)",
         unset="needed for `lr`, `glm`, `pcr`",
-        tasks=LABELLED,
+        tasks=tuple(task for task in TASKS if declared(task).labelled),
         columns=True,
     ),
     Option(

@@ -11,6 +11,7 @@ from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import Check, Family, Item, Mode, Split, Task
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -50,7 +51,7 @@ def planned(name, m, counts):
 @pytest.mark.parametrize(("m", "counts"), SHAPES)
 def test_the_law_covers_the_peak_of_every_role_with_any_number_of_threads(name, m, counts, monkeypatch):
     plan = planned(name, m, counts)
-    least = memory_of_sums(plan)
+    least = memory_of_sums(plan, declared(plan.task).c)
     for threads in THREADS:
         monkeypatch.setattr(fedsvd.cost.kernels, "available", lambda threads=threads: threads)
         cost = predict(replace(plan, memory=least), in_memory=False)
@@ -71,5 +72,5 @@ def test_parties_with_1_to_64_threads_come_to_one_plan(name, m, counts, monkeypa
 def test_the_law_goes_with_the_square_of_the_common_side_whatever_the_data():
     for m in (1000, 4096):
         few, many = (planned("svd", m, (n,) * 2) for n in (2 * m, 100 * m))
-        assert memory_of_sums(few) == memory_of_sums(many) == 80 * m * m
+        assert memory_of_sums(few, 80) == memory_of_sums(many, 80) == 80 * m * m
     assert planned("svd", 1000, (2000, 2000)).memory == DEFAULT_MEMORY

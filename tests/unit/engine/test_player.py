@@ -23,11 +23,20 @@ from fedsvd.protocol.messages import Aborted, BatchRequest, Begin, Finished, Rea
 from fedsvd.protocol.parties import CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.tasks.declared import declared
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.types import Digest, SessionId
 
 PLAN = SessionPlan(
-    SessionId("5e" * 16), Task.SVD, Split.VERTICAL, Scheme.MASK, Trust.PEERS, 3, (2, 2), (Item.COMPONENTS,)
+    SessionId("5e" * 16),
+    Task.SVD,
+    Split.VERTICAL,
+    Scheme.MASK,
+    Trust.PEERS,
+    3,
+    (2, 2),
+    (Item.COMPONENTS,),
+    **declared(Task.SVD).facts(Split.VERTICAL),
 )
 ONE, TWO = user(1), user(2)
 

@@ -6,12 +6,13 @@ from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.protocol.steps import listed
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Split, Task
+from fedsvd.protocol.tasks import Item, Mode, Split, Task
 from fedsvd.studies.planning import guard, plan_study
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
-SPECTRUM = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
+SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
 
 
 def planned(task, m, counts, **options):

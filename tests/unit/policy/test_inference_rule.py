@@ -6,11 +6,12 @@ from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.policy_file import read_policy
 from fedsvd.policy.rules import Policy, findings
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Task
+from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.studies.planning import Study, guard, plan_study
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
-INFERENCE = (*RELEASED_BY_DEFAULT[Task.LR], Item.INFERENCE)
+INFERENCE = (*declared(Task.LR).released, Item.INFERENCE)
 
 
 def planned(features=20, counts=(100, 100, 100), release=INFERENCE, **options):
@@ -110,7 +111,7 @@ def test_the_ledger_says_what_weights_and_refinement_open():
     ("by", "said"), [("loo", "squared errors of rows left out for each"), ("gcv", "penalties from")]
 )
 def test_a_ridge_path_asks_for_consent_to_hold_the_gram_matrix(by, said):
-    release = (*RELEASED_BY_DEFAULT[Task.LR], Item.RIDGE_PATH)
+    release = (*declared(Task.LR).released, Item.RIDGE_PATH)
     plan = planned(release=release, alphas=(0.1, 1.0), chosen_by=by)
     (finding,) = findings(plan, Policy())
     assert (finding.rule, plan.mode) == ("mode", Mode.A)

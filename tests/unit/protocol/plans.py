@@ -4,6 +4,7 @@ from typing import Any
 
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 
@@ -15,5 +16,6 @@ def small_plan(**changes: Any) -> SessionPlan:
         Split.VERTICAL,
         Scheme.MASK,
         Trust.AUTHORITY,
+        **declared(Task.SVD).facts(Split.VERTICAL),
         **{"m": 3, "counts": (2, 2), "release": (Item.COMPONENTS,), **changes},
     )

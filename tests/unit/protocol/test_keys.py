@@ -10,11 +10,11 @@ from fedsvd.protocol.keys import SessionKeys, commitment, spelt_prekey
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
 from fedsvd.protocol.relayed import dealer, deals
-from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
+from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.tasks.declared import with_steps
+from fedsvd.tasks.declared import declared, with_steps
 
 ONE, TWO = user(1), user(2)
 PARTIES = (TA, ONE, TWO)
@@ -131,7 +131,7 @@ def test_user_1_deals_the_users_seed_and_the_ta_never_does():
 
 @pytest.mark.parametrize("trust", list(Trust))
 def test_a_user_who_alone_opens_a_sum_deals_the_seed_of_its_tags(trust):
-    scored = {"task": Task.LR, "targets": 1, "label_user": 2, "trust": trust}
+    scored = {"task": Task.LR, **declared(Task.LR).facts(Split.VERTICAL), "targets": 1, "label_user": 2, "trust": trust}
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
     assert deals(with_steps(replace(PLAN, **scored, release=release)), TWO) == ("tags",)
     assert deals(with_steps(replace(PLAN, **scored, release=release[:2])), TWO) == ("tags",)  # of its check

@@ -10,10 +10,19 @@ from fedsvd.protocol.messages import Aborted, Begin, Finished, Ready
 from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.tasks.declared import declared
 from fedsvd.types import Digest, SessionId
 
 PLAN = SessionPlan(
-    SessionId("s"), Task.SVD, Split.VERTICAL, Scheme.MASK, Trust.PEERS, m=3, counts=(2, 2), release=(Item.COMPONENTS,)
+    SessionId("s"),
+    Task.SVD,
+    Split.VERTICAL,
+    Scheme.MASK,
+    Trust.PEERS,
+    m=3,
+    counts=(2, 2),
+    release=(Item.COMPONENTS,),
+    **declared(Task.SVD).facts(Split.VERTICAL),
 )
 
 

@@ -15,7 +15,8 @@ from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, StepKind
-from fedsvd.protocol.tasks import Align, Check, Family, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Answer, Check, Family, Item, Labels, Mode, Own, Scheme, Split, Task, Trust
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
@@ -28,6 +29,7 @@ PLAN = SessionPlan(
     m=6,
     counts=(4, 9),
     release=(Item.COMPONENTS, Item.SPECTRUM),
+    **declared(Task.SVD).facts(Split.VERTICAL),
     identities=IDENTITIES,
 )
 OTHER = {
@@ -39,6 +41,9 @@ OTHER = {
     "m": 7,
     "counts": (9, 4),
     "release": (Item.COMPONENTS,),
+    "answer": Answer.SOLUTION,
+    "labels": Labels.JOINED,
+    "own": Own.SCORES,
     "components": 2,
     "components_by": "mle",
     "centre": True,
@@ -80,7 +85,8 @@ OTHER = {
 
 
 def regression(**changes):
-    return replace(PLAN, **{"task": Task.LR, "targets": 2, "label_user": 1, "centre": True, **changes})
+    facts = declared(Task.LR).facts(changes.get("split", Split.VERTICAL))
+    return replace(PLAN, **{"task": Task.LR, **facts, "targets": 2, "label_user": 1, "centre": True, **changes})
 
 
 def test_every_field_is_in_the_digest():
@@ -91,7 +97,7 @@ def test_every_field_is_in_the_digest():
 
 def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
     model = OTHER["glm"]
-    plan = replace(PLAN, task=Task.GLM, split=Split.HORIZONTAL, glm=model)
+    plan = replace(PLAN, task=Task.GLM, split=Split.HORIZONTAL, glm=model, labels=Labels.APART)
     other = {
         "family": Family.MULTINOMIAL,
         "link": "probit",
@@ -112,7 +118,7 @@ def test_a_model_belongs_to_its_task_and_no_other():
     with pytest.raises(ConfigError, match="another task"):
         replace(PLAN, glm=OTHER["glm"])
     with pytest.raises(ConfigError, match="another task"):
-        replace(PLAN, task=Task.GLM)
+        replace(PLAN, task=Task.GLM, labels=Labels.APART)
 
 
 def test_the_digest_is_that_of_equal_plans_everywhere():

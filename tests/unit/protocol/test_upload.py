@@ -8,10 +8,11 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import Retention, batches, folds, retention
 from fedsvd.studies.run import PartyData, run_study
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 SMALL = 8 * 6 * 20 * 20  # holds a factor of 20 rows, not a matrix of 20 x 200
@@ -23,9 +24,10 @@ def plan(task=Task.SVD, scheme=Scheme.MASK, memory=1 << 30, right=Form.HAAR, **c
         task=task,
         scheme=scheme,
         trust=Trust.PEERS,
-        release=RELEASED_BY_DEFAULT[task],
+        release=declared(task).released,
         right=right,
         memory=memory,
+        **declared(task).facts(changes.get("split", Split.HORIZONTAL)),
         **{"split": Split.HORIZONTAL, "m": 20, "counts": (120, 80), **changes},
     )
 

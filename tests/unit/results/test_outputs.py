@@ -17,7 +17,7 @@ from fedsvd.results.outputs import Values, shared_part, written
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import party_result, shared_result
 from fedsvd.results.write import read_result, write_result
-from fedsvd.tasks.declared import OUTPUTS, outputs_of
+from fedsvd.tasks.declared import declared, outputs_of
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
 ESTIMATED = (Task.SVD, Task.LSA, Task.PCA, Task.PCR, Task.CCA, Task.LR, Task.GLM)
@@ -43,11 +43,11 @@ SHARED_ARRAYS = {
 
 @pytest.mark.parametrize(("task", "split"), SHARED_ARRAYS)
 def test_what_all_parties_share_of_each_task_is_this_list_and_no_more(task, split):
-    declared = shared_by(outputs_of(task), split)
-    assert {output.name for output in declared if output.kind is Kind.ARRAY} == SHARED_ARRAYS[task, split]
+    shared = shared_by(outputs_of(task), split)
+    assert {output.name for output in shared if output.kind is Kind.ARRAY} == SHARED_ARRAYS[task, split]
 
 
-@pytest.mark.parametrize("task", OUTPUTS)
+@pytest.mark.parametrize("task", Task)
 def test_declarations_are_plain_data_and_each_name_is_declared_once(task):
     outputs = outputs_of(task)
     again = [output_of(record) for record in json.loads(json.dumps([output.record() for output in outputs]))]
@@ -176,6 +176,6 @@ def row(task: Task, output: Output) -> str:
 
 def test_the_page_of_formats_lists_the_outputs_of_every_task():
     page = (Path(__file__).parents[3] / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
-    expected = [row(task, output) for task, outputs in OUTPUTS.items() for output in outputs]
-    listed = [line for line in page.splitlines() if any(line.startswith(f"| {task} | `") for task in OUTPUTS)]
+    expected = [row(task, output) for task in Task for output in declared(task).outputs]
+    listed = [line for line in page.splitlines() if any(line.startswith(f"| {task} | `") for task in Task)]
     assert listed == expected

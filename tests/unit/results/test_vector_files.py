@@ -17,6 +17,7 @@ from fedsvd.results.vector_files import NpyFile, ParquetFile, file_for, folder_n
 from fedsvd.roles.user.work import Nowhere
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.resume import Resumable
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 Vt = np.random.default_rng(0).normal(size=(3, 17))
@@ -56,7 +57,8 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path):
 def plan(**changes):
     about = {"split": Split.VERTICAL, "task": Task.SVD, "scheme": Scheme.SUM, "trust": Trust.PEERS, **changes}
     release = (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART)
-    return SessionPlan(SessionId("s"), m=1000, counts=(1500, 5000), release=release, **about)
+    known = declared(about["task"]).facts(about["split"])
+    return SessionPlan(SessionId("s"), m=1000, counts=(1500, 5000), release=release, **known, **about)
 
 
 def test_a_small_part_stays_in_memory_and_a_large_one_does_not(tmp_path):

@@ -22,6 +22,7 @@ from fedsvd.secagg import fixed_point
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, claimed, pad
 from fedsvd.storage.mapped_array import scratch_array
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 COUNTS = (6, 11)
@@ -41,6 +42,7 @@ def plan(m, *, task=Task.SVD, scheme=Scheme.MASK, memory=1 << 30, targets=0, **c
         label_user=1,
         block=5,
         memory=memory,
+        **declared(task).facts(changes.get("split", Split.VERTICAL)),
         **{"split": Split.VERTICAL, "left": Form.MIXING, "right": Form.HAAR, **changes},
     )
 

@@ -28,6 +28,7 @@ from fedsvd.secagg.aggregate import TaggedSum
 from fedsvd.secagg.pads import PadsOnce
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 from fedsvd.secagg.tagged import tag_seed
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 K = 3
@@ -43,6 +44,7 @@ PLAN = SessionPlan(
     counts=(2, 2, 2),
     release=(Item.COMPONENTS, Item.SPECTRUM),
     mode=Mode.B,
+    **declared(Task.SVD).facts(Split.VERTICAL),
 )
 
 

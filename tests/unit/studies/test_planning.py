@@ -8,9 +8,10 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.studies.planning import expect_machine, plan_study
 from fedsvd.studies.study import Study
+from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
@@ -56,7 +57,7 @@ def test_a_vertical_regression_is_masked_and_a_horizontal_one_summed():
 
 
 def test_a_gram_matrix_that_does_not_fit_the_memory_is_not_summed():
-    least = memory_of_sums(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA))
+    least = memory_of_sums(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA), declared(Task.LSA).c)
     assert plan(3000, (9000, 9000), memory=least, components=3, task=Task.LSA).scheme is Scheme.SUM
     assert plan(3000, (9000, 9000), memory=least - 1, components=3, task=Task.LSA).scheme is Scheme.MASK
     for asked in ({"scheme": "sum"}, {"mode": Mode.B}):
@@ -149,7 +150,7 @@ def test_memory_changes_no_mask_and_a_plan_that_does_not_fit_is_refused():
 @pytest.mark.parametrize("task", [Task.SVD, Task.PCA, Task.LSA, Task.LR])
 def test_the_release_is_explicit_in_every_plan(task):
     asked = {"targets": 1} if task is Task.LR else {}
-    assert plan(10, (20, 20), task, **asked).release == RELEASED_BY_DEFAULT[task]
+    assert plan(10, (20, 20), task, **asked).release == declared(task).released
 
 
 def test_centring_is_what_the_task_usually_means():

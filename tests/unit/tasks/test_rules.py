@@ -8,7 +8,6 @@ import pytest
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import (
-    RELEASED_BY_DEFAULT,
     Align,
     Check,
     ChosenBy,
@@ -22,6 +21,7 @@ from fedsvd.protocol.tasks import (
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.study import Study, expect_legal
 from fedsvd.tasks import job_rules
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import Rule, broken
 from fedsvd.tasks.rules import RULES
 
@@ -49,9 +49,9 @@ VALUES = {
 
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
-TABLE = (*RELEASED_BY_DEFAULT[Task.LR], Item.INFERENCE)
-PATH = (*RELEASED_BY_DEFAULT[Task.LR], Item.RIDGE_PATH)
-SPECTRUM = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
+TABLE = (*declared(Task.LR).released, Item.INFERENCE)
+PATH = (*declared(Task.LR).released, Item.RIDGE_PATH)
+SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
 # Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
 RARE = [
     ("full_matrices and components exclude", Task.SVD, H, {"full_matrices": True, "scheme": "paper", "components": 2}),
@@ -65,7 +65,7 @@ RARE = [
         "robust errors are those of a regression table",
         Task.LR,
         H,
-        {"release": (*RELEASED_BY_DEFAULT[Task.LR], Item.ROBUST), "robust": Robust.HC3},
+        {"release": (*declared(Task.LR).released, Item.ROBUST), "robust": Robust.HC3},
     ),
     ("alphas are different finite numbers", Task.LR, H, {"release": PATH, "alphas": (0.1, 0.1)}),
     ("alpha is one penalty", Task.LR, H, {"release": PATH, "alphas": (0.1,), "alpha": 0.5}),
@@ -76,7 +76,7 @@ RARE = [
         "components = 'mle' needs the singular values",
         Task.PCA,
         H,
-        {"components_by": "mle", "release": RELEASED_BY_DEFAULT[Task.PCA]},
+        {"components_by": "mle", "release": declared(Task.PCA).released},
     ),
     ("the paper's scheme has its V", Task.SVD, H, {"check": Check.ALL, "scheme": "paper"}),
     ("CCA is not a task of the paper's scheme", Task.CCA, V, {"scheme": "paper"}),
@@ -104,7 +104,7 @@ def some_studies(count):
         asked |= {key: rng.choice(VALUES[key]) for key in rng.sample(sorted(VALUES), rng.choice((0, 1, 1, 2, 3)))}
         if rng.random() < 0.4:
             more = rng.sample(list(Item), rng.choice((0, 1, 2)))
-            asked["release"] = tuple(dict.fromkeys((*RELEASED_BY_DEFAULT[task], *more)))[rng.choice((0, 0, 1)) :]
+            asked["release"] = tuple(dict.fromkeys((*declared(task).released, *more)))[rng.choice((0, 0, 1)) :]
         if rng.random() < (0.7 if task is Task.GLM else 0.03):
             asked["glm"] = ModelPlan(Family.BINOMIAL, "logit")
         if rng.random() < (0.8 if task is Task.PREPARE else 0.02):

@@ -12,7 +12,7 @@ import numpy as np
 from fedsvd.audit.attacks.alternating import WholeNumbers, rounded
 from fedsvd.audit.attacks.unmix import fast_ica, polar, unit_rows, whitening
 from fedsvd.audit.attacks.view import UserView
-from fedsvd.protocol.tasks import Task
+from fedsvd.protocol.tasks import Own
 from fedsvd.statistics.cca import basis
 from fedsvd.types import Float
 
@@ -37,7 +37,7 @@ def others_gram(view: UserView) -> Float:
 def own_part(view: UserView) -> Float:
     """One's own X_i as the study took it: of a PCA about the joint mean, and scaled; of CCA an orthonormal basis."""
     held, own = view.held, view.X_own
-    if view.plan.task is Task.CCA:
+    if view.plan.own is Own.VARIATES:
         return basis(own).Q
     if getattr(held, "mean", None) is not None:
         own = own - held.mean[:, None]

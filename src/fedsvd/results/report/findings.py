@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedsvd.protocol.tasks import JOINED, Item, Split, Task
+from fedsvd.protocol.tasks import Item, Own, Split, Task
 from fedsvd.results.report import charts, components, model, regression, ridge, svg
 from fedsvd.results.report.foreign import foreign_sections
 from fedsvd.results.report.sections import Figure, Section, grid
@@ -26,7 +26,7 @@ def findings(result: PartyResult) -> Iterator[Section]:
     if result.plan.foreign is not None:
         yield from foreign_sections(result)
         return
-    if result.plan.task in (Task.SVD, Task.PCA, Task.LSA, Task.PCR) and not result.of_a_role:
+    if not result.of_a_role and any(output.table == "spectrum" for output in result.outputs):
         yield _spectrum(result)
     yield from components.canonical(result)
     if "components" in result.arrays:
@@ -37,9 +37,9 @@ def findings(result: PartyResult) -> Iterator[Section]:
     if samples is not None:
         yield _samples(result, samples)
     yield from components.outliers(result)
-    if result.plan.task in JOINED and ("coefficients" in result.arrays or "intercept" in result.arrays):
+    if result.plan.targets and result.plan.glm is None and result.arrays.keys() & {"coefficients", "intercept"}:
         yield _regression(result)
-    if result.plan.task is Task.GLM and result.facts.get("models"):
+    if result.facts.get("models"):
         yield model.model_section(result)
 
 
@@ -57,7 +57,7 @@ def _spectrum(result: PartyResult) -> Section:
         for j, (s, share, total) in enumerate(zip(sigma, ratio, np.cumsum(ratio), strict=True))
     ][:_ROWS]
     table = grid(f"The first {len(rows)} components", ("component", "singular value", "share", "added up"), rows)
-    share = "share of the variance" if result.plan.task in (Task.PCA, Task.PCR) else "share of the sum of squares"
+    share = "share of the variance" if result.plan.centre else "share of the sum of squares"
     of = "of the full table" if of_all else "among the components that were computed"
     first = 100 * float(ratio[0]) if len(ratio) else 0.0
     return Section(
@@ -163,7 +163,7 @@ def _samples(result: PartyResult, name: str) -> Section:
     """Scores, or left vectors, of the rows that the reader holds."""
     values = result.arrays[name]
     words = {"scores": "Scores", "left_vectors": "Left singular vectors"}[name]
-    if result.plan.task is Task.CCA:
+    if result.plan.own is Own.VARIATES:
         words = "Common variables"
     whose = "of your own rows" if result.plan.split is Split.HORIZONTAL else "of the rows that all parties share"
     if values.shape[1] < 2:

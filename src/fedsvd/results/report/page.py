@@ -14,11 +14,11 @@ from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import JOINED, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import Answer, Mode, Split, Trust
 from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
-from fedsvd.results.report.sections import TASKS, Figure, Section, grid, reader_name, split_words, task_name
+from fedsvd.results.report.sections import Figure, Section, grid, reader_name, split_words, task_name
 from fedsvd.results.result import PartyResult
 from fedsvd.storage.toml import spelt_toml
 
@@ -68,7 +68,7 @@ def what_was_computed(result: PartyResult) -> Section:
     plan = result.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     unit = "rows" if plan.split is Split.HORIZONTAL else "columns"
-    task = TASKS[plan.task].lower() + ("" if plan.foreign is None else f" ({plan.foreign.name})")
+    task = plan.task.heading.lower() + ("" if plan.foreign is None else f" ({plan.foreign.name})")
     words = (
         f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
         f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
@@ -103,9 +103,9 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
         rows.append(("components taken", f"{result.facts['choice']['count']}, by the rule {plan.components_by}"))
     if plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
-    if plan.task in JOINED:
+    if plan.targets and plan.glm is None and plan.answer is not Answer.SCORES:
         rows.append(("target", ", ".join(result.targets)))
-    if plan.task is Task.LR:
+    if plan.answer is Answer.SOLUTION:
         rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (ordinary least squares)"))
     if plan.glm is not None and not result.of_a_role:
         classes = result.facts.get("classes") or ()

@@ -8,22 +8,8 @@ from dataclasses import dataclass
 
 from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Split
 from fedsvd.results.result import PartyResult
-
-TASKS = {
-    Task.SVD: "Singular value decomposition",
-    Task.PCA: "Principal component analysis",
-    Task.LSA: "Latent semantic analysis",
-    Task.LR: "Linear regression",
-    Task.GLM: "Generalised linear model",
-    Task.PREDICT: "Prediction",
-    Task.CCA: "Canonical correlation analysis",
-    Task.PCR: "Principal component regression",
-    Task.MATCH: "Record matching",
-    Task.PREPARE: "Joint preparation of tables",
-    Task.FOREIGN: "Foreign task",
-}
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ def grid(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) ->
 
 def task_name(plan: SessionPlan) -> str:
     """What was computed, in words; a foreign task by its own name."""
-    return TASKS[plan.task] if plan.foreign is None else f"{TASKS[plan.task]} {plan.foreign.name}"
+    return plan.task.heading if plan.foreign is None else f"{plan.task.heading} {plan.foreign.name}"
 
 
 def role_name(party: Party, names: tuple[str, ...]) -> str:

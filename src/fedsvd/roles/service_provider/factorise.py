@@ -46,7 +46,7 @@ from fedsvd.linalg.verify import (
 from fedsvd.linalg.wide_factor import factor
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import shares_inverse, shares_vectors
-from fedsvd.protocol.tasks import Task
+from fedsvd.protocol.tasks import Answer
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
 from fedsvd.storage.block_store import BlockStore, DeviceStore
@@ -105,7 +105,7 @@ def factorise(
         return factorise_exact(plan, collector.words(), each)
     if isinstance(collector, Folded):
         R = collector.factor()
-        return solve(plan, R) if plan.task is Task.LR else factorise_folded(plan, R)
+        return solve(plan, R) if plan.answer is Answer.SOLUTION else factorise_folded(plan, R)
     if isinstance(collector, Both):
         return factorise_both(plan, collector)
     if not isinstance(collector, Whole):
@@ -118,7 +118,7 @@ def factorise_exact(plan: SessionPlan, words: Array, each: Each | None = None) -
     """U', S' or w' from the exact words of the joint Gram matrix, in units of F; where the words lie."""
     found = factor(words, each)
     del words  # as large as the factor
-    if plan.task is Task.LR:
+    if plan.answer is Answer.SOLUTION:
         return solve(plan, found.R)
     R_t = namespace(found.R).matrix_transpose(found.R)
     if not isinstance(R_t, np.ndarray) and plan.components is not None and not _whole_pays(plan, R_t.shape, True):

@@ -3,7 +3,8 @@
 from fedsvd.protocol.matching import BLINDED_SETS, PLACES
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind, What
-from fedsvd.protocol.tasks import Align
+from fedsvd.protocol.tasks import Align, Answer, Item, Split, Task
+from fedsvd.tasks.declared import Declared
 
 
 def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
@@ -13,3 +14,6 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     if plan.align is not Align.ECDH:
         return committed, compared
     return committed, PlannedStep(BLINDED_SETS, StepKind.EXCHANGE), compared, PlannedStep(PLACES, StepKind.EXCHANGE)
+
+
+TASK = Declared(Task.MATCH, Answer.RECORDS, (Split.VERTICAL,), released=(Item.COMMON,), steps=steps)

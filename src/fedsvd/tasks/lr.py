@@ -1,4 +1,4 @@
-"""Linear regression on split rows and on split columns, ridge by cross-validation, and prediction."""
+"""Linear regression on split rows and on split columns, with a ridge by cross-validation."""
 
 from dataclasses import replace
 
@@ -22,7 +22,9 @@ from fedsvd.protocol.steps import (
     wide,
 )
 from fedsvd.protocol.sums import CHECK_NUMBERS, IMPLAUSIBLE, LOST, NULL_SPACE, PROBE
-from fedsvd.protocol.tasks import ChosenBy, Item, Mode, Robust
+from fedsvd.protocol.tasks import Answer, ChosenBy, Item, Labels, Mode, Robust, Split, Task
+from fedsvd.tasks.declared import Declared
+from fedsvd.tasks.predict import scores_of
 
 OUTPUTS = (
     column("intercept", TARGET, "intercept", "intercept", attribute="intercept_"),
@@ -43,21 +45,11 @@ OUTPUTS = (
     hidden("standardised_residuals", RECORD, TARGET, to=To.OWN),
 )
 """What a linear regression gives: on split columns each party has the coefficients of its own columns."""
-PREDICTED_OUTPUTS = (
-    array("predictions", RECORD, TARGET, to=To.HOLDER),
-    fact("score", to=To.HOLDER),
-)
-"""What a prediction gives."""
 
 
 def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Every step of a linear regression."""
     return _columns(plan) if plan.stacks_labels else _rows(plan)
-
-
-def prediction(plan: SessionPlan) -> tuple[PlannedStep, ...]:
-    """The scores of new rows, which the label holder alone opens."""
-    return bound("score bound"), total("scores", plan.m * plan.targets, What.SCORES, to=plan.label_user)
 
 
 # --- split rows -------------------------------------------------------------------------------------------------------
@@ -119,7 +111,7 @@ def _columns(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     if shares_inverse(plan):
         found.append(wide("totals", 2 * plan.targets, What.LABELS))
     if plan.releases(Item.SCORE) and not plan.biased:
-        found += prediction(plan)
+        found += scores_of(plan)
     return tuple(found)
 
 
@@ -135,3 +127,17 @@ def _split(plan: SessionPlan) -> list[PlannedStep]:
     if what == INVERSE:
         return [mask, *shared, exchanged, flags(IMPLAUSIBLE, 1, What.CHECK), probe]
     return [*shared, mask, exchanged, probe]
+
+
+TASK = Declared(
+    Task.LR,
+    Answer.SOLUTION,
+    tuple(Split),
+    released=(Item.COEFFICIENTS, Item.INTERCEPT),
+    on_request=(Item.SCORE, Item.INFERENCE, Item.ROBUST, Item.RIDGE_PATH),
+    labels={Split.HORIZONTAL: Labels.JOINED, Split.VERTICAL: Labels.STACKED},
+    centred=True,
+    c=104,
+    steps=steps,
+    outputs=OUTPUTS,
+)

@@ -1,0 +1,44 @@
+"""Principal component analysis: means first, then the opening of ``factors.py``."""
+
+from fedsvd.protocol.outputs import COMPONENT, FEATURE, MEASURE, RECORD, To, array, fact
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import PlannedStep, What, bound, total, wide
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Answer, Item, Own, Split, Task
+from fedsvd.tasks.components import COMPONENTS
+from fedsvd.tasks.declared import Declared
+from fedsvd.tasks.factors import opening
+
+OUTPUTS = (
+    array("components", COMPONENT, FEATURE, attribute="components_", padded=True),
+    *COMPONENTS,
+    array("scores", RECORD, COMPONENT, to=To.OWN),
+    array("outliers", RECORD, MEASURE, to=To.OWN),
+    fact("outliers", to=To.OWN),
+)
+"""What a PCA gives: scores, and how far out a row lies, are of a party's own rows."""
+
+
+def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Every step of a PCA."""
+    found = [wide("mean", plan.m, What.MEAN)] if plan.centre else []
+    found.append(bound("bound"))
+    if plan.unit_variance:
+        found.append(wide("energy", plan.m, What.ENERGY))
+    found += [total("norm", 1, What.NORM), *opening(plan, What.VECTORS)]
+    if plan.permutes:
+        found.append(total("permuted", PERMUTED_TABLES * plan.m * (plan.m + 1) // 2, What.PERMUTED))
+    return tuple(found)
+
+
+TASK = Declared(
+    Task.PCA,
+    Answer.FACTORS,
+    (Split.HORIZONTAL,),
+    released=(Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
+    on_request=(Item.SPECTRUM,),
+    own=Own.SCORES,
+    centred=True,
+    c=80,
+    steps=steps,
+    outputs=OUTPUTS,
+)

@@ -1,0 +1,49 @@
+"""Regression on principal components: all of it from one joint Gram matrix of features and labels."""
+
+from fedsvd.protocol.outputs import COMPONENT, FEATURE, RECORD, TARGET, TERM, To, array, column, fact, hidden
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.reasons import Why
+from fedsvd.protocol.steps import PlannedStep, What, bound, from_user_1, total, triangle, wide
+from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
+from fedsvd.tasks.components import COMPONENTS
+from fedsvd.tasks.declared import Declared
+
+OUTPUTS = (
+    array("components", COMPONENT, FEATURE, attribute="components_"),
+    *COMPONENTS,
+    array("component_coefficients", TARGET, TERM),
+    hidden("component_covariance", TARGET, TERM, TERM),
+    fact("components"),
+    array("coefficients", TARGET, FEATURE, attribute="coef_"),
+    column("intercept", TARGET, "intercept", "intercept", attribute="intercept_"),
+    array("fitted", RECORD, TARGET, to=To.OWN),
+    array("residuals", RECORD, TARGET, to=To.OWN),
+    fact("score", to=To.OWN),
+)
+"""What a regression on components gives."""
+
+
+def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Every step of a regression on components."""
+    found = [wide("mean", plan.M, What.MEAN)] if plan.centre else []
+    found += [
+        bound("bound"),
+        wide("energy", plan.M, What.ENERGY),
+        total("norm", 1, What.NORM),
+        triangle("gram", plan.M),
+    ]
+    return (*found, from_user_1("answer", 8 * (plan.m + 1) * plan.planned_rank, what=What.COMPONENTS))
+
+
+TASK = Declared(
+    Task.PCR,
+    Answer.GRAM,
+    (Split.HORIZONTAL,),
+    released=(Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
+    labels={Split.HORIZONTAL: Labels.JOINED},
+    centred=True,
+    c=104,
+    opened_by_users=Why.FROM_GRAM,
+    steps=steps,
+    outputs=OUTPUTS,
+)

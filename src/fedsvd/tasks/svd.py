@@ -1,0 +1,16 @@
+"""Singular value decomposition: all parties share one factor, and of the other each has its own part."""
+
+from fedsvd.protocol.tasks import Answer, Item, Own, Split, Task
+from fedsvd.tasks.declared import Declared
+from fedsvd.tasks.factors import OUTPUTS, factorised
+
+TASK = Declared(
+    Task.SVD,
+    Answer.FACTORS,
+    tuple(Split),
+    released=(Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
+    own=Own.VECTORS,
+    c=80,
+    steps=factorised,
+    outputs=OUTPUTS,
+)
