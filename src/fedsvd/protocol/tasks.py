@@ -4,13 +4,11 @@ from enum import StrEnum
 
 
 class Task(StrEnum):
-    """What is computed: its word, its heading in a report, and the line of its command where a person asks for it.
+    """What is computed."""
 
-    All else that is known of a task is declared in the file of its name in ``tasks``.
-    """
-
-    heading: str
-    line: str
+    # The word is the name of a file in ``tasks``, where all else that is known of a task is declared.
+    heading: str  # of a report
+    line: str  # of its command; empty where no person asks for it by one
 
     def __new__(cls, word: str, heading: str = "", line: str = "") -> "Task":
         member = str.__new__(cls, word)

@@ -82,7 +82,7 @@ def plan_study(
     _expect_permutable(study, scheme, m, memory, needed)
     mode, because = _choose_mode(study, scheme, m, counts)
     plan = _session_plan(study, m, counts, scheme, mode, memory)
-    plan = replace(plan, session=session, why=(why, *because), identities=identities)
+    plan = replace(plan, session=session, why=tuple(dict.fromkeys((why, *because))), identities=identities)
     return Planned(with_steps(_with_masks(plan) if scheme is Scheme.MASK else plan))
 
 
@@ -342,17 +342,17 @@ def _expect_memory(plan: SessionPlan) -> None:
 
 
 def _summed_rows(study: Study, rows: int, memory: int, needed: int) -> tuple[Scheme, Why]:
-    """The family of a regression on split rows: sums, however many features, as far as memory goes."""
+    """The family of what adds Gram matrices of split rows: sums, however many features, as far as memory goes."""
+    what = "a regression on split rows" if study.about.labelled else f"task {str(study.task)!r}"
     if study.scheme == Scheme.PAPER:
         return Scheme.PAPER, Why.ASKED
     if study.scheme == Scheme.MASK:
-        raise ConfigError(
-            "a regression on split rows is a task of the sum family", 'set scheme = "sum", or leave it out'
-        )
+        raise ConfigError(f"{what} is a task of the sum family", 'set scheme = "sum", or leave it out')
     if needed > memory:
         raise StorageError(
-            f"a regression on {rows} features and labels needs {byte_size(needed)}, the memory budget is "
+            f"{what}, with {rows} features and labels, needs {byte_size(needed)}, the memory budget is "
             f"{byte_size(memory)}",
             f"allow at least {enough_bytes(needed)} of memory, or choose fewer features",
         )
-    return Scheme.SUM, Why.ASKED if study.scheme == Scheme.SUM else Why.SPLIT_ROWS
+    split_rows = Why.SPLIT_ROWS if study.about.labelled else Why.FROM_GRAM
+    return Scheme.SUM, Why.ASKED if study.scheme == Scheme.SUM else split_rows

@@ -3,7 +3,8 @@
 import math
 from typing import Any
 
-from fedsvd.protocol.tasks import ChosenBy, Clusters, ComponentRule, Item, Mode, Scheme, Split, Task, is_rule
+from fedsvd.protocol.tasks import Answer, ChosenBy, Clusters, ComponentRule, Item, Mode, Scheme, Split, Task, is_rule
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import Rule
 
 
@@ -201,7 +202,12 @@ COMPONENTS = (
     ),
 )
 
-# --- canonical correlations, regression on components -----------------------------------------------------------------
+# --- canonical correlations, and what follows from one joint Gram matrix ----------------------------------------------
+
+
+def _one_gram(study: Any) -> bool:
+    return declared(study.task).answer is Answer.GRAM and not _glm(study)
+
 
 COLUMNS = (
     Rule(
@@ -210,13 +216,15 @@ COLUMNS = (
         'set split = "vertical"',
     ),
     Rule(
-        lambda study: study.task in (Task.CCA, Task.PCR) and study.scheme == Scheme.PAPER,
+        lambda study: (study.task is Task.CCA or _one_gram(study)) and study.scheme == Scheme.PAPER,
         lambda study: f"{study.task.upper()} is not a task of the paper's scheme",
         "leave scheme out",
     ),
     Rule(
-        lambda study: study.task is Task.PCR and (study.scheme == Scheme.MASK or study.mode is Mode.B),
-        "PCR follows from the joint Gram matrix of features and labels, which the parties open",
+        lambda study: _one_gram(study) and (study.scheme == Scheme.MASK or study.mode is Mode.B),
+        lambda study: (
+            f"{study.task.upper()} follows from the joint Gram matrix of features and labels, which the parties open"
+        ),
         'leave scheme and mode out (scheme "sum", mode "A")',
     ),
 )
