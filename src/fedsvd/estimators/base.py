@@ -339,3 +339,11 @@ def _panels(source: MatrixSource, may_be_sparse: bool) -> Iterator[tuple[slice, 
             yield part, source.sparse_rows(part.start, part.stop)
         else:
             yield part, source.rows(part.start, part.stop)
+
+
+def only_a_part(what: str) -> ConfigError:
+    """The refusal to apply one party's part of a result alone."""
+    return ConfigError(
+        f"these are the {what} of one party's columns, and mean little without the others'",
+        "run fedsvd predict with all parties, or load the folder of the job",
+    )

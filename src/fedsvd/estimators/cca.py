@@ -6,11 +6,12 @@ from typing import Any, Self
 import numpy as np
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.estimators.base import Federated, projected, whole_number
+from fedsvd.estimators.base import Federated, only_a_part, projected, whole_number
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.sklearn_types import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from fedsvd.estimators.stored import Found, padded
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.results.canonical_tables import OWN_ARRAYS, tests_of_result
 from fedsvd.results.result import PartyResult
@@ -213,3 +214,16 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
 def _own(part: PartyResult) -> PartyCanonical:
     weights, loadings, mean, scores = (part.arrays[name] for name in OWN_ARRAYS)
     return PartyCanonical(weights, loadings, mean, scores, part.facts["own_rank"])
+
+
+class PartOfCCA(FederatedCCA):
+    """One party's part of a CCA: its own variables, not the common ones of new samples."""
+
+    def transform(self, X: Any) -> Float:
+        """Refused: the common variables of new samples need the columns of all parties."""
+        raise only_a_part("weights")
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedCCA, PartOfCCA

@@ -7,12 +7,13 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.estimators.base import one_of
+from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.rows import joint_labels
 from fedsvd.estimators.sklearn_types import RegressorMixin
 from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import LINKS, Family, Task
 from fedsvd.statistics.families import Family as Distribution
 from fedsvd.statistics.families import best_constant, family_named
@@ -174,3 +175,13 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         if link not in LINKS[family]:
             raise ConfigError(f"link is {link!r}", f"one of {', '.join(LINKS[family])} for family {str(family)!r}")
         return family, link
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    # Imported here: it is another estimator of the same models.
+    from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
+
+    if plan.glm is not None and plan.glm.classes:
+        return FederatedLogisticRegression, FederatedLogisticRegression
+    return FederatedGLM, FederatedGLM

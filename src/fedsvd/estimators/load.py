@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,15 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated
-from fedsvd.estimators.cca import FederatedCCA
 from fedsvd.estimators.federation import Masks, Simulation
-from fedsvd.estimators.glm import FederatedGLM
-from fedsvd.estimators.linear_regression import FederatedLinearRegression
-from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
-from fedsvd.estimators.lsa import FederatedLSA
-from fedsvd.estimators.pca import FederatedPCA
-from fedsvd.estimators.pcr import FederatedPCR
-from fedsvd.estimators.ridge_cv import FederatedRidgeCV
 from fedsvd.estimators.statistic import FederatedStatistic, statistic_from
 from fedsvd.estimators.stored import of_results, results_in, store
-from fedsvd.estimators.svd import FederatedSVD
-from fedsvd.protocol.tasks import Family, Item, Split, Task, share_in
+from fedsvd.protocol.tasks import Family, Item, Split, share_in
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.predict import new_data, with_recipe
 from fedsvd.tasks.option import ESTIMATOR
 from fedsvd.tasks.options import section_of
-from fedsvd.types import Float
 
 
 def load(folder: str | os.PathLike[str]) -> Federated | FederatedStatistic:
@@ -89,72 +80,11 @@ def _prepares(found: Federated, here: PartyResult, parts: Sequence[PartyResult])
     return found
 
 
-class PartOfSVD(FederatedSVD):
-    """One party's part of an SVD of split columns: not to be applied alone."""
-
-    def transform(self, X: Any) -> Float:
-        """Refused: coordinates need the columns of all parties."""
-        raise _only_a_part("components")
-
-
-class PartOfLSA(FederatedLSA):
-    """One party's part of an LSA of split columns: not to be applied alone."""
-
-    def transform(self, X: Any) -> Float:
-        """Refused: coordinates need the columns of all parties."""
-        raise _only_a_part("components")
-
-
-class PartOfCCA(FederatedCCA):
-    """One party's part of a CCA: its own variables, not the common ones of new samples."""
-
-    def transform(self, X: Any) -> Float:
-        """Refused: the common variables of new samples need the columns of all parties."""
-        raise _only_a_part("weights")
-
-
-class PartOfLinearRegression(FederatedLinearRegression):
-    """One party's coefficients of a regression on split columns: not to be applied alone."""
-
-    def predict(self, X: Any) -> Float:
-        """Refused: a prediction is the sum over all parties."""
-        raise _only_a_part("coefficients")
-
-
-class PartOfRidgeCV(FederatedRidgeCV):
-    """The same of a ridge that was chosen."""
-
-    def predict(self, X: Any) -> Float:
-        """Refused: a prediction is the sum over all parties."""
-        raise _only_a_part("coefficients")
-
-
-def _only_a_part(what: str) -> ConfigError:
-    return ConfigError(
-        f"these are the {what} of one party's columns, and mean little without the others'",
-        "run fedsvd predict with all parties, or load the folder of the job",
-    )
-
-
-_KINDS: dict[Task, tuple[type[Federated], type[Federated]]] = {
-    Task.SVD: (FederatedSVD, PartOfSVD),
-    Task.LSA: (FederatedLSA, PartOfLSA),
-    Task.PCA: (FederatedPCA, FederatedPCA),
-    Task.PCR: (FederatedPCR, FederatedPCR),
-    Task.CCA: (FederatedCCA, PartOfCCA),
-    Task.LR: (FederatedLinearRegression, PartOfLinearRegression),
-    Task.GLM: (FederatedGLM, FederatedGLM),
-}
-"""The estimator of each task, and that of one party's columns alone."""
-
-
 def _kind(here: PartyResult, complete: bool) -> type[Federated]:
-    joint, part = _KINDS[here.task]
-    if here.plan.alphas:
-        joint, part = FederatedRidgeCV, PartOfRidgeCV
-    if here.plan.glm is not None and here.plan.glm.classes:
-        joint = FederatedLogisticRegression
-    return joint if complete or here.split is Split.HORIZONTAL else part
+    """The estimator that the file of this task has for a result, or for one party's columns of it."""
+    joint, part = import_module(f"fedsvd.estimators.{here.task}").estimators_of(here.plan)
+    kind: type[Federated] = joint if complete or here.split is Split.HORIZONTAL else part
+    return kind
 
 
 def _parameters(here: PartyResult, kind: type[Federated]) -> dict[str, Any]:

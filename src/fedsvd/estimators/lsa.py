@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_array
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ShapeError
-from fedsvd.estimators.base import one_of, projected, row_lengths, whole_number
+from fedsvd.estimators.base import Federated, one_of, only_a_part, projected, row_lengths, whole_number
 from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.svd import FederatedFactors
 from fedsvd.estimators.tables import SPARSE, parts_like_fitted
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.types import Float
 
@@ -180,3 +181,16 @@ class FederatedLSA(FederatedFactors):
         if source.shape[1] != len(self.U_):
             raise ShapeError(f"new features over {source.shape[1]} samples, fit had {len(self.U_)}")
         return source
+
+
+class PartOfLSA(FederatedLSA):
+    """One party's part of an LSA of split columns: not to be applied alone."""
+
+    def transform(self, X: Any) -> Float:
+        """Refused: coordinates need the columns of all parties."""
+        raise only_a_part("components")
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedLSA, PartOfLSA

@@ -8,10 +8,11 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import FederatedTransformer, one_of, projected
+from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, projected
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found, padded
 from fedsvd.estimators.tables import parts_like_fitted
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import ComponentRule, Item, Task, is_rule
 from fedsvd.statistics.components import Choice
 from fedsvd.statistics.projection import Components, Outliers, outliers, standardised
@@ -292,3 +293,8 @@ class FederatedPCA(FederatedTransformer):
             coordinates = coordinates * self._deviations()
         samples: Float = coordinates @ self.components_ * getattr(self, "scale_", 1.0) + self.mean_
         return samples
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedPCA, FederatedPCA

@@ -6,12 +6,13 @@ from typing import Any, Self
 import numpy as np
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import whole_number
+from fedsvd.estimators.base import Federated, whole_number
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.linear_model import LinearPredictor
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import ComponentRule, Ids, Split, Task
 from fedsvd.results.component_tables import component_models
 from fedsvd.statistics.components import Choice
@@ -159,3 +160,8 @@ class FederatedPCR(LinearPredictor):
         if plan.components_by:
             self.choice_ = Choice(plan.components_by, found.wanted, arrays.get("spectrum_threshold"))
         self.inference_: tuple[LinearInference, ...] = component_models(found.here)
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedPCR, FederatedPCR

@@ -12,10 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedsvd.estimators.base import FederatedTransformer
+from fedsvd.estimators.base import Federated, FederatedTransformer, only_a_part
 from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.types import Float
 
@@ -185,3 +186,16 @@ class FederatedSVD(FederatedFactors):
         ndarray of shape (n_samples, n_components)
         """
         return self.fit(X)._embedded()
+
+
+class PartOfSVD(FederatedSVD):
+    """One party's part of an SVD of split columns: not to be applied alone."""
+
+    def transform(self, X: Any) -> Float:
+        """Refused: coordinates need the columns of all parties."""
+        raise only_a_part("components")
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedSVD, PartOfSVD

@@ -46,6 +46,7 @@ class Output:
     table: str = ""  # the CSV table that shows it; "" for none
     heading: str = ""  # of its column, where it is one
     attribute: str = ""  # of the estimator; "" for none, or for one that follows from several outputs
+    says: str = ""  # what it is, above its table in a report; "" where the report has a section of its own for it
     padded: bool = False  # the attribute has zeros up to the number of components that was asked for
 
     def receiver(self, split: Split) -> To:
@@ -61,7 +62,7 @@ class Output:
         """As JSON has it: what is not said has its default."""
         said = {"name": self.name, "axes": list(self.axes), "to": str(self.to)}
         more = {"by_columns": self.by_columns, "table": self.table, "heading": self.heading}
-        more |= {"attribute": self.attribute, "kind": "" if self.kind is Kind.ARRAY else self.kind}
+        more |= {"attribute": self.attribute, "says": self.says, "kind": "" if self.kind is Kind.ARRAY else self.kind}
         return (
             said | {key: str(value) for key, value in more.items() if value} | ({"padded": True} if self.padded else {})
         )
@@ -75,6 +76,13 @@ def output_of(record: Mapping[str, Any]) -> Output:
         values["by_columns"] = To(record["by_columns"])
     values["kind"] = Kind(record.get("kind", Kind.ARRAY))
     return Output(**values)
+
+
+@dataclass(frozen=True, repr=False)
+class Named:
+    """What a script ends with where all it has to say are arrays under declared names."""
+
+    outputs: Mapping[str, Any]
 
 
 def array(name: str, *axes: str, **more: Any) -> Output:

@@ -123,7 +123,7 @@ def _table(to: PartyResult, outputs: Sequence[Output], values: Values, ids: NDAr
         rows, columns = first.axes[0], {each.heading or each.name: values.arrays[each.name] for each in outputs}
     else:
         rows = next((axis for axis in (RECORD, FEATURE) if axis in first.axes), first.axes[0])  # those that may be many
-        (across,) = (axis for axis in first.axes if axis != rows)
+        across = next((axis for axis in first.axes if axis != rows), rows)
         array = array if first.axes[0] == rows else array.T
         headings = values.labels.get(across) or _headings(to, across, array.shape[1])
         columns = dict(zip(headings, array.T, strict=True))
@@ -145,4 +145,6 @@ def _index(
 
 
 def _headings(to: PartyResult, axis: str, count: int) -> Sequence[str]:
+    if axis == FEATURE:
+        return to.feature_names(count)
     return to.targets if axis == TARGET else [f"{axis}_{j + 1}" for j in range(count)]

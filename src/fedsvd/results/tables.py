@@ -18,6 +18,7 @@ from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.missing import Totals
 from fedsvd.prepare.sites import scale_findings
+from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
 from fedsvd.results import canonical_tables, component_tables, foreign_tables, model_table, regression_table
@@ -25,7 +26,6 @@ from fedsvd.results.outputs import Values, stored, written
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
 from fedsvd.roles.user.cca import CCAResult
-from fedsvd.roles.user.foreign import ForeignResult
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
@@ -93,7 +93,7 @@ def _values(to: PartyResult, computed: Any, tables: bool) -> Values:
             return regression_table.regression(to, computed, tables)
         case GLMResult():
             return model_table.model(to, computed, tables)
-        case ForeignResult():
+        case Named():
             return foreign_tables.outputs(to, computed, tables)
     return Values()
 

@@ -117,7 +117,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
 def declared_outputs(plan: SessionPlan) -> tuple[Output, ...]:
     """What a study of this plan gives, as its task declares it."""
     foreign = () if plan.foreign is None else plan.foreign.outputs
-    return (*(array(output.name, *output.axes) for output in foreign), *outputs_of(plan.task))
+    return (*(array(output.name, *output.axes, says=output.says) for output in foreign), *outputs_of(plan.task))
 
 
 def _signed_before(prepared: Prepared, outcome: Outcome) -> "dict[str, Agreement]":

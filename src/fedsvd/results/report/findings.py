@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsvd.protocol.tasks import Item, Own, Split, Task
 from fedsvd.results.report import charts, components, model, regression, ridge, svg
-from fedsvd.results.report.foreign import foreign_sections
+from fedsvd.results.report.declared import declared_outputs
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -23,9 +23,7 @@ _ROWS = 30
 
 def findings(result: PartyResult) -> Iterator[Section]:
     """The sections on results, as far as this reader holds any."""
-    if result.plan.foreign is not None:
-        yield from foreign_sections(result)
-        return
+    yield from declared_outputs(result)
     if not result.of_a_role and any(output.table == "spectrum" for output in result.outputs):
         yield _spectrum(result)
     yield from components.canonical(result)

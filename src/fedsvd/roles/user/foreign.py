@@ -9,13 +9,13 @@ script puts into a declared number is for its owner to read in the source (ADR 0
 import math
 from collections import Counter
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, printable
 from fedsvd.protocol.foreign import ForeignPlan
+from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind, in_round
 from fedsvd.roles.user.requests import Local, Request
@@ -26,14 +26,7 @@ from fedsvd.types import Float
 _MOST_WHOLE = 2.0**53
 
 
-@dataclass(frozen=True, repr=False)
-class ForeignResult:
-    """What all users hold at the end: the declared outputs by name."""
-
-    outputs: Mapping[str, Float]
-
-
-def script(work: Work) -> Generator[Request, Any, ForeignResult]:
+def script(work: Work) -> Generator[Request, Any, Named]:
     """Play the task on this user's columns; the answer to each request is the joint total."""
     about = work.plan.foreign
     if about is None or work.statistic is None:
@@ -45,7 +38,7 @@ def script(work: Work) -> Generator[Request, Any, ForeignResult]:
         while True:
             asked = yield Local("script", lambda: _next(playing, answer))  # noqa: B023
             if isinstance(asked, Mapping):
-                return ForeignResult(_outputs(about, asked))
+                return Named(_outputs(about, asked))
             step, vector = sums.next(*asked)
             answer = yield from _summed(work, step, vector, sums)
     finally:

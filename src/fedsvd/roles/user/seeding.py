@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ from fedsvd.protocol.messages import ID_WORDS, Begin, KeyBook, Relay, Relayed, R
 from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.relayed import dealer, deals
+from fedsvd.protocol.tasks import Task
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import cca, foreign, glm, matching, pca, pcr, prediction, preparation, regression, svd
 from fedsvd.roles.user.agreement import Group, Roots
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -61,19 +62,15 @@ def hashed_ids(ids: NDArray[Any] | None, users_seed: Seed) -> Ring:
     return np.frombuffer(code.digest(), "<u8").astype(np.uint64)[:ID_WORDS]
 
 
-SCRIPTS = {
-    "svd": svd.script,
-    "lsa": svd.script,
-    "pca": pca.script,
-    "lr": regression.script,
-    "glm": glm.script,
-    "predict": prediction.script,
-    "cca": cca.script,
-    "pcr": pcr.script,
-    "match": matching.script,
-    "prepare": preparation.script,
-    "foreign": foreign.script,
-}
+_SHARED = {"lsa": "svd", "lr": "regression", "predict": "prediction", "match": "matching", "prepare": "preparation"}
+"""Tasks whose script is in a file of another name than theirs."""
+
+
+def script_of(task: Task) -> Callable[[Work], Script]:
+    """The script of a task: ``script`` in the file of its name."""
+    word = _SHARED.get(task, str(task))
+    found: Callable[[Work], Script] = import_module(f"fedsvd.roles.user.{word}").script
+    return found
 
 
 class State(Enum):
@@ -261,7 +258,7 @@ class Seeding(Machine, ABC):
         early, self._early = self._early, []
         for relayed in early:
             self._group.receive(relayed.origin, relayed.sealed)
-        self._script = SCRIPTS[self.plan.task.value](self._work)
+        self._script = script_of(self.plan.task)(self._work)
         if hashed is not None:
             return State.CHECKING, (Send(CSP, RowIds(self.plan.digest, hashed)),)
         return self._go_on(None)
