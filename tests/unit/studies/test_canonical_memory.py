@@ -10,7 +10,7 @@ from fedsvd.errors import StorageError
 from fedsvd.protocol.budget import DEFAULT_MEMORY
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.statistics.cca import basis
-from fedsvd.studies.planning import held_by_canonical, plan_study
+from fedsvd.studies.planning import held_whole, plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
@@ -26,13 +26,13 @@ def test_a_table_beyond_the_budget_is_refused_with_the_bytes_that_would_do():
         plan(100_000, (40, 10), memory=100 << 20)
     assert re.search(r"allow at least \d", refusal.value.fix)
     study = Study(Task.CCA, Split.VERTICAL)
-    enough = held_by_canonical(study, 100_000, (40, 10))
+    enough = held_whole(study, 100_000, (40, 10))
     assert plan(100_000, (40, 10), memory=enough).memory == enough
 
 
 def test_without_a_budget_the_plan_has_as_much_as_the_tables_take():
     assert plan(1_000, (4, 3)).memory == DEFAULT_MEMORY
-    held = held_by_canonical(Study(Task.CCA, Split.VERTICAL), 4_000_000, (40, 10))
+    held = held_whole(Study(Task.CCA, Split.VERTICAL), 4_000_000, (40, 10))
     assert plan(4_000_000, (40, 10)).memory == held > DEFAULT_MEMORY
 
 
@@ -43,4 +43,4 @@ def test_what_is_counted_is_what_a_party_holds_at_its_most():
     most = tracemalloc.get_traced_memory()[1] + X.nbytes
     tracemalloc.stop()
     assert found.rank == 20
-    assert most <= held_by_canonical(Study(Task.CCA, Split.VERTICAL), len(X), (20, 2))
+    assert most <= held_whole(Study(Task.CCA, Split.VERTICAL), len(X), (20, 2))
