@@ -12,7 +12,7 @@ from fedsvd.protocol.messages import Relay, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.relayed import SEAL_BYTES
 from fedsvd.protocol.steps import SUMS, listed
-from fedsvd.roles.user import prediction, seeding
+from fedsvd.roles.user import prediction
 from fedsvd.roles.user.requests import Give, Sum
 from fedsvd.sealing import seal
 
@@ -49,7 +49,7 @@ def asking_more(work, script=prediction.script):
 @pytest.mark.parametrize("script", [giving, asking_more])
 def test_a_script_that_asks_for_more_than_its_plan_is_stopped_before_anything_of_it_is_sent(script, monkeypatch):
     """In 0.2.0 the session ended well, and user 1 had the rows of the others."""
-    monkeypatch.setitem(seeding.SCRIPTS, "predict", script)
+    monkeypatch.setattr(prediction, "script", script)
     session = predict(3)
     with pytest.raises(LocalProtocolError, match="next"):
         session.run()
