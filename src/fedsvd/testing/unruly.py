@@ -118,7 +118,7 @@ def dies_planning(_: str = "") -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("gone")
 
-    CspNode._planned = fatal  # type: ignore[method-assign]
+    CspNode._planned = fatal  # type: ignore[method-assign, assignment]
 
 
 def fills(most: str) -> None:
