@@ -147,8 +147,9 @@ def test_the_how_to_of_federations_as_typed(tmp_path):
     explained = (sigma**2 / np.sum(sigma**2))[:3].round(6).tolist()
     assert f"explained here: {explained}" in said
     assert f"explained at hospital-a: {explained}" in said
+    assert f"explained for the researcher: {explained}" in said
     assert "it waits for the owners" in said
-    assert re.findall(r"parties with scores.*: (\d)", said) == ["3", "1"]
+    assert re.findall(r"parties with scores.*: (\d)", said) == ["3", "0", "1"]
 
 
 @pytest.mark.slow

@@ -2,11 +2,14 @@
 
 from time import monotonic, sleep
 
+import numpy as np
 import pytest
 from tests.e2e.federations import PARTIES, federation_in_trouble, job_file
 from tests.e2e.outcomes import LONGEST, settled
+from tests.tolerances import spectrum
 
 from fedsvd.results.folder import UNFINISHED
+from fedsvd.results.write import read_result
 from fedsvd.service.records import AWAITS_APPROVAL, JobState
 from fedsvd.service.site import Site
 
@@ -78,6 +81,27 @@ def test_a_party_killed_before_it_said_that_it_had_ended_finishes_the_job_when_i
         assert (done.attempt, done.failures) == (1, ())
         until(lambda: not any((folder / UNFINISHED).exists() for folder in results(federation, id)), "still marked")
     federation.expect_right()
+
+
+@pytest.mark.chaos(
+    "kill -9", "a party before it seals results for the researcher, then the CSP", "sealed when it is back"
+)
+def test_a_researcher_gets_its_results_after_a_kill_of_the_party_and_of_the_csp_at_the_end(federation):
+    for name in PARTIES:
+        path = federation.kits[f"party/{name}"] / "policy.toml"
+        path.write_text(path.read_text() + 'researcher = "shared"\n')
+    federation.start("csp/csp", how="processes")
+    federation.start("party/b", "party/c")
+    process = federation.start_with_fault("party/a", "dies-unsaid:0")  # the one that sends the files
+    with federation.connect() as connection:
+        id = connection.submit(job_file())
+        assert process.wait(LONGEST) == -9
+        federation.kill("csp/csp")
+        federation.start("csp/csp", "party/a")
+        assert connection.wait(id, timeout=LONGEST).folder is not None
+        sigma = read_result(connection.results(id).folder).arrays["singular_values"]
+    expected = np.linalg.svd(federation.D, compute_uv=False)
+    np.testing.assert_allclose(sigma, expected, rtol=0, atol=spectrum(*federation.D.shape) * expected[0])
 
 
 @pytest.mark.chaos(

@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -16,11 +17,12 @@ from fedsvd.cli.signals import heed_signals
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.foreign_lines import released
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
-from fedsvd.policy.rules import what_each_role_learns
+from fedsvd.policy.rules import NOTHING, SHARED, what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, of_others
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Split
+from fedsvd.service.approvals import researcher_gets
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.records import JobState
@@ -28,6 +30,13 @@ from fedsvd.service.serve import enlist_now
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.job_stages import Stage
+
+
+class Researcher(StrEnum):
+    """What an owner answers of the researcher."""
+
+    SHARED = SHARED
+    NONE = NOTHING
 
 
 def approve(
@@ -47,6 +56,13 @@ def approve(
     run: Annotated[
         bool, typer.Option("--run", help="Also take part now, in all sessions of the job, until it has ended.")
     ] = False,
+    researcher: Annotated[
+        Researcher | None,
+        typer.Option(
+            "--researcher",
+            help="What the researcher gets, if all parties say so: what all share, or nothing; else by policy.toml.",
+        ),
+    ] = None,
     link: LinkOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -56,9 +72,10 @@ def approve(
         record = connection.job(job)
         considered = consider(connection.site, record, connection.csp(), connection.certificates(record.id))
         site = connection.site
-    summary = _record(considered, link)
+    given = researcher_gets(site.policy(), researcher)
+    summary = {**_record(considered, link), "researcher": given}
     if format is Format.TEXT:
-        output.answer(summary, lambda console: _show(console, considered, link))
+        output.answer(summary, lambda console: _show(console, considered, link, given))
     considered.expect_signed()
     considered.expect_all_known()
     considered.expect_allowed()
@@ -68,7 +85,7 @@ def approve(
         considered.expect_compared(compared.union(others))  # what was named must be there; the rest is asked for
         typer.confirm(question(others, considered.plan), abort=True, err=True)
         compared.update(others)
-    agree(site, considered, compared)
+    agree(site, considered, compared, researcher)
     enlisted = enlist and not run and enlist_now(site, record, csp)
     if format is Format.JSON:
         output.answer({**summary, "approved": True, "enlisted": enlisted}, lambda console: None)
@@ -206,7 +223,7 @@ def _nothing(considered: Considered) -> str:
     return "nothing against it"
 
 
-def _show(console: Console, considered: Considered, link: str | None) -> None:
+def _show(console: Console, considered: Considered, link: str | None, given: str) -> None:
     plan, study, record = considered.plan, considered.job.study, considered.record
     names = tuple(party.name for party in considered.job.parties)
     about = {
@@ -244,6 +261,7 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
         _list(console, "What each role can derive from that session", _learns(each, names))
     _list(console, "What leaves this site", leaves_each_site(plan))
     _list(console, "What is released", released(plan))
+    _list(console, "What the researcher gets", [_for_researcher(considered, given)])
     _list(console, "What each role can derive", _learns(plan, names))
     _list(
         console,
@@ -253,6 +271,14 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
     estimated = estimate(plan, link=link)
     _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))
     console.print(cost_table(plan, estimated.cost, names))
+
+
+def _for_researcher(considered: Considered, given: str) -> str:
+    """What goes to the researcher by this approval, in a sentence."""
+    who = considered.record.submitter
+    if given == SHARED:
+        return f"{who} gets what all parties share, and nothing with a row for each record, if every party agrees"
+    return f"{who} gets no result; what all parties share would go there with --researcher {SHARED} at every party"
 
 
 def _named(job: Job) -> str:

@@ -9,7 +9,7 @@ import typer
 from fedsvd.cli.group import Lazy
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.output import Format, Output, facts, listing
-from fedsvd.cli.reports import drawn
+from fedsvd.cli.reports import drawing, drawn
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.watch import watched
 from fedsvd.policy.learned import how_rows_belong
@@ -81,7 +81,7 @@ def watch(
             record = connection.watch(job, seen)
         if record.state is not JobState.DONE:
             raise cause_of(connection.site, record)
-        _show_results(output, connection.results(record.id), record)
+        _show_results(output, connection.results(record.id, draw=drawing()), record)
 
 
 @job.command()
@@ -107,11 +107,21 @@ def stop(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption
 
 
 @job.command()
-def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption = Format.TEXT) -> None:
-    """Where this party's results are; for a researcher, how the job stands."""
+def results(
+    job: JobId,
+    kit: KitOption,
+    csp: CspOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="A researcher's results go there; else to the kit's results."),
+    ] = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Where this party's results are; a researcher's, which all parties agreed to, are fetched and verified."""
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        _show_results(Output(format), connection.results(record.id), record, _failures(connection.site, record))
+        found = connection.results(record.id, out, drawing())
+        _show_results(Output(format), found, record, _failures(connection.site, record))
 
 
 def _show_results(output: Output, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
@@ -125,13 +135,14 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
         "folder": None if found.folder is None else str(found.folder),
         "report": report,
         "warning": found.warning,
+        "why": found.why or None,
         "plan_digest": record.plan_digest,
         "failures": [failure.model_dump() for failure in failures],
     }
     shown = {
         "job": f"{record.name} ({record.short}): {_standing(record)}",
         "finished": ", ".join(found.finished) or "no member yet",
-        "results": found.folder or "in the folders of the parties, not here",
+        "results": found.folder or f"in the folders of the parties, not here{f': {found.why}' if found.why else ''}",
     }
     if rows:
         shown["rows"] = rows

@@ -1,8 +1,9 @@
 """``fit`` as a job between institutions (``federation=Federation(...)``): submitted or found by name, waited for, read.
 
 Tables are where each site's ``site.toml`` says, so ``fit`` is given no X, and names of columns in place of arrays. A
-researcher's kit submits the job; a party's kit finds it by its name, sees that it asks for the same, and reads the
-results in the party's own folder. Nothing of a result is sent to a researcher, and attributes say who has them.
+researcher's kit submits the job, and has of its results what all parties share, if all of them agree. A party's kit
+finds it by its name, sees that it asks for the same, and reads the results in the party's own folder. Attributes that a
+kit does not have say who has them.
 """
 
 import hashlib
@@ -32,11 +33,15 @@ def fit_between(estimator: Any, where: Federation, task: Task, masks: Masks, giv
         delattr(estimator, name)
     with connect(Path(where.kit), where.address) as connection:
         record = _found(connection, job) or _submitted(connection, job, where)
-        estimator.job_, estimator._elsewhere = record.id, _who_has(connection.site.caller, job)
+        caller = connection.site.caller
+        estimator.job_, estimator._elsewhere = record.id, _who_has(caller, job)
         record = _ended(connection, record, where)
-        folder = connection.results(record.id).folder
-    if folder is not None:
-        _take(estimator, folder)
+        results = connection.results(record.id)
+    estimator._elsewhere = _who_has(caller, job, results.why)
+    if results.certificate is not None:
+        estimator.certificate_ = results.certificate
+    if results.folder is not None:
+        _take(estimator, results.folder)
 
 
 def job_of(estimator: Any, where: Federation, task: Task, masks: Masks, given: Mapping[str, Any]) -> Job:
@@ -117,12 +122,13 @@ def _take(estimator: Any, folder: Path) -> None:
     estimator._part = type(found) is not type(estimator)
 
 
-def _who_has(caller: str, job: Job) -> str:
-    """Who has what this caller has not, in words."""
+def _who_has(caller: str, job: Job, why: str = "") -> str:
+    """Who has what this caller has not, in words; ``why`` a researcher has nothing."""
     names = [party.name for party in job.parties]
     if caller.startswith("researcher/"):
         listed = f"{', '.join(names[:-1])} and {names[-1]}"
-        return f"no result is sent to a researcher: the parties {listed} have theirs, and may hand over what all share"
+        gets = why or "a researcher gets what all parties share, and nothing with a row for each record"
+        return f"{gets}; the parties {listed} have theirs"
     others = ", ".join(name for name in names if f"party/{name}" != caller)
     return f"this party's results do not have it; what is not shared lies with its owners ({others})"
 

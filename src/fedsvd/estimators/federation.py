@@ -127,8 +127,9 @@ class Federation:
     """A job between institutions: ``fit`` submits it or finds it by its name, waits for it, and reads the results.
 
     Tables stay where each site's ``site.toml`` says: ``fit(None, y="outcome")`` is given no X, and names of columns in
-    place of arrays. With a researcher's kit ``fit`` submits the job, and ends with ``job_`` alone: nothing of a result
-    is sent to a researcher. With a party's kit the same ``fit`` finds that job and has what the party has: what all
+    place of arrays. With a researcher's kit ``fit`` submits the job, and has what all parties share, without rows of
+    records, if every party agrees (``researcher`` in ``policy.toml``, or at its approval); else ``job_`` and
+    ``certificate_`` alone. With a party's kit the same ``fit`` finds that job and has what the party has: what all
     share, and its own part (``parties_`` has one entry; on split columns ``predict`` and ``transform`` need all
     parties). An attribute that this kit does not have is an ``AttributeError`` that says who has it.
 

@@ -43,7 +43,7 @@ def load(folder: str | os.PathLike[str]) -> Federated | FederatedStatistic:
     -------
     FederatedSVD, FederatedPCA, FederatedLSA, FederatedLinearRegression, FederatedRidgeCV, FederatedGLM, \
     FederatedLogisticRegression, FederatedCCA, FederatedPCR or FederatedStatistic
-        As after ``fit``: attributes that need what the folder does not hold are missing.
+        As after ``fit``: attributes that need what the folder does not hold are missing, and say who has them.
 
     Examples
     --------
@@ -62,13 +62,17 @@ def load(folder: str | os.PathLike[str]) -> Federated | FederatedStatistic:
     if here.plan.foreign is not None:
         return statistic_from(here)
     found = of_results(here, parts)
-    if here.plan.stacks_labels and not found.parts:
-        raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the job")
     kind = _kind(here, found.complete)
     estimator = kind(**_parameters(here, kind))
     _describe(estimator, here, found.parts)
     store(estimator, found)
+    if not found.parts:
+        estimator._elsewhere = f"this folder has what all parties share; {_listed(here.names)} have their own"
     return _prepares(estimator, here, parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _prepares(found: Federated, here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
@@ -116,7 +120,9 @@ def _describe(found: Federated, here: PartyResult, parts: Sequence[PartyResult])
     """Number and names of the features, which ``fit`` takes from the tables."""
     names: list[str] | None = list(here.features or ()) or None
     found.n_features_in_ = here.plan.m
-    if here.split is Split.VERTICAL:
+    if here.split is Split.VERTICAL and not parts:
+        found.n_features_in_, names = here.plan.n, None
+    elif here.split is Split.VERTICAL:
         widths = [here.plan.counts[(part.index or 1) - 1] for part in parts]
         found.n_features_in_ = sum(widths)
         joined = [name for part in parts for name in part.features or ()]

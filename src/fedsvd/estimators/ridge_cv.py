@@ -101,6 +101,8 @@ class FederatedRidgeCV(LinearModel):
         super()._store(found)
         self.__dict__.pop("coef_within_", None)
         said, alphas = found.fact("ridge"), np.asarray(found.plan.alphas)
+        if said is None:  # of split columns, in a folder with no party's own part
+            return
         self.alpha_: float = said["alpha"]
         self.best_score_ = -float(self.cv_errors_[int(np.flatnonzero(alphas == self.alpha_)[0])])
         if "within" in said:

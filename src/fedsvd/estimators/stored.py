@@ -129,7 +129,7 @@ def store(estimator: Any, found: Found) -> None:
 def _attribute(output: Output, found: Found) -> Any:
     """An output as its attribute has it; None where it is not here."""
     if not found.has(output.name):
-        if not output.padded or output.receiver(found.plan.split) is To.ALL:
+        if not output.padded or not found.parts or output.receiver(found.plan.split) is To.ALL:
             return None
         # Of factors whose own part is not here there is nothing, in the shape of nothing.
         length = len(found.array("singular_values"))

@@ -66,7 +66,10 @@ class FederatedFactors(FederatedTransformer):
     def parties_(self) -> tuple[PartyFactors, ...]:
         """What each party would hold: views of the joint factors, so that they are kept and saved once."""
         self._expect_fitted()
-        held = len(self.U_) if self.plan_.split is Split.HORIZONTAL else self.components_.shape[1]
+        by_rows = self.plan_.split is Split.HORIZONTAL
+        if ("U_" if by_rows else "components_") not in vars(self):
+            return ()  # of what all share, no party's own
+        held = len(self.U_) if by_rows else self.components_.shape[1]
         # Loaded from one party's folder, there is that party's piece alone.
         counts = self.plan_.counts if held == self.plan_.n else (held,) * (held > 0)
         edges = pairwise((0, *(int(edge) for edge in np.cumsum(counts))))

@@ -7,7 +7,7 @@ one that protects a person. A policy from a file is always enforced; only estima
 import difflib
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
@@ -113,6 +113,13 @@ class PolicyFile(BaseModel):
     failed_attempts: Annotated[
         StrictInt, _from(0, "Failed attempts that one approval covers; a study that succeeds here spends it.")
     ] = _DEFAULTS.failed_attempts
+    researcher: Annotated[
+        Literal["ask", "shared", "none"],
+        Field(
+            description="Whether the researcher who asked gets what all parties share, without rows of records, if all "
+            'parties agree: "ask" at every approval, "shared" always, "none" never.'
+        ),
+    ] = "ask"
     foreign: Annotated[
         dict[str, Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]],
         Field(
@@ -166,6 +173,9 @@ def _fault(path: Path, key: str, value: object) -> ConfigError:
     if key == "foreign":
         fix = '[foreign] "NAME" = "sha256:...", with the 64 digits that fedsvd tasks show NAME prints'
         return ConfigError(f"[foreign] in {path} has a value that is no hash", fix)
+    if key == "researcher":
+        words = ", ".join(get_args(rules[key].annotation))
+        return ConfigError(f"{key} in {path} is not one of {words}", f'{key} = "ask"')
     if isinstance(getattr(_DEFAULTS, key), bool):
         return ConfigError(f"{key} in {path} is not true or false", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
     least = next(rule.ge for rule in rules[key].metadata if hasattr(rule, "ge"))
@@ -178,4 +188,6 @@ def _spelt(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple | list):
         return "[" + ", ".join(f'"{name}"' for name in value) + "]"
+    if isinstance(value, str):
+        return f'"{value}"'
     return "10" if value is None else str(value)

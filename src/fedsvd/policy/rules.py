@@ -24,6 +24,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
 
+ASK, SHARED, NOTHING = "ask", "shared", "none"
+"""What a researcher gets: as the owner answers for each job, what all parties share, or nothing."""
 _FEW_TO_PERMUTE = 10  # records whose orders can all be tried
 
 
@@ -67,6 +69,7 @@ class Policy:
     least_overlap: int = 10  # fewest common records of a matching; fewer end it before any party has them
     set_growth: int = 2  # times a party's set of ids may grow over all earlier matchings with it; 0: no limit
     failed_attempts: int = 3  # that one approval covers
+    researcher: str = ASK  # whether the researcher who asked gets what all parties share (ADR 0069)
     enforce: bool = False
     warn: bool = True
 

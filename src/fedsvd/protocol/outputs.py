@@ -21,7 +21,7 @@ word is an axis whose places are numbered."""
 class To(StrEnum):
     """Who gets an output."""
 
-    ALL = "all parties"  # and the researcher who asked
+    ALL = "all parties"  # and, where all of them agree, the researcher who asked (``for_researcher``)
     OWN = "each party its own"
     HOLDER = "the party with the labels"
 
@@ -108,6 +108,11 @@ def fact(name: str, *, to: To = To.ALL, by_columns: To | None = None, table: str
 def shared_by(outputs: Sequence[Output], split: Split) -> tuple[Output, ...]:
     """The outputs that all parties get."""
     return tuple(output for output in outputs if output.receiver(split) is To.ALL)
+
+
+def for_researcher(outputs: Sequence[Output], split: Split) -> tuple[Output, ...]:
+    """The outputs that a researcher gets where all parties agree: shared, and without a row for each record."""
+    return tuple(output for output in shared_by(outputs, split) if RECORD not in output.axes)
 
 
 def is_shared_file(outputs: Sequence[Output], split: Split, file: str) -> bool:

@@ -61,16 +61,17 @@ def save_certificate(
 ) -> None:
     """Write ``certificate.json``; ``local`` is the writer's own account, which no one signed."""
     with private.new_file(folder / file_name) as file:
-        file.write(_content(agreement, names, local))
+        file.write(certificate_text(agreement, names, local))
 
 
 def earlier_leaves(before: Mapping[str, Agreement], names: tuple[str, ...]) -> dict[str, Leaf]:
     """The certificates of the sessions before a study, by their tasks, as files that are signed in it."""
-    written = {BEFORE.format(task): _content(agreement, names, {}) for task, agreement in before.items()}
+    written = {BEFORE.format(task): certificate_text(agreement, names, {}) for task, agreement in before.items()}
     return {name: Leaf(len(text), hashlib.sha256(text).hexdigest()) for name, text in written.items()}
 
 
-def _content(agreement: Agreement, names: tuple[str, ...], local: Mapping[str, Any]) -> bytes:
+def certificate_text(agreement: Agreement, names: tuple[str, ...], local: Mapping[str, Any]) -> bytes:
+    """``certificate.json`` as it is written."""
     record = {
         "format": FORMAT,
         "body": json.loads(agreement.body),
@@ -89,22 +90,34 @@ def verify_certificate(path: Path, pins: Mapping[str, str] | None = None) -> Sig
     for a signer who is not pinned.
     """
     record = read_certificate(path)
+    keys = expect_all_signed(record, path.name)
+    signers = {party: key_fingerprint(bytes.fromhex(key)) for party, key in keys.items()}
+    return Signed(record["body"], signers, {} if pins is None else _pinned(path, signers, pins))
+
+
+def expect_all_signed(record: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Every party of a certificate and its key; ``NotSealed`` unless all of them signed it, and a CSP did."""
     body, signatures = record["body"], record["signatures"]
     signed = canonical(body)
     keys = {user(i).name: key for i, key in enumerate(body["identities"], start=1)}
     if not body["csp_identity"]:
-        raise NotSealed(f"{path.name} names no key of a CSP: none has signed it", FIX)
+        raise NotSealed(f"{name} names no key of a CSP: none has signed it", FIX)
     keys[CSP.name] = body["csp_identity"]
     repeated = [party for party, key in keys.items() if list(keys.values()).count(key) > 1]
     if repeated:
-        raise NotSealed(f"{path.name} has one key in several places: {', '.join(repeated)}", FIX)
+        raise NotSealed(f"{name} has one key in several places: {', '.join(repeated)}", FIX)
     if set(signatures) != set(keys):
-        raise NotSealed(f"{path.name} is not signed by exactly the parties that it names", FIX)
+        raise NotSealed(f"{name} is not signed by exactly the parties that it names", FIX)
     for party, key in keys.items():
         message = hashlib.sha256(signed).digest() if party == CSP.name else signed
-        _expect_signature(path, party, key, message, signatures[party])
-    signers = {party: key_fingerprint(bytes.fromhex(key)) for party, key in keys.items()}
-    return Signed(body, signers, {} if pins is None else _pinned(path, signers, pins))
+        _expect_signature(name, party, key, message, signatures[party])
+    return keys
+
+
+def agreement_of(record: Mapping[str, Any]) -> Agreement:
+    """What all signed, from a certificate; without what opens any commitment."""
+    signatures = {party: bytes.fromhex(signature) for party, signature in record["signatures"].items()}
+    return Agreement(canonical(record["body"]), signatures)
 
 
 def opened_files(result: PartyResult) -> dict[str, Any]:
@@ -159,16 +172,20 @@ def _pinned(path: Path, signers: Mapping[str, str], pins: Mapping[str, str]) -> 
     return {party: known[fingerprint] for party, fingerprint in signers.items()}
 
 
-def _expect_signature(path: Path, party: str, key: str, message: bytes, signature: str) -> None:
+def _expect_signature(name: str, party: str, key: str, message: bytes, signature: str) -> None:
     try:
         verify(bytes.fromhex(key), PURPOSE, message, bytes.fromhex(signature))
     except (NotSealed, ValueError):
-        raise NotSealed(f"the signature of {party} in {path.name} does not hold", FIX) from None
+        raise NotSealed(f"the signature of {party} in {name} does not hold", FIX) from None
 
 
 def read_certificate(path: Path) -> dict[str, Any]:
     """The file, of the right form; keys that are repeated or unknown are refused."""
-    content = private.read(path)
+    return certificate_record(private.read(path), path)
+
+
+def certificate_record(content: bytes, place: Path | str) -> dict[str, Any]:
+    """The same of a text, which is at this place or from there."""
     try:
         if len(content) > _LARGEST:
             raise ValueError
@@ -187,5 +204,5 @@ def read_certificate(path: Path) -> dict[str, Any]:
         if not right:
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise StorageError(f"{path} is not a certificate of this version of fedsvd", "give certificate.json") from None
+        raise StorageError(f"{place} is not a certificate of this version of fedsvd", "give certificate.json") from None
     return dict(record)

@@ -3,9 +3,10 @@
 Arrays and tables have leaves in the tree that was signed; so has the manifest, but for what is known only afterwards:
 when it was written, bytes, seconds, memory. What it says was proved must be what the certificate says. A report is
 drawn from manifest and arrays alone, and is compared by being drawn again, where this program is the one that drew it.
+In a researcher's folder every user signed the root of the tree (ADR 0069); in others the certificate commits to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.util import find_spec
@@ -16,10 +17,13 @@ from fedsvd.errors import NotSealed
 from fedsvd.protocol.parties import user
 from fedsvd.results.file_tree import Leaf, differences, root_of
 from fedsvd.results.folder import MANIFEST, REPORT, UNFINISHED, hashed_file, manifest_record
+from fedsvd.results.handed_over import AGREED, statement
+from fedsvd.results.handed_over import PURPOSE as HANDED_OVER
 from fedsvd.results.result import software
-from fedsvd.results.signed_certificate import CERTIFICATE, FIX, read_certificate
+from fedsvd.results.signed_certificate import CERTIFICATE, FIX, canonical, read_certificate
 from fedsvd.results.write import PARTIES, ROLES, read_result
 from fedsvd.roles.user.agreement import committed_root
+from fedsvd.sealing.sign import verify
 
 
 @dataclass(frozen=True)
@@ -45,16 +49,7 @@ def verify_files(path: Path) -> Files | None:
     if not any(int(item, 16) for item in body["files"]):
         _expect_own_results(path, body)
         return None
-    try:
-        index, opens = int(local["index"]), dict(local["opens"])
-        leaves = {str(name): Leaf(int(about["bytes"]), str(about["sha256"])) for name, about in local["files"].items()}
-        kind = "own" if "own" in opens else "shared"
-        signed = body["files" if kind == "own" else "shared_files"][index - 1] if index > 0 else ""
-        opened = committed_root(kind, bytes.fromhex(opens[kind]), root_of(leaves)).hex()
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        raise NotSealed(f"{path.name} does not list the files that its users signed", FIX) from None
-    if opened != signed:
-        raise NotSealed(f"the files that {path.name} lists are not those that its users signed", FIX)
+    index, kind, leaves = _opened(path, body, local)
     folder, inside = path.parent, (PARTIES, ROLES) if kind == "shared" else ()
     others = (*_NOT_IN_TREE, path.name, *inside)
     wrong = differences(folder, leaves, others) or _unlike(folder, body)
@@ -64,13 +59,47 @@ def verify_files(path: Path) -> Files | None:
         wrong = [f"{REPORT} is not the page that follows from the signed files (draw it again: fedsvd report)"]
     if wrong:
         raise NotSealed(f"these files are not as they were signed: {'; '.join(wrong)}", FIX)
-    shared = body["shared_files"]
-    same = [user(i).name for i, item in enumerate(shared, start=1) if i != index and item == shared[index - 1]]
+    same = _same_at(index, kind, body["shared_files"])
     unsigned = [UNFINISHED] if (folder / UNFINISHED).is_file() else []
     unsigned += [f"{name}/, a folder of its own" for name in inside if (folder / name).is_dir()]
     unsigned += [f"{REPORT}, which was not compared: {unseen}"] if unseen else []
     names = tuple(manifest_record(folder)["parties"])
-    return Files(user(index).name, kind == "shared", len(leaves), tuple(same), names, tuple(unsigned))
+    return Files(user(index).name, kind != "own", len(leaves), tuple(same), names, tuple(unsigned))
+
+
+def _opened(path: Path, body: Mapping[str, Any], local: Mapping[str, Any]) -> tuple[int, str, dict[str, Leaf]]:
+    """Whose files a certificate lists, which of them, and the files: those that were signed, or ``NotSealed``."""
+    unsigned = NotSealed(f"the files that {path.name} lists are not those that its users signed", FIX)
+    try:
+        leaves = {str(name): Leaf(int(about["bytes"]), str(about["sha256"])) for name, about in local["files"].items()}
+        root = root_of(leaves)
+        if "handed_over" in local:
+            _expect_handed_over(body, root, dict(local["handed_over"]))
+            return 1, "handed over", leaves
+        index, opens = int(local["index"]), dict(local["opens"])
+        kind = "own" if "own" in opens else "shared"
+        signed = body["files" if kind == "own" else "shared_files"][index - 1] if index > 0 else ""
+        opened = committed_root(kind, bytes.fromhex(opens[kind]), root).hex()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise NotSealed(f"{path.name} does not list the files that its users signed", FIX) from None
+    except NotSealed:
+        raise unsigned from None
+    if opened != signed:
+        raise unsigned
+    return index, kind, leaves
+
+
+def _expect_handed_over(body: Mapping[str, Any], root: bytes, signatures: Mapping[str, str]) -> None:
+    """Every user signed these files for the researcher (ADR 0069)."""
+    said = statement(canonical(body), AGREED, root)
+    for i, key in enumerate(body["identities"], start=1):
+        verify(bytes.fromhex(key), HANDED_OVER, said, bytes.fromhex(signatures[user(i).name]))
+
+
+def _same_at(index: int, kind: str, shared: Sequence[str]) -> list[str]:
+    """Other users that signed exactly the same shared files."""
+    others = [(i, item) for i, item in enumerate(shared, start=1) if i != index]
+    return [user(i).name for i, item in others if kind == "handed over" or item == shared[index - 1]]
 
 
 def _expect_own_results(path: Path, body: Mapping[str, Any]) -> None:

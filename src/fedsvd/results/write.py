@@ -201,7 +201,7 @@ def _write(folder: Path, result: PartyResult, draw: Draw | None, only_as_npy: Se
     if not result.of_a_role:
         record["only_as_npy"] = [*only_as_npy, *_save_contents(folder, result)]
     if draw is not None:
-        _draw_report(folder, draw, record)
+        draw_report(folder, draw, record)
     save_manifest(folder, record)
 
 
@@ -218,7 +218,7 @@ def _save_contents(folder: Path, result: PartyResult) -> list[str]:
     return [*moved, *(table.name for table in result.tables if table.size > LONGEST_TABLE)]
 
 
-def _draw_report(folder: Path, draw: Draw, record: Mapping[str, Any]) -> None:
+def draw_report(folder: Path, draw: Draw, record: Mapping[str, Any]) -> None:
     """``report.html``; a study of hours is worth more than its report, so a fault of the drawing is only logged.
 
     It is drawn from what was written, so that it can be drawn again from the folder and compared.

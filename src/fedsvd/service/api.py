@@ -11,6 +11,8 @@ ended    member              id, attempt, failure?  -> JobRecord
 resume   member, submitter   id                     -> JobRecord, recruiting again
 stop     member, submitter   id                     -> JobRecord, stopped
 who      member, submitter   id                     -> Certificates of the members, as far as they have called
+handover party               id, number, sealed     -> Nothing: a sealed message for the researcher
+handed   submitter           id, member, number     -> Sealed: that message, or nothing
 now      any caller          -                      -> Clock: the CSP's clock and version
 
 A question is ``{"ask": verb, "with": values}``, an answer ``{"answer": record}`` or ``{"error": ...}``, in JSON, each
@@ -21,10 +23,11 @@ is too large is an error of that question, and of nothing else.
 """
 
 import json
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, Field, RootModel, StrictBool, ValidationError
+from pydantic import BaseModel, Field, PlainSerializer, PlainValidator, RootModel, StrictBool, ValidationError
 
 from fedsvd.errors import ConfigError, FedSVDError
 from fedsvd.service.records import (
@@ -56,6 +59,13 @@ _SAME_VERSION = "check what is asked, and run the same version everywhere"
 _LARGEST_FACTS = 16 << 10  # bytes of a question with facts about the member itself
 
 
+def _from_base64(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b64decode(str(value), validate=True)
+
+
+Base64Bytes = Annotated[bytes, PlainValidator(_from_base64), PlainSerializer(lambda body: b64encode(body).decode())]
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -77,6 +87,12 @@ class Clock(Record):
 
     now: Word
     fedsvd: Word
+
+
+class Sealed(Record):
+    """A message that a party sealed for the researcher; None where it sent none."""
+
+    sealed: Base64Bytes | None = None
 
 
 class Nothing(RootModel[None]):
@@ -130,6 +146,17 @@ class Ended(About):
     failure: Failure | None = None
 
 
+class HandOver(About):
+    attempt: Count
+    number: Count
+    sealed: Base64Bytes
+
+
+class Handed(About):
+    member: Word
+    number: Count
+
+
 class Now(Record):
     """No values."""
 
@@ -158,9 +185,12 @@ ENDED = Verb("ended", Ended, JobRecord)
 RESUME = Verb("resume", About, JobRecord)
 STOP = Verb("stop", About, JobRecord)
 WHO = Verb("who", About, Certificates)
+HANDOVER = Verb("handover", HandOver, Nothing)
+HANDED = Verb("handed", Handed, Sealed)
 NOW = Verb("now", Now, Clock)
 VERBS: dict[str, Verb[Any, Any]] = {
-    verb.name: verb for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, REPORT, ENDED, RESUME, STOP, WHO, NOW)
+    verb.name: verb
+    for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, REPORT, ENDED, RESUME, STOP, WHO, HANDOVER, HANDED, NOW)
 }
 
 

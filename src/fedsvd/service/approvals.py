@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fedsvd.errors import ApprovalSpent, ReleaseRefused, SourceChanged, StorageError
 from fedsvd.policy.earlier_studies import Brought
+from fedsvd.policy.rules import NOTHING, SHARED, Policy
 from fedsvd.service.enlist import plain_id
 from fedsvd.service.records import JobHeading, JobRecord, ListedJob
 from fedsvd.storage import private
@@ -47,6 +48,7 @@ class Approval:
     unlike: tuple[int, ...] = ()  # versions of the data that cannot be compared, and that the owner was asked about
     attempts: tuple[Begun, ...] = ()
     finished: str = ""
+    researcher: str = NOTHING  # what the researcher gets where all parties agree
 
     @property
     def failed(self) -> int:
@@ -119,16 +121,19 @@ class Approvals:
         """Whether a job of this id was approved, and is another one now."""
         return self._path(record.id).exists() and self.of(record) is None
 
-    def of_or_given(self, record: JobRecord, always: bool) -> Approval | None:
+    def of_or_given(self, record: JobRecord, always: bool, researcher: str) -> Approval | None:
         """What the owner agreed to; with ``always`` a job without an approval is agreed to now, once."""
         found = self.of(record)
         if found is None and always and not self.changed(record):
-            return self.give(record)
+            return self.give(record, researcher=researcher)
         return found
 
-    def give(self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = ()) -> Approval:
+    def give(
+        self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = (), researcher: str = NOTHING
+    ) -> Approval:
         """The owner agrees to this job as it stands, with this data; whatever became of an earlier approval."""
-        return self._write(Approval(record.id, record.asked.digest, _now(), source, unlike))
+        asked = record.asked.digest
+        return self._write(Approval(record.id, asked, _now(), source, unlike, researcher=researcher))
 
     def bring(self, approval: Approval, source: str) -> None:
         """This data is brought; ``SourceChanged`` unless it is what was approved."""
@@ -177,6 +182,18 @@ class Approvals:
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{plain_id(id)}.json"
+
+
+def researcher_gets(policy: Policy, answer: str | None = None) -> str:
+    """What the researcher of a job gets: what the owner answers, or else what the policy says; nothing if neither does.
+
+    ``ReleaseRefused`` for an answer that the policy does not allow.
+    """
+    if answer == SHARED and policy.researcher == NOTHING:
+        raise ReleaseRefused(
+            "your policy gives no result to a researcher", 'leave --researcher out, or policy.toml: researcher = "ask"'
+        )
+    return answer or (SHARED if policy.researcher == SHARED else NOTHING)
 
 
 def expect_covered(approval: Approval | None, brought: Brought) -> None:

@@ -1,17 +1,18 @@
 """Asking a CSP about jobs, and ``fedsvd.connect(kit)``: submits jobs, watches them, and shows where results are.
 
 ``CspClient`` asks the questions of ``api.py``, under a kit's certificate. ``Connection`` is the same for people, from
-Python and behind the ``fedsvd job`` commands. Data and results stay where they are: a researcher sees how a job
-stands, a party also finds its own results in its own folder.
+Python and behind the ``fedsvd job`` commands. Data stays where it is: a researcher sees how a job stands, and gets what
+all parties share if all of them agree; a party finds its own results in its own folder.
 """
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pydantic import ValidationError
 
@@ -19,6 +20,7 @@ from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, TimedOut
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.protocol.asked import Asked
+from fedsvd.protocol.certificate import Certificate
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service import api
 from fedsvd.service.api import A, Q, Verb
@@ -42,6 +44,9 @@ from fedsvd.studies.submitted import submitted_file, submitted_job
 from fedsvd.transport.calls import ASK
 from fedsvd.transport.grpc_client import PinnedConnection
 from fedsvd.wire.version import expect_version
+
+if TYPE_CHECKING:
+    from fedsvd.results.write import Draw
 
 _PATIENCE = 20.0
 _PAUSE = 2.0  # seconds between looks at a job where the CSP lets no more callers wait
@@ -154,6 +159,12 @@ class CspClient:
     def who(self, id: str) -> dict[str, str]:
         return self.ask(api.WHO, api.About(id=id)).root
 
+    def hand_over(self, job: JobHeading, number: int, sealed: bytes) -> None:
+        self.ask(api.HANDOVER, api.HandOver(id=job.id, attempt=job.attempt, number=number, sealed=sealed))
+
+    def handed(self, id: str, member: str, number: int) -> bytes | None:
+        return self.ask(api.HANDED, api.Handed(id=id, member=member, number=number)).sealed
+
     def now(self) -> api.Clock:
         return self.ask(api.NOW, api.Now())
 
@@ -191,6 +202,8 @@ class Results:
     awaited: tuple[str, ...]
     folder: Path | None = None
     warning: str = ""  # why these results should not be relied on, where the job did not end well
+    why: str = ""  # of a researcher: why there are no results of a job that is done
+    certificate: Certificate | None = None  # of a researcher: that of the study, whose signatures hold
 
 
 class Connection:
@@ -282,16 +295,29 @@ class Connection:
         """End a job for good."""
         return self._client.stop(self.job(id).id)
 
-    def results(self, id: str) -> Results:
-        """How a job stands, and the folder with this party's results, for ``fedsvd.load``."""
+    def results(self, id: str, out: Path | None = None, draw: "Draw | None" = None) -> Results:
+        """How a job stands, and the folder with this kit's results; a researcher's are fetched and verified, once."""
         record = self.job(id)
         finished = tuple(member for member in record.members if member in record.finished)
         awaited = tuple(member for member in record.members if member not in finished)
-        folder = self.site.results_of(record) if self.site.caller in record.members else None
-        there = folder is not None and self.site.has_results(record)
-        ended_badly = record.state in (JobState.BROKEN, JobState.STOPPED)
-        warning = not_finished(record) if there and ended_badly else ""
-        return Results(record.id, record.state, finished, awaited, folder if there else None, warning)
+        found, ours = Results(record.id, record.state, finished, awaited), self.site.caller == record.submitter
+        if ours and record.state is JobState.DONE:
+            return self._taken(found, record, out, draw)
+        if out is not None:
+            raise ConfigError("there is nothing to fetch: the job is not done, or not yours", "leave --out out")
+        if ours or not self.site.has_results(record):
+            return found
+        badly = record.state in (JobState.BROKEN, JobState.STOPPED)
+        return replace(found, folder=self.site.results_of(record), warning=not_finished(record) if badly else "")
+
+    def _taken(self, found: Results, record: JobRecord, out: Path | None, draw: "Draw | None") -> Results:
+        from fedsvd.service.handover import take  # which brings the roles along
+
+        target = out or self.site.results_of(record)
+        if out is None and self.site.has_results(record):
+            return replace(found, folder=target)
+        taken = take(self.site.kit, record, partial(self._client.handed, record.id), target, draw)
+        return replace(found, folder=taken.folder, why=taken.why, certificate=taken.certificate)
 
 
 def connect(kit: Path | str, address: str | None = None, *, patience: float = _PATIENCE) -> Connection:

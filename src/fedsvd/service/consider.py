@@ -20,6 +20,7 @@ from fedsvd.identity.pins import pin
 from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.rules import Finding, findings
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.service.approvals import researcher_gets
 from fedsvd.service.enlist import member_callers, open_data, party_caller
 from fedsvd.service.foreseen import at_the_least, bounds, stage_plan, study_plan
 from fedsvd.service.records import EnlistedFacts, JobRecord
@@ -165,8 +166,12 @@ def _unlike(brought: Brought) -> tuple[Finding, ...]:
     return (Finding("re-run", text, below=False),)
 
 
-def agree(site: Site, considered: Considered, compared: Collection[str]) -> None:
-    """The owner says yes: the new keys, all of which it compared, are pinned; the job is approved as it stands."""
+def agree(site: Site, considered: Considered, compared: Collection[str], researcher: str | None = None) -> None:
+    """The owner says yes: the new keys, all of which it compared, are pinned; the job is approved as it stands.
+
+    ``researcher`` is the owner's answer to what the researcher gets; None for what the policy says.
+    """
+    given = researcher_gets(site.policy(), researcher)
     considered.expect_signed()
     considered.expect_all_known()
     considered.expect_allowed()
@@ -177,7 +182,7 @@ def agree(site: Site, considered: Considered, compared: Collection[str]) -> None
     if brought is None:
         site.approve(considered.record)
     else:
-        site.approve(considered.record, brought.source, brought.unlike)
+        site.approve(considered.record, brought.source, brought.unlike, given)
 
 
 def _csp(site: Site, certificate: bytes) -> Peer:

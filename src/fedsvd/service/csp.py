@@ -37,7 +37,7 @@ from fedsvd.service.progress import CspProgress
 from fedsvd.service.records import Failure, JobRecord, JobState, Progress, ProposedPlan
 from fedsvd.storage import private
 from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.journal import AuditLog, Sessions, ledger
+from fedsvd.storage.journal import Sessions, ledger
 from fedsvd.storage.layout import Access
 from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_server import Exchange, Listening, SessionLinks
@@ -83,7 +83,7 @@ class CspNode(CspHandlers):
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         journal = ledger(self._state)
         self._sessions = Sessions(journal)
-        super().__init__(Jobs(journal), AuditLog(self._state / "audit.jsonl"), open_jobs, self._state.parent)
+        super().__init__(Jobs(journal), open_jobs, self._state)
         self._most = sessions or most_sessions()
         self._running: set[tuple[str, int, Stage]] = set()  # sessions that have a place; guarded by ``jobs.changed``
         self._threads: list[threading.Thread] = []

@@ -23,6 +23,7 @@ from fedsvd.service.enlist import member_callers
 from fedsvd.service.failures import for_others
 from fedsvd.service.instances import Instances
 from fedsvd.service.jobs import Jobs
+from fedsvd.service.mailbox import Mailbox
 from fedsvd.service.records import Failure, JobRecord, JobState, ListedJob, Progress, WatchedJob
 from fedsvd.storage.faults import of_machine, without_places
 from fedsvd.storage.journal import AuditLog
@@ -42,12 +43,13 @@ MOST_WAITING = 64  # members whose look at the jobs waits for a change; each tak
 class CspHandlers(ABC):
     """The answers of one CSP."""
 
-    def __init__(self, jobs: Jobs, audit: AuditLog, open_jobs: int, folder: Path) -> None:
+    def __init__(self, jobs: Jobs, open_jobs: int, state: Path) -> None:
         self.jobs = jobs
-        self._folder = folder  # of this CSP's files, whose name no caller is sent
+        self._mailbox = Mailbox(state / "handed-over")
+        self._folder = state.parent  # of this CSP's files, whose name no caller is sent
         self._open_jobs = open_jobs
         self._instances = Instances()
-        self._audit = audit
+        self._audit = AuditLog(state / "audit.jsonl")
         self._stopping = threading.Event()
         self._waiting = threading.Semaphore(MOST_WAITING)
         self._watching = Places(MOST_WATCHING, MOST_WATCHING_OF_ONE)
@@ -63,6 +65,8 @@ class CspHandlers(ABC):
             api.RESUME.name: self._resume,
             api.STOP.name: self._stop,
             api.WHO.name: self._who,
+            api.HANDOVER.name: self._hand_over,
+            api.HANDED.name: self._handed,
             api.NOW.name: self._now,
         }
 
@@ -242,6 +246,24 @@ class CspHandlers(ABC):
         """The certificates that a job's members came with; whether they are who we say is for the caller to check."""
         members = self.jobs.get(asked.id, caller).members
         return api.Certificates({member: self._seen[member] for member in members if member in self._seen})
+
+    def _hand_over(self, caller: str, asked: api.HandOver) -> api.Nothing:
+        """A party leaves a sealed message for the researcher of a job whose last session it takes part in."""
+        job = self.jobs.get(asked.id, caller)
+        parties = [member for member in job.members if member.startswith("party/")]
+        began = job.state in (JobState.RUNNING, JobState.BROKEN, JobState.DONE)
+        if caller not in parties or job.attempt != asked.attempt or job.stage is not job.stages[-1] or not began:
+            raise NotAuthenticated(f"{caller} has no results of this attempt to hand over")
+        self._mailbox.put(job.id, parties.index(caller), asked.number, asked.sealed)
+        self._note("sealed message for the researcher", job=job.id, by=caller, bytes=len(asked.sealed))
+        return api.Nothing()
+
+    def _handed(self, caller: str, asked: api.Handed) -> api.Sealed:
+        job = self.jobs.get(asked.id, caller)
+        parties = [member for member in job.members if member.startswith("party/")]
+        if caller != job.submitter or asked.member not in parties:
+            raise NotAuthenticated(f"{caller} is not the researcher of this job, or {asked.member} no party of it")
+        return api.Sealed(sealed=self._mailbox.get(job.id, parties.index(asked.member), asked.number))
 
     def _now(self, caller: str, asked: api.Now) -> api.Clock:
         return api.Clock(now=datetime.now(UTC).isoformat(), fedsvd=__version__)

@@ -13,13 +13,23 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.engine.device import ON_CPU, Engine
-from fedsvd.errors import DataChanged, DataError, FedSVDError, LocalProtocolError, PlanMismatch, SourceChanged
+from fedsvd.errors import (
+    DataChanged,
+    DataError,
+    FedSVDError,
+    LocalProtocolError,
+    NotAuthenticated,
+    PlanMismatch,
+    SourceChanged,
+    TransportError,
+)
 from fedsvd.protocol.certificate import READING
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.parties import Party, user
@@ -230,11 +240,32 @@ class Member:
 
     def end(self, client: CspClient, record: JobRecord) -> None:
         """This session has ended well here: on disk first, then at the CSP; ``MemberNode`` reports it again if lost."""
-        for said in (lambda: self.ends.add(record), lambda: client.ended(record)):
+        for report in (partial(self.ends.add, record), partial(self.report_end, client, record)):
             try:
-                said()
+                report()
             except FedSVDError as lost:  # the results are here, whatever becomes of the report
                 _log.warning("role=%s job=%s has finished here; it is reported again: %s", self.caller, record.id, lost)
+
+    def report_end(self, client: CspClient, record: JobRecord) -> None:
+        """The CSP is sent that a session has ended here, and before that what the researcher gets of it."""
+        # In this order: of a job that is done, all that parties send is there.
+        try:
+            if self.caller.startswith("party/") and record.stage is record.stages[-1]:
+                self._hand_over(client, record)
+        except FedSVDError as error:
+            if isinstance(error, TransportError) and not isinstance(error, NotAuthenticated):
+                raise  # the CSP is away: all of this is repeated
+            # A researcher without a result is no reason to break a study.
+            _log.warning("role=%s job=%s nothing is sent to the researcher: %s", self.caller, record.id, error)
+        client.ended(record)
+
+    def _hand_over(self, client: CspClient, record: JobRecord) -> None:
+        """What our owner agrees to give to the researcher, sealed; a line in the audit log comes first."""
+        sealed = self.owner.handover(record)
+        said: dict[str, str | int] = {"to": record.submitter, "says": sealed.state, "root": sealed.root}
+        self.note("sealed for the researcher", job=record.id, **said, bytes=sum(map(len, sealed.messages)))
+        for number, message in enumerate(sealed.messages):
+            client.hand_over(record, number, message)
 
     def report_failure(self, client: CspClient, record: JobRecord, error: FedSVDError, stage: str) -> None:
         """Write down why this attempt failed here; the others receive a code and a stage."""

@@ -149,7 +149,10 @@ class MemberNode:
                 self._forget(client, job)
             return
         if key in self._member.ends and self.caller not in job.finished and job.state is not JobState.STOPPED:
-            client.ended(job)  # our report was lost, or the CSP was killed before it was on disk
+            # Our report was lost, or the CSP was killed before it was on disk. A session that is still reporting is not
+            # overtaken: of two sendings to the researcher at once, half of each would stay.
+            if not self._at_work(job.id):
+                self._member.report_end(client, client.job(job.id))
             return
         if job.state in (JobState.BROKEN, JobState.STOPPED):
             self._ended_badly(client, job)

@@ -12,6 +12,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.work import Sink
 from fedsvd.service.enlist import OpenedData
+from fedsvd.service.handover import Handover
 from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord
 from fedsvd.service.sealed_result import SealedResult
 from fedsvd.studies.job_file import Job
@@ -89,6 +90,9 @@ class Owner(Protocol):
 
     def write_result(self, finished: Finished) -> tuple[str, ...]:
         """Write the result; the approval is spent. What the owner should look at is returned."""
+
+    def handover(self, record: JobRecord) -> Handover:
+        """What the researcher gets of a job that has ended here: what all share, or that the owner did not agree."""
 
     def mark_unfinished(self, record: JobRecord) -> bool:
         """Mark the results of a job that did not end well; False where they were marked before."""

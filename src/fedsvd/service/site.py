@@ -25,10 +25,10 @@ from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
 from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.policy_file import POLICY, read_policy
-from fedsvd.policy.rules import Policy
+from fedsvd.policy.rules import NOTHING, SHARED, Policy
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
-from fedsvd.service.approvals import Approval, Approvals
+from fedsvd.service.approvals import Approval, Approvals, researcher_gets
 from fedsvd.service.enlist import OpenedData, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
 from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord, ListedJob
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from fedsvd.engine.task_process import Statistic
     from fedsvd.results.write import Draw
     from fedsvd.roles.user.work import Sink
+    from fedsvd.service.handover import Handover
     from fedsvd.service.owner import Finished
 
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
@@ -163,9 +164,11 @@ class Site:
         identity = submitter_of(self.kit, record)
         self.kit.expect_pinned(str(identity), identity)
 
-    def approve(self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = ()) -> None:
-        """The owner agrees to this job as it stands, with the data as it is."""
-        self._approvals().give(record, source, unlike)
+    def approve(
+        self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = (), researcher: str = NOTHING
+    ) -> None:
+        """The owner agrees to this job as it stands, with the data as it is; ``researcher``: what that one gets."""
+        self._approvals().give(record, source, unlike, researcher)
 
     def history(self, record: JobRecord) -> str:
         """What became of an earlier approval of this job, in words."""
@@ -286,6 +289,15 @@ class Site:
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
         return tuple(result.facts.get("look_at", ()))
 
+    def handover(self, record: JobRecord) -> "Handover":
+        """What the researcher gets of a job that has ended here, sealed to the key that is pinned for it."""
+        from fedsvd.service.handover import sealed_for
+
+        approval = self._approvals().of(record)
+        # The policy may have been changed since.
+        agreed = approval is not None and approval.researcher == SHARED and self.policy().researcher != NOTHING
+        return sealed_for(self.kit, record, self.results_of(record), agreed)
+
     def write_salt(self, session: str, salt: bytes) -> None:
         """What opens our data commitment; to others than an auditor it would let guesses be tried."""
         salts = private.private_folder(self.state / "commitments")
@@ -326,7 +338,7 @@ class Site:
 
     def _approval(self, record: JobRecord) -> Approval | None:
         """What the owner agreed to; where every job is approved, this one is from now on, once."""
-        return self._approvals().of_or_given(record, self.yes)
+        return self._approvals().of_or_given(record, self.yes, researcher_gets(self.policy()))
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"

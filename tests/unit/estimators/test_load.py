@@ -94,8 +94,10 @@ def test_what_all_parties_share_is_enough_to_project(tmp_path):
     assert lsa.parties_ == ()
     D = files.joint[COLUMNS]
     close(lsa.transform(D), D.to_numpy() @ lsa.components_.T)
-    cosines, neighbours = lsa.similarity(D.iloc[:2])
-    assert cosines.shape == neighbours.shape == (2, 0)
+    with pytest.raises(
+        AttributeError, match="no U_ here: this folder has what all parties share; north, south and west"
+    ):
+        lsa.similarity(D.iloc[:2])
 
 
 def test_an_lsa_finds_the_documents_of_its_folder(tmp_path):
@@ -158,8 +160,12 @@ def test_a_regression_on_split_columns_predicts_whole_and_refuses_in_part(tmp_pa
         bank.predict(files.joint[FEATURES[:2]])
     for path in (out / "parties").iterdir():
         path.rename(tmp_path / f"elsewhere-{path.name}")
-    with pytest.raises(ConfigError, match="the intercept alone"):
-        fedsvd.load(out)
+    shared = fedsvd.load(out)
+    close(shared.intercept_, twin.intercept_)
+    with pytest.raises(AttributeError, match=r"no coef_ here: .* have their own"):
+        _ = shared.coef_
+    with pytest.raises(ConfigError, match="coefficients of one party's columns"):
+        shared.predict(files.D)
 
 
 def test_several_targets_and_no_intercept_come_back(tmp_path):

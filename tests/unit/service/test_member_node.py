@@ -1,15 +1,17 @@
 """A member takes part in what its owner approved, whatever the CSP's record says."""
 
+import json
 from itertools import pairwise
 from time import monotonic
 from types import SimpleNamespace
 
 import pytest
 
-from fedsvd.errors import ApprovalSpent, DataChanged, MalformedFrame, PeerLost, StorageError, TimedOut
+from fedsvd.errors import ApprovalSpent, DataChanged, MalformedFrame, NotAuthenticated, PeerLost, StorageError, TimedOut
 from fedsvd.service import member_node
 from fedsvd.service.client import Refused
 from fedsvd.service.enlist import OpenedData
+from fedsvd.service.handover import Handover
 from fedsvd.service.member import Member
 from fedsvd.service.member_node import MemberNode
 from fedsvd.service.records import EnlistedFacts, JobState, WatchedJob
@@ -283,3 +285,60 @@ def test_tables_of_jobs_that_wait_are_closed_but_for_one(tmp_path, played):
     ours = member(tmp_path, owner(has_results=lambda record: False), Tables)
     MemberNode(ours).look(Client(*waiting, RECORD))
     assert ours.released == [{"aa00", "8f3a"}]
+
+
+class Handing(Client):
+    """A client whose CSP is away when it is first sent something for the researcher, or refuses it."""
+
+    def __init__(self, record, fault):
+        super().__init__(record)
+        self.faults = [fault]
+
+    def hand_over(self, job, number, sealed):
+        self.asked.append((number, sealed))
+        if self.faults:
+            raise self.faults.pop()
+
+
+def ended(tmp_path):
+    """A member whose study has ended, and whose process was killed before it reported that."""
+    file = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
+    sealed = Handover("agreed", "00", (b"notice", b"files"))
+    ours = member(tmp_path, owner(handover=lambda record: sealed))
+    record = RECORD.changed(file=file)
+    ours.ends.add(record)
+    return ours, record
+
+
+def test_what_the_researcher_gets_is_sent_again_with_the_end_and_before_it(tmp_path):
+    ours, record = ended(tmp_path)
+    client = Handing(record, PeerLost("away"))
+    service = MemberNode(ours)
+    with pytest.raises(PeerLost):
+        service.look(client)
+    assert client.asked == ["jobs", "job", (0, b"notice")]  # its end is not reported before
+    service.look(client)
+    assert client.asked[3:] == ["jobs", "job", (0, b"notice"), (1, b"files"), "ended"]
+    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["sealed for the researcher"] * 2  # one before each sending
+
+
+@pytest.mark.parametrize("fault", [Refused("FSVD-350", "full", ""), NotAuthenticated("not the pinned key")])
+def test_a_study_ends_also_where_nothing_can_be_sent_to_the_researcher(tmp_path, fault):
+    ours, record = ended(tmp_path)
+    client = Handing(record, fault)
+    MemberNode(ours).look(client)
+    assert client.asked[-1] == "ended"
+
+
+def test_nothing_is_sent_before_its_line_in_the_audit_log(tmp_path):
+    ours, record = ended(tmp_path)
+
+    class Full(Member):
+        def note(self, event, **facts):
+            raise StorageError("full")
+
+    full = member(tmp_path / "full", ours.owner, Full)
+    client = Handing(record, PeerLost("away"))
+    full.report_end(client, record)
+    assert client.asked == ["ended"]

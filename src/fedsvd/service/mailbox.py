@@ -1,0 +1,32 @@
+"""What members leave at the CSP for the researcher of a job: sealed messages on disk, of bounded number and length.
+
+A message is written in one step, and may be sent again: the last one stays. The CSP opens none of them. They lie there
+as long as its job is in the journal, so that a researcher may come late, or again.
+"""
+
+from pathlib import Path
+
+from fedsvd.errors import ConfigError
+from fedsvd.service.enlist import plain_id
+from fedsvd.storage import private
+
+LARGEST_PART = 512 << 10  # bytes of one message
+MOST_PARTS = 128  # messages of one job beyond one from each party
+
+
+class Mailbox:
+    """The sealed messages of all jobs of one CSP."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, job: str, place: int, number: int, sealed: bytes) -> None:
+        """Message ``number`` of the member at this place; the files of a result come from the first alone."""
+        if len(sealed) > LARGEST_PART or number > (MOST_PARTS if place == 0 else 0):
+            raise ConfigError(f"message {number} for a researcher, of {len(sealed):,} bytes", "send shorter results")
+        private.replace(private.private_folder(self._folder / plain_id(job)) / f"{place}-{number}", sealed)
+
+    def get(self, job: str, place: int, number: int) -> bytes | None:
+        """That message; None where none was sent."""
+        path = self._folder / plain_id(job) / f"{place}-{number}"
+        return private.read(path) if path.exists() else None
