@@ -23,7 +23,7 @@ SOURCE = Path(fedsvd.__file__).parent
 COMPUTES = ("linalg/", "masks/", "secagg/", "compress/", "data/", "storage/", "roles/user/")
 CHEAP = (
     "roles/user/role.py::*",
-    "roles/user/scripted.py::*",
+    "roles/user/script.py::*",
     "roles/user/pairs.py::*",
     "roles/user/seeding.py::*",
     "roles/user/agreement.py::*",
@@ -82,7 +82,7 @@ def functions_run_in(deciding, case, k=3):
 
 def computing(found):
     """Those of them that compute: run a script, or hash what was received, or belong to a package that computes."""
-    long = {"roles/user/scripted.py::Scripted._advance", "roles/user/agreement.py::Group.witness"} & found
+    long = {"roles/user/script.py::RunningScript.advance", "roles/user/agreement.py::Group.witness"} & found
     others = {name for name in found if name.startswith(COMPUTES)}
     return long | {name for name in others if not any(fnmatch(name, pattern) for pattern in CHEAP)}
 
@@ -90,7 +90,7 @@ def computing(found):
 @pytest.mark.parametrize("case", CASES)
 def test_no_handler_computes(case):
     found = functions_run_in("receive", case)
-    assert any(name.startswith("roles/user/scripted.py") for name in found), "handlers are recorded"
+    assert any(name.startswith("roles/user/script.py") for name in found), "handlers are recorded"
     assert computing(found) == set()
 
 

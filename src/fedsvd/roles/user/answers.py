@@ -71,19 +71,21 @@ def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
         _expect(float(np.abs(message.U_masked).max(initial=0.0)) <= 2.0, "vectors that are not orthonormal")
 
 
-def expect_products(plan: SessionPlan, message: Product) -> None:
-    """Refuse products that are not one to each pair of columns."""
+def accepted_products(plan: SessionPlan, message: Product) -> Float:
+    """The products of all pairs of columns; any other number of them is refused."""
     _expect_array("products", message.products, challenge_columns(plan) ** 2)
+    return message.products
 
 
-def expect_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> None:
-    """Refuse ``[Vt_i]^R`` that is not cut like user i's slices of Q."""
+def accepted_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> tuple[Float | None, ...]:
+    """``[Vt_i]^R``, which must be cut like user i's slices of Q."""
     own = [window.columns[i].stop - window.columns[i].start for window in plan.right_windows]
     cut = [block is not None for block in message.Vt_i_blinded] == [width > 0 for width in own]
     _expect(cut, "a blinded factor that is cut otherwise than Q")
     held = [(block, width) for block, width in zip(message.Vt_i_blinded, own, strict=True) if block is not None]
     for block, width in held:
         _expect_array("a block of the blinded factor", block, held[0][0].shape[0], width)
+    return message.Vt_i_blinded
 
 
 def _expect_array(name: str, array: Float, *shape: int) -> None:

@@ -1,7 +1,8 @@
 """A user's end of the sums of a session, and how a script asks for one (specification, section 2).
 
-``SumsOfUser`` pads, tags, opens. The functions below it are what scripts call: they encode this user's numbers as the
-sum's kind says, add the noise its row of the specification names, from this user's own stream, and decode the total.
+``SumsOfUser`` pads, tags, opens; ``SumInHand`` is a sum between its first share and its last total. The functions below
+them are what scripts call: they encode this user's numbers as the sum's kind says, add the noise its row of the
+specification names, from this user's own stream, and decode the total.
 """
 
 import math
@@ -76,6 +77,44 @@ class SumsOfUser:
         if planned.receiver == self._keys.user or self._sending is None:
             return self._receiving
         return self._sending
+
+
+class SumInHand:
+    """The sum that a script asked for, batch by batch, at a user."""
+
+    def __init__(self, sums: SumsOfUser, planned: PlannedSum, me: int, encoded: Callable[[int], Ring]) -> None:
+        self._sums, self._encoded = sums, encoded
+        self._totals: list[Ring] = []
+        self.planned = planned
+        self.batch = 0
+        self.is_read = planned.receiver in (None, me)  # the total is ours to read
+
+    def share(self) -> tuple[Ring, Ring]:
+        """Our padded share of the batch in hand, and its padded tag."""
+        return self._sums.share(self.planned, self.batch, self._encoded(self.batch))
+
+    def open(self, payload: Ring, tag: Ring) -> Ring:
+        """The total of the batch in hand: its last pad comes off and its tag is compared before any other use."""
+        total = self._sums.open(self.planned, self.batch, payload, tag)
+        self._totals.append(total)
+        return total
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no batch follows the one in hand."""
+        return self.batch + 1 == len(self.planned.batches)
+
+    def next(self) -> bool:
+        """Take the next batch in hand; False where there is no other."""
+        if self.is_last:
+            return False
+        self.batch += 1
+        return True
+
+    def joined(self) -> Ring:
+        """The total, once every batch is open; it is then let go."""
+        totals, self._totals = self._totals, []
+        return totals[0] if len(totals) == 1 else np.concatenate(totals)
 
 
 def wide_sum(name: str, integers: list[int], widths: list[int], own: Seed) -> Script:
