@@ -33,8 +33,7 @@ from fedsvd.roles.user.role import User
 from fedsvd.roles.user.sums import UsersOnly
 from fedsvd.secagg import fixed_point, wide
 from fedsvd.secagg.pads import remove_group_pad
-from fedsvd.testing.federation import INSECURE_SEED, Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import INSECURE_SEED, Federation, altering
 from fedsvd.types import SessionId
 from fedsvd_lab.attacks.joint_diagonal import jointly_diagonal
 

@@ -19,8 +19,7 @@ from fedsvd.protocol.sums import IMPLAUSIBLE
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.roles.user import own_inverse, split_matrix
 from fedsvd.roles.user.split_matrix import as_bytes, as_integers
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 
 
 @pytest.fixture(autouse=True)

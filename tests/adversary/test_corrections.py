@@ -23,9 +23,8 @@ from tests.adversary.watch import (
 )
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd.audit.attacks.constant import constant_direction, cosine, label_counts
-from fedsvd.audit.attacks.deaggregate import share_of
 from fedsvd.audit.attacks.outputs import others_gram
+from fedsvd.audit.attacks.paper_masks import constant_direction, cosine, label_counts, share_of
 from fedsvd.audit.attacks.score import gap, largest_signed, score
 from fedsvd.audit.attacks.view import X_masked
 from fedsvd.policy.learned import lonely_windows

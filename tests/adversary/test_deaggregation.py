@@ -10,7 +10,7 @@ from tests.adversary.scores import uniform_bytes
 from tests.adversary.watch import Truth, arrays, columns, csp_view, seen_by_csp, watched
 from tests.tolerances import ACCEPTED, digits_lost
 
-from fedsvd.audit.attacks.deaggregate import share_of
+from fedsvd.audit.attacks.paper_masks import share_of
 from fedsvd.audit.attacks.score import gap
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.messages import (

@@ -20,7 +20,7 @@ from tests.protocol.cases import CASES
 from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.messages import Aborted, FactorRows, Factors, Solution, SumReply
 from fedsvd.protocol.shared import INVERSE, VECTORS
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import altering
 
 PROMISED = {name: case for name, case in CASES.items() if "as published" not in name}
 

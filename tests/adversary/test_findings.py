@@ -18,8 +18,7 @@ from fedsvd.protocol.parties import CSP, Role
 from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.secagg import noise, wide
 from fedsvd.secagg.words128 import add_into, from_integers, to_integers
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 
 ROWS = {"split": Split.HORIZONTAL}
 

@@ -24,8 +24,7 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.preparation import with_noise
 from fedsvd.secagg import wide, words128
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 from fedsvd.wire.codec import encode
 
 RULE = Rule(

@@ -10,10 +10,11 @@ import pytest
 from tests.adversary.watch import Truth, columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.audit.attacks.constant import constant_direction, cosine
-from fedsvd.audit.attacks.procrustes import (
+from fedsvd.audit.attacks.paper_masks import (
     KnownColumns,
     KnownTile,
+    constant_direction,
+    cosine,
     from_known_columns,
     from_known_rows,
     from_known_tile,

@@ -17,8 +17,7 @@ from tests.tolerances import assert_close, digits_lost
 from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.messages import Aborted, Factors, RowIds, Solution
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 
 
 def with_a_weak_direction(strong):

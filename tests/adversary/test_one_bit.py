@@ -18,8 +18,7 @@ from fedsvd.protocol.messages import Aborted, Factors, Solution, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.sums import null_space_sum
 from fedsvd.protocol.tasks import Check, Split, Task
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 
 ROWS = {"split": Split.HORIZONTAL}
 
@@ -95,15 +94,15 @@ def test_a_user_whose_data_is_below_the_digits_of_the_result_does_not_stop_alone
 
 @pytest.mark.parametrize("check", [Check.SAMPLE, Check.ALL])
 def test_a_wrong_part_of_one_user_stops_all_of_them_in_the_same_state(check, monkeypatch):
-    from fedsvd.roles.user import right_vectors
+    from fedsvd.roles.user import svd
 
-    passed = right_vectors.second_pass
+    passed = svd.second_pass
 
     def spoilt(work, *rest):
         kept, verified, gram, error = passed(work, *rest)
         return kept, verified, gram, error + (1.0 if work.i == 1 else 0.0)
 
-    monkeypatch.setattr(right_vectors, "second_pass", spoilt)
+    monkeypatch.setattr(svd, "second_pass", spoilt)
     tables = [np.random.default_rng(i).standard_normal((9, 4)) for i in range(3)]
     session = Federation(tables, Task.SVD, check=check, **ROWS)
     with pytest.raises(FedSVDError) as stopped:

@@ -14,8 +14,7 @@ from tests.adversary.opened import Opened, seen_by_csp, signed, square
 from tests.adversary.scores import same_law, same_spread
 from tests.tolerances import ACCEPTED, REJECTED, digits_lost
 
-from fedsvd.audit.attacks.lattice import columns_from_gram, shortest
-from fedsvd.audit.attacks.opened import ones_from_ratios
+from fedsvd.audit.attacks.opened import columns_from_gram, ones_from_ratios, shortest
 from fedsvd.audit.attacks.score import gap
 from fedsvd.audit.attacks.view import CspView
 from fedsvd.linalg.exact_gram import sliced

@@ -27,8 +27,7 @@ from fedsvd.roles.service_provider import role
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.jobs import results_of, run_job
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 
 SPECTRAL = (Item.COMPONENTS, Item.MEAN, Item.SPECTRUM, Item.OWN_PART)
 PLAIN = (Item.COMPONENTS, Item.MEAN, Item.OWN_PART)

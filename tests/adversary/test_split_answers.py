@@ -16,8 +16,7 @@ from fedsvd.protocol.messages import Aborted, FactorRows, Factors, Solution, Sum
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.shared import INVERSE
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 
 SHARES = (0.02, 0.90, 0.08)  # of the first direction's energy, by user
 ANGLES = np.geomspace(1e-16, 0.5, 12)

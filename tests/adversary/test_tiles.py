@@ -13,7 +13,7 @@ from tests import datasets
 from tests.adversary.watch import columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.audit.attacks.tiles import alike_windows, empty_tiles, tile_spectra
+from fedsvd.audit.attacks.paper_masks import alike_windows, empty_tiles, tile_spectra
 from fedsvd.audit.attacks.unmix import Cuts
 from fedsvd.audit.attacks.view import X_masked
 from fedsvd.linalg.windows import Form, block_sizes

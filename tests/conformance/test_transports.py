@@ -8,7 +8,7 @@ import pytest
 from fedsvd.errors import PeerLost
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch, size
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.testing.links import newest_first, shuffled
+from fedsvd.testing.federation import newest_first, shuffled
 from fedsvd.testing.transports import DIGEST, ONE, TWO, TransportTests
 from fedsvd.transport.base import Transport
 from fedsvd.transport.loopback import Hub

@@ -7,8 +7,8 @@ from tests.browser import COLLISIONS, CONTRAST, Browser
 from tests.studies import companies, hospitals
 from tests.unit.results.report.pages import study
 
-from fedsvd.audit.drawings import drawn, widths_drawn
 from fedsvd.audit.finding import Picture
+from fedsvd.audit.page import drawn, widths_drawn
 from fedsvd.audit.widths import WIDTHS, Width
 
 

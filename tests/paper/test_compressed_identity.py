@@ -12,9 +12,9 @@ from tests.explicit import masked_columns, seed
 from fedsvd.compress.reduce import compress
 from fedsvd.data.open import open_source
 from fedsvd.linalg.windows import Form
+from fedsvd.masks.apply import unmask_left
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation
-from fedsvd.masks.remove import unmask_left
 from fedsvd.masks.right import RightMask
 
 shapes = {

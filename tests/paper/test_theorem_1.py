@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tests import explicit, tolerances
 from tests.explicit import FORMS, masked_columns, seed
 
+from fedsvd.masks.apply import unmask_left, unmask_right
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import secret_scale
-from fedsvd.masks.remove import unmask_left, unmask_right
 from fedsvd.masks.right import RightMask
 
 

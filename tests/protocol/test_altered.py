@@ -16,7 +16,7 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.secagg.sums import SumKind
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import altering
 
 from .cases import lr_horizontal, lr_lost_rank, lr_vertical, pca, predict, svd
 from .stage import held, stop

@@ -15,8 +15,7 @@ from fedsvd.protocol.parties import ALL, CSP, user
 from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.roles.user import opening
 from fedsvd.roles.user.requests import Upload
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import Federation, altering
 
 from .cases import lr_horizontal, pca, svd
 

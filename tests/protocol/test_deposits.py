@@ -19,7 +19,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.testing.links import altering, starving
+from fedsvd.testing.federation import altering, starving
 from fedsvd.transport.loopback import Hub
 
 from .cases import svd

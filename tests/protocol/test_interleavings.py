@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fedsvd.engine.simulate import Simulation
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, TA, user
-from fedsvd.testing.links import drawn, every_order, newest_first, shuffled, starving
+from fedsvd.testing.federation import drawn, every_order, newest_first, shuffled, starving
 from fedsvd.testing.transports import DIGEST
 from fedsvd.transport.loopback import Hub
 

@@ -16,8 +16,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Mode, Split, Task, Trust
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import shuffled
+from fedsvd.testing.federation import Federation, shuffled
 from fedsvd.testing.strategies import joints
 
 HEARD_BY_THE_CSP = {KeyOffer, Relay, SumShare, Ready, PaddedBatch, Finished}

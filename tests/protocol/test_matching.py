@@ -26,8 +26,7 @@ from fedsvd.protocol.parties import ALL, CSP, user
 from fedsvd.protocol.relayed import SEAL_BYTES
 from fedsvd.protocol.tasks import Align, Split, Task
 from fedsvd.roles.user import matching
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import shuffled
+from fedsvd.testing.federation import Federation, shuffled
 from fedsvd.transport.loopback import Hub
 
 

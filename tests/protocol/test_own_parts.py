@@ -10,7 +10,7 @@ from fedsvd.errors import VerificationFailed
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Check, Split, Task
-from fedsvd.roles.user import right_vectors
+from fedsvd.roles.user import svd
 from fedsvd.roles.user.work import InMemory, Nowhere
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import UserFiles, run_study
@@ -66,7 +66,7 @@ def test_all_panels_are_verified_against_the_data_and_each_other(spread):
 
 
 def test_a_sample_makes_some_panels_and_needs_no_sum(monkeypatch):
-    monkeypatch.setattr(right_vectors, "SAMPLED_PANELS", 2)
+    monkeypatch.setattr(svd, "SAMPLED_PANELS", 2)
     X = np.random.default_rng(3).normal(size=(M, 40_000))
     outcome = run([X[:, :20_000], X[:, 20_000:]], check=Check.SAMPLE)
     for result in outcome.parties:
@@ -78,13 +78,13 @@ def test_a_sample_makes_some_panels_and_needs_no_sum(monkeypatch):
 
 @pytest.mark.parametrize("check", [Check.ALL, Check.SAMPLE])
 def test_a_part_that_does_not_fit_the_data_is_refused(check, monkeypatch):
-    monkeypatch.setattr(right_vectors, "own_vectors", _of_another_basis)
+    monkeypatch.setattr(svd, "own_vectors", _of_another_basis)
     monkeypatch.setattr("fedsvd.roles.user.svd.own_vectors", _of_another_basis)
     with pytest.raises(VerificationFailed, match="residual"):
         run(parts(0.5), check=check)
 
 
-_own_vectors = right_vectors.own_vectors
+_own_vectors = svd.own_vectors
 
 
 def _of_another_basis(work, U, sigma, product=None, solved=None):

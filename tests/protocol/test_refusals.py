@@ -36,7 +36,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.tasks import Item, Mode
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import altering
 
 from .cases import M, lr_horizontal, lr_vertical, pca, predict, row_ids, svd
 from .stage import about_to_hear, held, stop

@@ -17,7 +17,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.agreement import Group
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import altering
 
 from .cases import predict, svd
 

@@ -24,7 +24,7 @@ from fedsvd.protocol.tasks import Item
 from fedsvd.roles import trusted_authority
 from fedsvd.roles.service_provider import role as service_provider
 from fedsvd.roles.user import role as user_role
-from fedsvd.testing.links import shuffled, starving
+from fedsvd.testing.federation import shuffled, starving
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import Digest
 

@@ -16,8 +16,7 @@ from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.roles.service_provider import factorise
 from fedsvd.roles.user import opening
-from fedsvd.testing.federation import Federation
-from fedsvd.testing.links import every_order
+from fedsvd.testing.federation import Federation, every_order
 
 from .cases import lr_horizontal, lr_vertical, pca, svd, tall
 

@@ -7,12 +7,16 @@ import scipy.stats
 
 from fedsvd.audit.attacks.alternating import Unmasked, WholeNumbers, aligned, alternating_ica
 from fedsvd.audit.attacks.calibration import side_p_values
-from fedsvd.audit.attacks.constant import label_counts
-from fedsvd.audit.attacks.deaggregate import share_of
 from fedsvd.audit.attacks.opened import columns_by_lattice, ones_from_ratios
-from fedsvd.audit.attacks.procrustes import KnownColumns, from_known_columns
+from fedsvd.audit.attacks.paper_masks import (
+    KnownColumns,
+    empty_tiles,
+    from_known_columns,
+    label_counts,
+    share_of,
+    tile_spectra,
+)
 from fedsvd.audit.attacks.score import exact_entries, gap, score, uniformity
-from fedsvd.audit.attacks.tiles import empty_tiles, tile_spectra
 from fedsvd.audit.attacks.unmix import Cuts, unmixed_rows
 from fedsvd.audit.attacks.view import Recorded
 from fedsvd.audit.finding import Finding, Picture, Verdict, agreement_picture, null_picture, spread_picture

@@ -5,9 +5,15 @@ go to a private temporary file (``storage/file_cells.py``); rows and columns are
 as often as needed. Memory is bounded by the chunk while opening and by the panel after. Text columns (ids, dates)
 may stand in the table: they are refused only when the matrix is read with them in it. The file itself is
 opened for reading only.
+
+Chunks become numbers in one of two ways that agree to the last bit. PyArrow reads plain files several times faster; it
+is used when it is installed and gives up at the first thing that surprises it. The standard library then reads the file
+from the start, finds the line, and has the last word: every refusal comes from it, so that the words do not depend on
+what is installed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +21,121 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
-from fedsvd.data.csv_layout import MISSING, Layout, lay_out
-from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
+from fedsvd.data.csv_layout import MISSING, Layout, lay_out, number
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.storage.file_cells import FileCells, spooled
+from fedsvd.types import Float
+
+CHUNK_CELLS = 1 << 16
+# PyArrow reads about forty blocks ahead, so a block bounds its memory: 10 MB by default, 80 MB for long rows.
+# A block of fewer than 16 rows costs more in its columns than it saves in its cells.
+_ARROW_BLOCK, ARROW_BLOCK_MOST = 1 << 18, 1 << 21
+_ROWS_WANTED, _ROWS_NEEDED = 64, 16
+
+
+class ArrowGaveUp(Exception):
+    """PyArrow is not installed or met something that the standard library must judge."""
+
+
+def plain_chunks(layout: Layout, text: dict[int, int]) -> Iterator[Float]:
+    """Chunks of shape (rows, width) by the standard library; columns found to be text are NaN.
+
+    ``text`` is a running record: it starts with the columns known to be text and grows by those found.
+    """
+    height = max(1, CHUNK_CELLS // layout.width)
+    lines: list[int] = []
+    chunk: list[list[str]] = []
+    for line, cells in layout.rows():
+        lines.append(line)
+        chunk.append(cells)
+        if len(chunk) == height:
+            yield _numbers(chunk, lines, text, layout.decimal)
+            lines, chunk = [], []
+    if chunk:
+        yield _numbers(chunk, lines, text, layout.decimal)
+
+
+def _numbers(chunk: list[list[str]], lines: list[int], text: dict[int, int], decimal: str) -> Float:
+    width = len(chunk[0])
+    keep = np.array([column not in text for column in range(width)])
+    out = np.full((len(chunk), width), np.nan)
+    cells = list(chain.from_iterable(compress(row, keep) for row in chunk))
+    joined = "".join(cells)
+    try:
+        if "_" in joined or not joined.isascii() or (decimal != "." and "." in joined):
+            raise ValueError
+        if decimal != ".":
+            cells = [cell.replace(decimal, ".") for cell in cells]
+        out[:, keep] = np.fromiter(map(float, cells), np.float64, len(cells)).reshape(len(chunk), -1)
+    except ValueError:
+        # A missing entry or a text: slower, cell by cell, which tells the two apart and finds the line.
+        for column in np.flatnonzero(keep):
+            _numbers_of_column([row[column] for row in chunk], lines, int(column), text, out, decimal)
+    return out
+
+
+def _numbers_of_column(
+    cells: list[str], lines: list[int], column: int, text: dict[int, int], out: Float, decimal: str
+) -> None:
+    for row, cell in enumerate(cells):
+        value = number(cell, decimal)
+        if value is None:
+            text[column] = lines[row]
+            return
+        out[row, column] = value
+
+
+def plain_cells(layout: Layout, column: int) -> list[str]:
+    """All cells of one column as text, by the standard library."""
+    return [cells[column] for _, cells in layout.rows()]
+
+
+def arrow_chunks(layout: Layout) -> Iterator[Float]:
+    """Chunks of shape (rows, width) by PyArrow; the columns in ``layout.text`` are NaN."""
+    numbers = [column for column in range(layout.width) if column not in layout.text]
+    for batch in _arrow_batches(layout, numbers, "double"):
+        out = np.full((batch.num_rows, layout.width), np.nan)
+        for place, column in enumerate(numbers):
+            cells = batch.column(place)
+            # PyArrow's to_numpy imports pandas, half a second, for nothing that is used here.
+            out[:, column] = cells.to_numpy(zero_copy_only=False) if cells.null_count else np.from_dlpack(cells)
+        yield out
+
+
+def arrow_cells(layout: Layout, column: int) -> list[str]:
+    """All cells of one column as text, by PyArrow."""
+    batches = _arrow_batches(layout, [column], "string")
+    return list(chain.from_iterable(batch.column(0).to_pylist() for batch in batches))
+
+
+def _arrow_batches(layout: Layout, columns: list[int], kind: str) -> Iterator[Any]:
+    try:
+        import pyarrow
+        from pyarrow import csv
+    except ImportError:
+        raise ArrowGaveUp from None
+    block = min(max(_ARROW_BLOCK, _ROWS_WANTED * layout.longest_line), ARROW_BLOCK_MOST)
+    if not layout.plain_utf8 or not columns or block < _ROWS_NEEDED * layout.longest_line:
+        raise ArrowGaveUp
+    wanted = [f"c{column}" for column in columns]
+    names = [f"c{column}" for column in range(layout.width)]
+    try:
+        yield from csv.open_csv(
+            str(layout.path),
+            read_options=csv.ReadOptions(column_names=names, skip_rows=layout.header_lines, block_size=block),
+            parse_options=csv.ParseOptions(
+                delimiter=layout.delimiter, newlines_in_values=True, ignore_empty_lines=layout.width > 1
+            ),
+            convert_options=csv.ConvertOptions(
+                include_columns=wanted,
+                column_types=dict.fromkeys(wanted, pyarrow.type_for_alias(kind)),
+                null_values=list(MISSING),
+                strings_can_be_null=False,
+                decimal_point=layout.decimal,
+            ),
+        )
+    except (pyarrow.ArrowException, OSError):
+        raise ArrowGaveUp from None
 
 
 class CsvSource(MatrixSource):

@@ -2,7 +2,7 @@
 
 A sheet is a text table whose cells are typed: numbers have all their bits, dates become ISO text, formulas count
 with the value that Excel stored, what Excel shows as an error (``#N/A``) is missing, and numbers stored as text are
-numbers. So it is parsed as text tables are (``csv_parse.py``) and goes once to a private temporary file. Empty rows,
+numbers. So it is parsed as text tables are (``csv.py``) and goes once to a private temporary file. Empty rows,
 and empty columns at the right end, are not part of the table.
 """
 

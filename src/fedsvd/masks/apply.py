@@ -1,8 +1,14 @@
-"""Step 4 of the mask family (paper 2): ``Y_i = c P A_i T_i Q_i``, by panels of columns or of rows.
+"""Masks go on in step 4 of the mask family (paper 2), ``Y_i = c P A_i T_i Q_i``, by panels of columns or of rows.
 
 P comes from the left, T_i and Q_i from the right, labels next to A_i get P and c alone. In the ``paper`` scheme there
 is no T_i and c is 1; a panel is then one block of Q (columns) or one block of P (rows), so that no zero of a
-block-diagonal mask is stored. What is applied here is removed in ``remove.py``, in the same order.
+block-diagonal mask is stored.
+
+In steps 6 to 8 (paper 4) they come off again, in the same order (Theorem 1 of the paper).
+
+    U = P^T U',    sigma = sigma' / c,    W_i = T_i Q_i W'
+
+Users remove only what is theirs to remove: P from the shared U', their own Q_i from what concerns their columns.
 """
 
 from fedsvd.linalg.backend import namespace
@@ -66,3 +72,19 @@ def written_out(Q: RightMask | DealtRightMask, i: int, c: float, T_i: Orthogonal
     both[:width, :N] = right
     both[width:, N:] = c * xp.eye(targets, dtype=xp.float64, device=on)
     return both
+
+
+def unmask_left(U_masked: Array, P: LeftMask) -> Array:
+    """``P^T U'``."""
+    return P.left_t(U_masked)
+
+
+def unmask_right(W_masked: Array, Q: RightMask | DealtRightMask, i: int, T_i: Orthogonal | None = None) -> Array:
+    """``T_i Q_i W'``: what concerns user i's columns, (N, t) to (n_i, t); V' and the weights of a regression alike."""
+    xp = namespace(W_masked)
+    parts = []
+    for w, window in enumerate(Q.windows):
+        block = W_masked[window.outputs, :]
+        parts.append(xp.matrix_transpose(Q.right_t(w, i, xp.matrix_transpose(block))))
+    joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    return joined if T_i is None else T_i.left(joined)

@@ -112,12 +112,12 @@ class TestMemory:
         assert self.peak_of(tmp_path / "t-*.parquet", X) < self.MOST
 
     def test_of_text_tables_is_bounded_by_the_chunk(self, tmp_path, X, without_pyarrow, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.csv_parse.CHUNK_CELLS", 1 << 13)
+        monkeypatch.setattr("fedsvd.data.csv.CHUNK_CELLS", 1 << 13)
         np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
         assert self.peak_of(tmp_path / "t.csv", X) < self.MOST
 
     def test_of_text_tables_is_bounded_by_the_block_in_pyarrow(self, tmp_path, X, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.csv_parse.ARROW_BLOCK_MOST", 1 << 15)
+        monkeypatch.setattr("fedsvd.data.csv.ARROW_BLOCK_MOST", 1 << 15)
         np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
         with counted() as pool:
             assert self.peak_of(tmp_path / "t.csv", X) < self.MOST

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
-from fedsvd.data.csv import CsvSource
+from fedsvd.data.csv import ArrowGaveUp, CsvSource, arrow_cells, arrow_chunks, plain_cells, plain_chunks
 from fedsvd.data.csv_layout import lay_out
-from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
 from fedsvd.data.open import open_source
 from fedsvd.errors import NotNumeric, UnknownFormat
 

@@ -12,7 +12,7 @@ from fedsvd.protocol.messages import Aborted, BatchRequest, PaddedBatch, SumRepl
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.work import Work
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import altering
 from fedsvd.transport.loopback import Hub
 
 ONE, TWO = user(1), user(2)

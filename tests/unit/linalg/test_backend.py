@@ -12,7 +12,7 @@ from tests import tolerances
 from tests.tolerances import assert_close, product
 
 from fedsvd.errors import ConfigError, NumericalError
-from fedsvd.linalg import backend, reflect
+from fedsvd.linalg import backend, householder
 
 LAYOUTS = {
     "C order": np.ascontiguousarray,
@@ -251,7 +251,7 @@ def test_products_with_reflectors_are_those_with_the_explicit_matrix(n, k, side,
     X = arrange(normal(11, n, 4) if side == "L" else normal(11, 4, n))
     kept = Kept(library, X)
     got = library.numpy(
-        reflect.reflect(library.array(V), library.array(tau), *kept.arrays, side=side, transposed=transposed)
+        householder.reflect(library.array(V), library.array(tau), *kept.arrays, side=side, transposed=transposed)
     )
     H = H.T if transposed else H
     np.testing.assert_allclose(got, H @ X if side == "L" else X @ H, rtol=0, atol=tolerances.product(n, 4))
@@ -264,14 +264,14 @@ def test_products_with_reflectors_are_those_with_the_explicit_matrix(n, k, side,
 def test_reflectors_applied_piece_by_piece_are_the_same_reflectors(side, transposed, order, monkeypatch):
     """An interruption is heard between the pieces; there are seven of them here, the last one narrower."""
     V, tau, H = reflectors(6, 4)
-    calls, at_once = [], reflect.ormqr_at_once
-    monkeypatch.setattr(reflect, "LONGEST_CALL", 0.0)
-    monkeypatch.setattr(reflect, "NARROWEST", 3)
-    monkeypatch.setattr(reflect, "ormqr_at_once", lambda *how: calls.append(True) or at_once(*how))
+    calls, at_once = [], householder.ormqr_at_once
+    monkeypatch.setattr(householder, "LONGEST_CALL", 0.0)
+    monkeypatch.setattr(householder, "NARROWEST", 3)
+    monkeypatch.setattr(householder, "ormqr_at_once", lambda *how: calls.append(True) or at_once(*how))
     X = np.random.default_rng(1).normal(size=(6, 20) if side == "L" else (20, 6))
     X = np.asarray(X, order=order)
     before = X.copy()
-    got = reflect.reflect(V, tau, X, side=side, transposed=transposed)
+    got = householder.reflect(V, tau, X, side=side, transposed=transposed)
     G = H.T if transposed else H
     assert_close(got, G @ X if side == "L" else X @ G, product(20), np.linalg.norm(X))
     np.testing.assert_array_equal(X, before)
@@ -282,15 +282,15 @@ def test_what_stands_on_and_above_the_diagonal_of_the_reflectors_is_not_read(lib
     V, tau, H = reflectors(6, 3)
     noisy = V + np.triu(normal(12, 6, 3))
     X = normal(13, 6, 2)
-    got = reflect.reflect(library.array(noisy), library.array(tau), library.array(X), side="L", transposed=False)
+    got = householder.reflect(library.array(noisy), library.array(tau), library.array(X), side="L", transposed=False)
     np.testing.assert_allclose(library.numpy(got), H @ X, rtol=0, atol=tolerances.product(6, 4))
 
 
 def test_no_reflector_and_no_column_change_nothing():
     X = normal(14, 4, 3)
-    np.testing.assert_array_equal(reflect.reflect(np.zeros((4, 0)), np.zeros(0), X, side="L", transposed=False), X)
+    np.testing.assert_array_equal(householder.reflect(np.zeros((4, 0)), np.zeros(0), X, side="L", transposed=False), X)
     V, tau, _ = reflectors(4, 2)
-    assert reflect.reflect(V, tau, X[:, :0], side="L", transposed=False).shape == (4, 0)
+    assert householder.reflect(V, tau, X[:, :0], side="L", transposed=False).shape == (4, 0)
 
 
 # The discrete cosine transform.

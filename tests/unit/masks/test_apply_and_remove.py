@@ -9,10 +9,9 @@ from tests.explicit import FORMS, masked_columns, masked_rows, seed
 
 from fedsvd.errors import ShapeError
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import mask_columns, mask_right, mask_rows, written_out
+from fedsvd.masks.apply import mask_columns, mask_right, mask_rows, unmask_left, unmask_right, written_out
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation
-from fedsvd.masks.remove import unmask_left, unmask_right
 from fedsvd.masks.right import RightMask
 
 M, WIDTHS, C = 13, (7, 1, 12, 3), 1.375

@@ -8,7 +8,7 @@ from tests.unit.roles.test_panels_of_y import plan
 
 from fedsvd.data.open import open_source
 from fedsvd.roles.user.masking import Masks
-from fedsvd.roles.user.own_mean import own_mean
+from fedsvd.roles.user.statistics import own_mean
 from fedsvd.roles.user.streamed import Streamed, long_panels, powers_of_two
 from fedsvd.roles.user.work import Work
 

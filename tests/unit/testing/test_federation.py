@@ -8,8 +8,7 @@ from fedsvd.errors import LocalProtocolError, RepeatedShare
 from fedsvd.protocol.messages import KeyOffer, PaddedBatch
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.testing.federation import INSECURE_SEED, Federation
-from fedsvd.testing.links import altering
+from fedsvd.testing.federation import INSECURE_SEED, Federation, altering
 from fedsvd.testing.strategies import KINDS, joints
 
 X = np.random.default_rng(0).normal(size=(4, 7))

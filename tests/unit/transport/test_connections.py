@@ -7,8 +7,7 @@ import pytest
 from tests.network import until
 
 from fedsvd.transport import connections
-from fedsvd.transport.connections import NAMELESS, Connections
-from fedsvd.transport.sockets import Connection, connections_to, end_of, hang_up
+from fedsvd.transport.connections import NAMELESS, Connection, Connections, connections_to, end_of, hang_up
 
 MOST = 256  # connections in all: 16 of one caller, 64 of those that made no call
 

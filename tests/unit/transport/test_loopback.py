@@ -5,7 +5,7 @@ import pytest
 from fedsvd.errors import PeerLost
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, TA, user
-from fedsvd.testing.links import newest_first, shuffled, starving
+from fedsvd.testing.federation import newest_first, shuffled, starving
 from fedsvd.transport.loopback import Hub, first_sent
 from fedsvd.types import Digest
 

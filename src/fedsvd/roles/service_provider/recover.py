@@ -1,4 +1,5 @@
-"""What users come back for: panels of a long U', and eq. 6 of the paper, ``[Vt_i]^R = Vt' [Q_i^T]^R`` (C1).
+"""What users come back for after the answer: panels of a long U', and eq. 6 of the paper, ``[Vt_i]^R = Vt' [Q_i^T]^R``
+(C1).
 
 Both go piece by piece, so that neither U' nor V'^T need be in memory where they are too long for it. Eq. 6 is there
 in the ``paper`` scheme alone.
@@ -6,12 +7,28 @@ in the ``paper`` scheme alone.
 Products of step 7 on split columns are made here, too, of all columns with each other, for the label holder. Users send
 them padded, panel by panel of rows: the residual of every target, and last the vector that these are multiplied with.
 The CSP adds up what it is sent and multiplies. It cannot tell which part of a product is the secret ``<e, z>``.
+
+In step 8 on split columns the CSP adds its part to a shared sum (``protocol/shared.py``). What it found goes to no user
+as it is. It is added, as whole numbers, to the users' masks, which are uniform in the ring: no user can read the total,
+and the CSP draws nothing. Vectors of the users' reach it under a mask of their own; it multiplies them in the ring, and
+the mask comes off at the users, who have the matrix in parts.
+
+    inverse    S = (X'^T X')^-1, ``S v`` of every masked vector v, and two forms of the mean
+    vectors    ``[V'^T, V'^T v, s]`` with the singular values s
+
+S is made of the inverse of the triangular factor, put right by two steps in about 100 bits: a float64 S would have the
+digits of its largest numbers, and a column that is far from all others the least of them.
 """
 
-import numpy as np
+import math
 
-from fedsvd.errors import RepeatedShare, UnexpectedMessage
-from fedsvd.linalg.backend import to_numpy
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import LocalProtocolError, RepeatedShare, UnexpectedMessage
+from fedsvd.linalg.backend import norm, qr_r, to_numpy
+from fedsvd.linalg.dense_svd import dense_svd
+from fedsvd.linalg.extended import Pair, inverse_gram
 from fedsvd.protocol.machine import Effect, Send
 from fedsvd.protocol.messages import (
     BatchRequest,
@@ -24,11 +41,20 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.shared import challenge_columns
+from fedsvd.protocol.shared import (
+    INVERSE_BITS,
+    SHARED_BITS,
+    about_words,
+    challenge_columns,
+    matrix_words,
+    shares_inverse,
+    vector_words,
+)
 from fedsvd.roles.service_provider.collect import decoded
-from fedsvd.roles.service_provider.factorise import Factorised
+from fedsvd.roles.service_provider.factorise import Factorised, Solved
 from fedsvd.secagg.aggregate import RunningSum
-from fedsvd.types import Array, Float, expect_shape
+from fedsvd.secagg.words128 import add_into, from_integers, to_integers
+from fedsvd.types import Array, Float, Ring, expect_shape
 
 
 def planned_size(plan: SessionPlan, found: Factorised) -> tuple[Float, Float]:
@@ -121,3 +147,73 @@ class Multiplied:
         """This panel's part of the products."""
         found: Float = rows.T @ rows
         return found
+
+
+Whole = NDArray[np.object_]
+
+
+def with_own_part(plan: SessionPlan, solved: Solved, words: Ring) -> Ring:
+    """The total of a shared sum: numbers for all, and the matrix under the users' masks; no word of a vector."""
+    if solved.R is None:
+        raise LocalProtocolError("no factor is there to split")
+    vectors, about = vector_words(plan), about_words(plan)
+    first = vectors + about
+    v = np.array(to_integers(words[:vectors]), object).reshape(-1, plan.N)
+    R = _padded(to_numpy(qr_r(solved.R)))
+    make = _inverse if shares_inverse(plan) else _vectors
+    own, numbers = make(plan, R, v, solved.rank)
+    total = words.copy()
+    total[:first] = 0
+    total[vectors:first, 0] = np.array(numbers).view(np.uint64)
+    add_into(total[first:], from_integers(own, words.shape[1]))
+    return total
+
+
+def _padded(R: Float) -> Float:
+    """R with zero rows where there were fewer records than columns."""
+    rows, side = R.shape
+    return R if rows >= side else np.concatenate((R, np.zeros((side - rows, side))))
+
+
+def _unreached(R: Float, features: int, rank: int) -> Float:
+    """What of the labels, squared, lies along the directions that the rank leaves out."""
+    U, _, _ = np.linalg.svd(R[:features, :features])
+    lost: Float = np.square(U[:, rank:].T @ R[:features, features:]).sum(axis=0)
+    return lost
+
+
+def _inverse(plan: SessionPlan, R: Float, v: Whole, rank: int) -> tuple[list[int], list[float]]:
+    """The upper triangle of S, its products with all v, the two forms; the exponent of its unit, the condition."""
+    N, count = plan.N, plan.k
+    if rank < N:
+        return [0] * matrix_words(plan), [0.0, math.inf]
+    s = np.linalg.svd(R[:N, :N], compute_uv=False)
+    S, exponent = _whole_pair(inverse_gram(R[:N, :N]))
+    along = S @ v.T
+    forms = [int(v[count] @ along[:, count]), int(v[count] @ along[:, count + 1])] if plan.centre else []
+    condition = float(s[0] / s[-1]) if s[-1] > 0 else math.inf
+    return [*S[np.triu_indices(N)], *along.T.ravel(), *forms], [float(exponent), condition]
+
+
+def _vectors(plan: SessionPlan, R: Float, v: Whole, rank: int) -> tuple[list[int], list[float]]:
+    """``[V^T, V^T v, s]`` row by row; the exponent of the unit of s, and the residual squares of each target."""
+    N = plan.N
+    _, s, Vt = dense_svd(R[:N, :N])
+    directions = np.array(np.rint(np.ldexp(Vt, SHARED_BITS)).astype(np.int64), object)
+    exponent = math.frexp(float(s.max(initial=0.0)))[1]
+    values = np.array(np.rint(np.ldexp(s, SHARED_BITS - exponent)).astype(np.int64), object)[:, None]
+    joined = np.concatenate((directions, directions @ v.T, values), axis=1)
+    lost = np.zeros(plan.targets) if rank == N else _unreached(R, N, rank)
+    squares = [norm(R[N:, N + k]) ** 2 + float(lost[k]) for k in range(plan.targets)]
+    return list(joined.ravel()), [float(exponent), *squares]
+
+
+def _whole_pair(S: Pair) -> tuple[Whole, int]:
+    """S in whole steps of 2^-110 of the power of two above its Frobenius norm, and that power's exponent."""
+    exponent = math.frexp(norm(S.high))[1]
+    parts = (np.rint(np.ldexp(part, INVERSE_BITS - exponent)).ravel().tolist() for part in (S.high, S.low))
+    whole = np.array([int(high) + int(low) for high, low in zip(*parts, strict=True)], object).reshape(S.high.shape)
+    # Users have the upper triangle: with another number below it, by a single step, every product would be random.
+    upper = np.triu_indices(len(whole))
+    whole.T[upper] = whole[upper]
+    return whole, exponent

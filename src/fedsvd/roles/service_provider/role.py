@@ -44,9 +44,8 @@ from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
-from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
+from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size, with_own_part
 from fedsvd.roles.service_provider.relays import Commitments, Relays
-from fedsvd.roles.service_provider.split import with_own_part
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.secagg.sums import SumKind
 from fedsvd.types import Each, Ring

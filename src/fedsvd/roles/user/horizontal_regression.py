@@ -3,9 +3,19 @@
 In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
 users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released,
 every user computes it locally from its factor; two sums refine it where the table is ill-conditioned
-(``refinement.py``), two more make standard errors robust (``robust_errors.py``). A ridge is columns
+(``refinement.py``), two more make standard errors robust. A ridge is columns
 ``[sqrt(lambda) I; 0]`` that user 1 folds into its factor; one that is chosen by cross-validation is not in the sum, and
 follows from the factor (``ridge_choice.py``). Rows may have weights: all sums are then of weighted rows.
+
+Robust standard errors, which do not assume equal variances, come after the table itself (step 8).
+
+    covariance = root (sum_i M_i^T M_i) root^T,    root root^T = (X^T X)^-1
+
+The rows M_i are this user's scores ``root^T x e``, with HC2 and HC3 divided by what their leverage leaves, or summed
+over each of its clusters. A cluster lies within one user: equal names at two users are two clusters, for names are not
+compared. The sum is in a unit that ``scores bound`` finds, since one row of large leverage may make it large; a user
+that has a row of leverage 1, for which HC2 and HC3 are not defined, sends numbers beyond all others, and all users read
+that there is one. Where the table has no standard errors the sums are made of zeros.
 """
 
 import math
@@ -14,11 +24,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedsvd.compress.centre import scales_of
-from fedsvd.errors import VerificationFailed
+from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import Fit, least_squares
-from fedsvd.masks.remove import unmask_left
+from fedsvd.masks.apply import unmask_left
 from fedsvd.protocol.messages import Solution
+from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
@@ -28,17 +39,87 @@ from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_
 from fedsvd.roles.user.refinement import ScaledRows, Transform, proposal, read_proposal, refine
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.ridge_choice import Curve, error_curve, unchosen
-from fedsvd.roles.user.robust_errors import robust_errors
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_norms, uncentred, with_norm
+from fedsvd.roles.user.sums import bound_sum, from_upper_triangle, total_sum, upper_triangle, wide_sum
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
 from fedsvd.roles.user.work import Dense, Work
+from fedsvd.secagg import wide
 from fedsvd.statistics.centred import infer_centred
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.refine import Refined
-from fedsvd.statistics.robust import without_errors
+from fedsvd.statistics.robust import CLUSTER, ClusterSums, robust, root_of, score_rows, without_errors
 from fedsvd.statistics.triangle import least_norm
-from fedsvd.statistics.undefined import NO_FEATURES
+from fedsvd.statistics.undefined import LEVERAGE, NO_FEATURES, is_array
 from fedsvd.types import Array, Float
+
+_MOST_NOISE = 62
+_BEYOND = 2.0**1000  # 500 of them are a float64
+
+
+def robust_errors(work: Work, models: tuple[LinearInference, ...]) -> Script:
+    """The same models with robust covariances."""
+    plan, q = work.plan, len(models[0].coefficients)
+    defined = all(is_array(model.covariance) for model in models)
+    clusters = 0
+    if plan.robust == CLUSTER:
+        own = len(np.unique(_clusters(work))) if defined else 0
+        (joint,) = yield from wide_sum("clusters", [own << wide.LOWEST], [3], work.own)
+        clusters = round(joint / (1 << wide.LOWEST))
+    grams = np.zeros((len(models), q, q))
+    if defined:
+        grams = yield Local("scores", lambda: _own_grams(work, models))
+    squares = np.stack([upper_triangle(gram, q) for gram in grams])
+    total = yield from _summed(work, squares if np.isfinite(squares).all() else np.full_like(squares, _BEYOND))
+    if defined and float(np.abs(total).max(initial=0.0)) >= _BEYOND / 2.0:
+        return tuple(without_errors(model, plan.robust, LEVERAGE) for model in models)
+    if not defined:
+        return tuple(robust(model, np.zeros((0, q)), plan.robust) for model in models)
+    factors = [root_of(from_upper_triangle(packed, q)) for packed in total]
+    return tuple(
+        robust(model, factor, plan.robust, clusters=clusters) for model, factor in zip(models, factors, strict=True)
+    )
+
+
+def _summed(work: Work, own: Float) -> Script:
+    """The total of these numbers, to the last digit of the largest of each user."""
+    size = float(np.abs(own).max(initial=0.0))
+    E = yield from bound_sum("scores bound", math.frexp(size)[1] if size else None, work.own)
+    if E is None:
+        E = 0
+    width = min(_MOST_NOISE, max(0, FINE_STEP + math.frexp(math.ulp(size))[1] - E)) if size else 0
+    total = yield from total_sum(work.plan, "squared scores", np.ldexp(own, -E), work.own, width)
+    return np.ldexp(total, E)
+
+
+def _own_grams(work: Work, models: tuple[LinearInference, ...]) -> Float:
+    """``M_i^T M_i`` of every target."""
+    f, kind, q = work.plan.m, work.plan.robust, len(models[0].coefficients)
+    grams = np.zeros((len(models), q, q))
+    groups = _clusters(work) if kind == CLUSTER else None
+    sums = [ClusterSums(groups, q) for _ in models] if groups is not None else []
+    for place, panel in work.panels("scores"):
+        D = to_numpy(panel).T
+        weights = None if work.row_weights is None else work.row_weights[place]
+        for k, model in enumerate(models):
+            plain = "HC0" if kind == CLUSTER else kind
+            rows = score_rows(D[:, :f], D[:, f + k], model, plain, weights=weights)
+            if sums:
+                sums[k].add(place, rows)
+            else:
+                grams[k] += rows.T @ rows
+    for k, own in enumerate(sums):
+        grams[k] = own.rows.T @ own.rows
+    return grams
+
+
+def _clusters(work: Work) -> Float:
+    if work.clusters is None:
+        raise LocalProtocolError(
+            "the plan has cluster-robust errors, and this party has no clusters", "name the column"
+        )
+    found: Float = work.clusters
+    return found
+
 
 _LONGEST_MOVE = 2.0**20  # of a solution along its null space, relative to its length
 

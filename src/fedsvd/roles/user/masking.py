@@ -21,9 +21,9 @@ from fedsvd.errors import NotSealed
 from fedsvd.linalg.backend import matmul, namespace
 from fedsvd.linalg.block_diagonal import Orthogonal, Written
 from fedsvd.masks import apply
+from fedsvd.masks.apply import unmask_right
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation, secret_scale
-from fedsvd.masks.remove import unmask_right
 from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import writes_out

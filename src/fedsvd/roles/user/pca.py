@@ -5,6 +5,15 @@ at home by the same numbers; ``sigma`` and the scores are of these.
 
 The paper's users hold normalised data; here no user can centre alone, so step 3 comes first. The spectrum is released
 only where the plan says so: with it, and two users, each could compute the other's Gram matrix (C12).
+
+Parallel analysis takes one more sum of Gram matrices, of columns permuted each by itself (``permuted_spectra``). In a
+table whose columns are permuted nothing is left of what they have in common, so that its spectrum is that of noise with
+the same columns. A user permutes at home, among its own records, by a stream of its own; users add up
+``PERMUTED_TABLES`` Gram matrices of such tables, about the joint mean and scaled as the study scales, and open the
+totals in mode A. Differences between the users' means survive, which a permutation of the joint table would not leave:
+a component that only separates sites is not counted as one (ADR 0034).
+
+A permuted Gram matrix is a reference, not a result: it is added up as float64 in the unit of the norm, with noise.
 """
 
 from dataclasses import dataclass
@@ -12,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from fedsvd.linalg import backend
 from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.linalg.solved_columns import multiply
-from fedsvd.protocol.tasks import Item
+from fedsvd.linalg.widen import unit
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Item
+from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, open_factors
-from fedsvd.roles.user.permuted import permuted_spectra
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import (
     OwnMean,
@@ -29,10 +40,37 @@ from fedsvd.roles.user.statistics import (
     joint_norms,
     with_norm,
 )
+from fedsvd.roles.user.sums import NORM_WIDTH, from_upper_triangle, total_sum, upper_triangle
 from fedsvd.roles.user.upload import open_masked
 from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Streamed, Work
 from fedsvd.statistics.components import Choice, choose
 from fedsvd.types import Float
+
+
+def permuted_spectra(work: Work, centred: Streamed, F1: float, E: int) -> Script:
+    """The singular values of each joint permuted table, (tables, m), in the data's own units; ``centred`` is A_i."""
+    m, F = work.plan.m, unit(F1)
+    own = yield Local("permuted", lambda: _own_grams(work, centred, F))
+    total: Float = yield from total_sum(work.plan, "permuted", own, work.own, NORM_WIDTH)
+    return (yield Local("permuted", lambda: np.stack([_values(packed, m, F, E) for packed in total])))
+
+
+def _own_grams(work: Work, centred: Streamed, F: float) -> Float:
+    """The upper triangles of this user's Gram matrices, (tables, m (m + 1) / 2), in units of F^2."""
+    m, n_i = work.plan.m, work.n_i
+    X = np.array(to_numpy(centred.columns(0, n_i))) / F
+    stream = Keystream.of(work.own, "permuted columns")
+    packed = np.empty((PERMUTED_TABLES, m * (m + 1) // 2))
+    for table in range(PERMUTED_TABLES):
+        permuted = np.stack([row[stream.permutation(n_i)] for row in X])
+        packed[table] = upper_triangle(to_numpy(backend.gram(work.put(permuted))), m)
+    return packed
+
+
+def _values(packed: Float, m: int, F: float, E: int) -> Float:
+    eigenvalues = np.linalg.eigvalsh(from_upper_triangle(packed, m))[::-1]
+    values: Float = np.ldexp(np.sqrt(np.maximum(eigenvalues, 0.0)) * F, E)
+    return values
 
 
 @dataclass(frozen=True, repr=False)

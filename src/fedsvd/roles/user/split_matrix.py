@@ -16,7 +16,7 @@ from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.extended import Pair
 from fedsvd.linalg.ring_forms import BITS, HALVES, on_grid
-from fedsvd.masks.remove import unmask_right
+from fedsvd.masks.apply import unmask_right
 from fedsvd.protocol.shared import VECTOR_BITS, about_words, shared_words, vector_words
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.requests import Common, Give, Script, Sum, Take

@@ -21,7 +21,7 @@ from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.signs import flip
 from fedsvd.linalg.widen import unit
-from fedsvd.masks.remove import unmask_left
+from fedsvd.masks.apply import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Check, Item, Task
 from fedsvd.protocol.upload import Batch, batches
