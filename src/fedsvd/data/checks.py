@@ -118,7 +118,7 @@ def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if panel.flags.forc:
             total = _sum_of_squares(panel.ravel(order="K"))
-        else:  # line by line, as they lie
+        else:  # line by line, in memory order
             lines = panel.T if abs(panel.strides[0]) < abs(panel.strides[1]) else panel
             total = float(np.sum(np.vecdot(lines, lines)))
     if np.isfinite(total):

@@ -37,7 +37,7 @@ class Layout:
     width: int
     names: tuple[str, ...] | None
     header_lines: int
-    """How many physical lines end with the header; 0 when there is none."""
+    """How many physical lines end with the header; 0 without a header."""
     text: dict[int, int]
     """The columns that are text already in the sample, with the line of their first text."""
     longest_line: int

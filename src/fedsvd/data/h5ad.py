@@ -1,4 +1,4 @@
-"""Matrices in ``.h5ad`` files, the format of AnnData, read with h5py as they lie on disk and never loaded whole.
+"""Matrices in ``.h5ad`` files, the format of AnnData, read with h5py in storage order and never loaded whole.
 
 A dense ``X`` or layer is read panel by panel. A sparse one is stored by rows (CSR) or by columns (CSC); panels along
 that axis are cut from the file, and when the other axis is asked for, the matrix goes once to a private temporary file

@@ -6,7 +6,7 @@ float32 at rest is converted panel by panel (integers beyond 2^53 round to the n
 checks in ``checks.py``; ``raw`` reads the same cells with NaN where an entry is missing, for those who fill gaps in
 before a study.
 
-A format implements one method, ``_cells``: a rectangular piece, as it lies at rest; one that holds text implements
+A format implements one method, ``_cells``: a rectangular piece, as it is stored; one that holds text implements
 ``_text_values``, too. The views in ``views.py`` (transposed, some columns left out, rows in another order) are sources
 themselves and copy nothing ahead.
 
@@ -123,7 +123,7 @@ class MatrixSource(ABC):
 
     @abstractmethod
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
-        """These rows of these columns as they lie at rest, unchecked; a view where the format allows it."""
+        """These rows of these columns as they are stored, unchecked; a view where the format allows it."""
 
     def _place(self, row: int, column: int) -> str:
         """How an error names this entry: by its place in the data the user gave, not in a view of it."""
@@ -303,7 +303,7 @@ class MatrixSource(ABC):
         return Reordered(self, order)
 
     def _values(self, position: int) -> NDArray[Any]:
-        """The column as it lies at rest: numbers, or text for what is not a number."""
+        """The column as it is stored: numbers, or text for what is not a number."""
         values: NDArray[Any] = self._cells(slice(0, self.shape[0]), slice(position, position + 1))[:, 0]
         return values
 

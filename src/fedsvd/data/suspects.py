@@ -20,7 +20,7 @@ from fedsvd.types import Float
 
 FEWEST_ROWS = 20  # a smaller table proves nothing
 _LOOKED_AT_BYTES = 1 << 22
-_MANY_ROWS = 1000  # so many whole numbers, all distinct and in no order, are hardly counts
+_MANY_ROWS = 1000  # from this many on, whole numbers that are all distinct and in no order are hardly counts
 _MOST_UNNAMED = 2  # more such columns in one table are measurements of a large scale
 _ENDS = {"id", "ids", "uuid", "guid", "key", "pk", "number", "nr", "identifier", "pseudonym"}
 _WHOLE_NAMES = {

@@ -28,7 +28,7 @@ _RETRIES = 3
 def _reached(scheduler: str, dial: Callable[[], Any]) -> Any:
     try:
         return dial()
-    except (OSError, ValueError, TypeError) as fault:  # a path that is none, a key that does not fit, no answer
+    except (OSError, ValueError, TypeError) as fault:  # not a path, a key that does not fit, no answer
         kind = type(fault).__name__
         raise ConfigError(
             f"the scheduler at {scheduler} cannot be reached ({kind})",

@@ -38,7 +38,7 @@ class Engine:
 
     @classmethod
     def of(cls, device: str | Device | None = None, engine: str | Cluster | None = None) -> "Engine":
-        """The engine of this device, opened if it is a name; raises ``NoDevice`` where there is none.
+        """The engine of this device, opened if it is a name; raises ``NoDevice`` where it is missing.
 
         ``engine`` is "dask" for a cluster of this machine's cores, or the address of a Dask scheduler.
         """
@@ -87,7 +87,7 @@ def cores() -> int:
 
 
 def each_over(count: int) -> Each | None:
-    """``map`` over so many threads, for ``Inputs.each``; None, which stands for ``map`` itself, for one.
+    """``map`` over this number of threads, for ``Inputs.each``; None, which stands for ``map`` itself, for one.
 
     While it lasts the BLAS has one thread: pieces that each asked for all threads would wait for one another.
     """

@@ -27,7 +27,7 @@ _NAMES = tuple(WORK)
 
 
 def each_in_processes(count: int) -> EachPart | None:
-    """``map`` of bytes to bytes over so many processes, for one session; None, which stands for ``map``, for one."""
+    """``map`` of bytes to bytes over some processes, for one session; None, which stands for ``map``, for one."""
     return _Workers(count) if count > 1 and sys.executable else None
 
 

@@ -4,7 +4,7 @@ The simulation decides whose turn it is, and nothing else: a player (``player.py
 between institutions. It takes the next message from the hub, gives it to the player it is for, and goes on until no
 message is left.
 
-With ``parallel`` above 1, so many parties that have a message waiting take their turns at the same time, a thread each,
+With ``parallel`` above 1, that many parties with a message waiting take their turns at the same time, a thread each,
 as on machines of their own: nothing but messages passes between them, and what they send waits until all of them have
 ended their turn. A thread then has one BLAS thread; a party alone has them all. Where messages are recorded, or the
 hub picks among them, turns are taken one at a time. With ``deferred`` the value of a computation goes through the hub

@@ -34,7 +34,7 @@ def write_frame(file: IO[bytes], header: dict[str, Any], arrays: list[Any]) -> N
 
 
 def read_frame(file: IO[bytes], most_header: int, most_bytes: int) -> tuple[dict[str, Any], list[Any]]:
-    """The next frame, no longer than this; ``EOFError`` at the end, ``ValueError`` where it is none."""
+    """The next frame, no longer than this; ``EOFError`` at the end, ``ValueError`` where it is not a frame."""
     long, size = HEAD.unpack(_exactly(file, HEAD.size))
     if long > most_header or size > most_bytes:
         raise ValueError("a frame that is too long")

@@ -52,7 +52,7 @@ def statistic_of(task: Installed, plan: SessionPlan, names: Sequence[str], limit
 def played(
     task: Installed, options: Mapping[str, Any], most: int, limit: float, columns: Mapping[str, Float]
 ) -> Playing:
-    """Play a script on these columns; answers of at most so many numbers."""
+    """Play a script on these columns; each answer has at most ``most`` numbers."""
     process = _started()
     try:
         work = {"sources": task.sources, "module": task.module, "function": task.function, "options": dict(options)}
@@ -102,7 +102,7 @@ def _answered(
 
 @contextmanager
 def _within(process: "subprocess.Popen[bytes]", limit: float, late: threading.Event) -> Iterator[None]:
-    """End the process after so many seconds: reading from it then comes to an end."""
+    """End the process after this number of seconds: reading from it then comes to an end."""
 
     def end() -> None:
         late.set()
@@ -123,7 +123,8 @@ def _outputs(task: str, shapes: Mapping[str, Any], arrays: list[Any]) -> dict[st
         pairs = zip(shapes.items(), arrays, strict=True)
         return {name: array.reshape([int(side) for side in shape]) for (name, shape), array in pairs}
     except (ValueError, TypeError):
-        raise ScriptFailed(f"the script of {task} returned outputs that are none", "ask its author") from None
+        fault = f"the script of {task} returned outputs of other shapes than it names"
+        raise ScriptFailed(fault, "ask its author") from None
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -125,7 +125,7 @@ def read_signing_key(kit_dir: Path) -> SigningKey:
 
 
 def expect_apart_from_operator(kit_dir: Path, role: KitRole) -> None:
-    """A CSP's kit does not lie where certificates are signed: who does both could pose as any party."""
+    """A CSP's kit does not lie where certificates are signed: an operator that does both could pose as any party."""
     place = kit_dir.absolute()
     if role is KitRole.CSP and any((folder / CA_KEY).exists() for folder in (place, *place.parents)):
         raise ConfigError(

@@ -17,7 +17,7 @@ _FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trap
 
 
 def build() -> str:
-    """Compile, in place of what was compiled before; "" or why there is none, in words."""
+    """Compile, in place of what was compiled before; "", or why nothing was compiled, in words."""
     if os.name != "posix":
         return "the compiled passes are made on Linux and macOS only"
     made = LIBRARY.with_suffix(".new")

@@ -211,7 +211,7 @@ def cholesky(G: Array) -> Array | None:
     """
     xp = namespace(G)
     if xp is np:
-        # G is its own transpose, so a C-ordered one is read as it lies.
+        # G is its own transpose, so a C-ordered one is passed without a copy.
         with small_products(len(G)):
             S, info = scipy.linalg.lapack.dpotrf(G.T if G.flags.c_contiguous else G, lower=0, clean=1)
         # OpenBLAS lets NaN through with info = 0, unlike LAPACK; it reaches the diagonal.

@@ -1,4 +1,4 @@
-"""SciPy's BLAS and LAPACK, called on arrays as they lie.
+"""SciPy's BLAS and LAPACK, called on arrays in place, in their own memory order.
 
 The wheels of NumPy and SciPy bring an OpenBLAS each. After a call the threads of either spin for a while, and where
 both are used in turns they fight for the cores: on 16 cores, calls that take 4 and 5 ms alone take 150 ms together. So

@@ -135,7 +135,7 @@ def has_even_values(K: Array) -> bool:
 
 
 FEW = 8
-"""A square matrix of fewer than so many columns to each triplet that is asked for is factorised whole."""
+"""A square matrix of fewer columns than this for each triplet that is asked for is factorised whole."""
 
 
 def top_of_gram(K: Float, r: int) -> tuple[Float, Float] | None:

@@ -195,5 +195,5 @@ def _absent(name: str, count: int) -> NoDevice:
 
 
 def host_or(device: Device | None, A: Float) -> Array:
-    """A on the device, or A itself where there is none."""
+    """A on the device, or A itself without one."""
     return A if device is None else device.put(A)

@@ -77,7 +77,7 @@ class Sliced:
 
 
 def sliced(numbers: Pair, most: int = SLICES, *, by_column: bool = False) -> Sliced:
-    """These numbers in at most so many slices, with one unit or one to a column; what is below the last is cut off."""
+    """These numbers in at most ``most`` slices, in one unit or one for each column; what is below the last is cut."""
     largest = np.max(np.abs(numbers.high), axis=0 if by_column else None, initial=0.0)
     unit = np.asarray(np.frexp(largest)[1], np.int64) + 1
     high, low = np.ldexp(numbers.high, -unit), np.ldexp(numbers.low, -unit)
@@ -93,7 +93,7 @@ def sliced(numbers: Pair, most: int = SLICES, *, by_column: bool = False) -> Sli
 
 
 def on_grid(numbers: Float, slices: int) -> Float:
-    """The float64 numbers that so many slices hold exactly, nearest to these."""
+    """The float64 numbers that this number of slices holds exactly, nearest to these."""
     unit = int(np.frexp(np.max(np.abs(numbers), initial=0.0))[1]) + 1
     grid: Float = np.ldexp(np.rint(np.ldexp(numbers, SLICE_BITS * slices - unit)), unit - SLICE_BITS * slices)
     return grid

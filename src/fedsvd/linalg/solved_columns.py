@@ -31,7 +31,7 @@ IN_CACHE = 1 << 19
 IN_THREAD = 1 << 20  # and by one thread
 _CENTRED, _FEW_ROWS = 1 << 18, 64  # and where each is used for a few products only
 _LEAST_PIECE = 256  # columns: with fewer a solve is mostly the reading of R
-_NARROW, _NARROW_SUMS = 512, 32  # of narrow matrices so many sums, whatever the threads: the result is the same
+_NARROW, _NARROW_SUMS = 512, 32  # number of sums for narrow matrices, whatever the threads: the result is the same
 
 
 class SolvedColumns:
@@ -57,7 +57,7 @@ class SolvedColumns:
         return self._parts[-1][0] if self._parts else 0
 
     def place(self, columns: int) -> Float | None:
-        """Where the next so many solved columns are written; None where they are not wanted any more."""
+        """Where the next ``columns`` solved columns are written; None where they are not wanted any more."""
         if self._lost or self._done + columns > self.count:
             self.drop()
             return None

@@ -17,7 +17,7 @@ LEAST_BLOCK = 128
 """The narrowest block that a mask of the mask family may be asked to have."""
 
 HAAR_LEFT_LIMIT = 4096
-"""P is a Haar matrix up to so many rows, and mixing beyond (specification, section 4)."""
+"""P is a Haar matrix up to this number of rows, and mixing beyond (specification, section 4)."""
 
 HAAR_RIGHT_LIMIT = 8192
 """The same for Q and T_i, in columns."""

@@ -2,7 +2,7 @@
 
     [Q_i^T]^R = Q_i^T R_i,    [Vt_i]^R = Vt' [Q_i^T]^R,    Vt_i = [Vt_i]^R R_i^-1
 
-R_i is block-diagonal, one block to each of the user's slices of Q, so every product stays blockwise. It is Haar
+R_i is block-diagonal, one block for each of the user's slices of Q, so every product stays blockwise. It is Haar
 here: a uniform R_i has condition numbers near 1e5 and leaks ``Q^T 1``. No R_i helps against the real leak (C1): the
 column space of [Q_i^T]^R is that of Q_i^T, which hands the CSP the share P X_i Q_i of every user. Only the ``paper``
 scheme sends this message, with a warning; the others compute Vt_i locally.

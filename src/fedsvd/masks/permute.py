@@ -135,7 +135,7 @@ class HaarBlocks:
         return out
 
     def _last(self, first: int, rows: int) -> int:
-        """The block after the last one of so many rows."""
+        """The block after the last one of this many rows."""
         end = self._starts[first] + rows
         last = bisect_left(self._starts, end)
         if last == len(self._starts) or self._starts[last] != end:
@@ -297,7 +297,7 @@ class Mixing(FromTheLeft):
 
 
 def groups_of_blocks(starts: tuple[int, ...], rows: int) -> list[tuple[int, slice]]:
-    """Runs of whole blocks of at most so many rows, one block at least: the first block, and the rows."""
+    """Runs of whole blocks of at most this many rows, one block at least: the first block, and the rows."""
     found, first = [], 0
     for number, (_, stop) in enumerate(pairwise(starts)):
         last = number + 2 == len(starts)

@@ -119,7 +119,7 @@ def normalised(values: NDArray[np.str_], rule: IdRule) -> NDArray[np.str_]:
 
 
 def iso_date(text: str, month_first: bool = False) -> str | None:
-    """A date as ISO text; None when it is none."""
+    """A date as ISO text; None when it is not a date."""
     text = text.strip()
     if found := (_ISO.fullmatch(text) or _PACKED.fullmatch(text)):
         year, month, day = (int(part) for part in found.groups())

@@ -39,12 +39,12 @@ class Counted:
 
 
 def sketch_numbers(capacity: int) -> int:
-    """The numbers of a sketch for so many different levels."""
+    """The numbers of a sketch for this many different levels."""
     return _TABLES * _cells(capacity) * _FIELDS
 
 
 def text_numbers(capacity: int) -> int:
-    """The numbers of a sum of texts for so many levels."""
+    """The numbers of a sum of texts for this many levels."""
     return capacity * _TEXT_LIMBS
 
 
@@ -130,7 +130,7 @@ def expect_usable(name: str, levels: Iterable[str], capacity: int) -> None:
 
 
 def _alone(cell: NDArray[np.int64], place: tuple[int, int], cells: int) -> Counted | None:
-    """The one level in this cell; None where there is none, or more than one."""
+    """The one level in this cell; None where the cell is empty, or has more than one."""
     holders, count, *limbs = cell.tolist()
     if holders < 1 or any(limb % holders or not 0 <= limb // holders < 2**32 for limb in limbs):
         return None

@@ -51,7 +51,7 @@ class Gaps:
         return int(self.counts.sum())
 
     def describe(self, most: int | None = None) -> str:
-        """The columns with gaps and how many, the largest first: ``weight (12), age (3)``; all, or so many."""
+        """The columns with gaps and how many, the largest first: ``weight (12), age (3)``; all, or the first."""
         order = np.argsort(-self.counts, kind="stable")
         held = [f"{self.names[j]} ({self.counts[j]})" for j in order.tolist() if self.counts[j]]
         rest = f" and {len(held) - most} more columns" if most is not None and len(held) > most else ""

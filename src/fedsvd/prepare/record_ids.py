@@ -1,4 +1,5 @@
-"""A party's table as matching has it: one id to each record, made from one column or several, by the rule of the study.
+"""A party's table as matching has it: one id for each record, made from one column or several, by the rule of the
+study.
 
 ``RecordIds`` is that rule: which columns, and how they are normalised (``identifiers.py``). It stands in the plan as
 text, so that all parties agree on it and predictions are aligned by the same rule later. ``identified`` gives a table
@@ -90,7 +91,7 @@ class IdentifiedTable:
 
 
 def identified(source: MatrixSource, ids: RecordIds, link: Linkage | None = None) -> IdentifiedTable:
-    """The table with one id to each record; refused where one occurs twice."""
+    """The table with one id for each record; refused where one occurs twice."""
     found, without_link = record_ids(source, ids.columns, ids.rule), 0
     table: MatrixSource = Identified(source, ids.name, found, ids.columns)
     if link is not None:

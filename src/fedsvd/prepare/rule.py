@@ -122,7 +122,7 @@ class Rule:
 
 
 def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
-    """Every sum of a preparation by this rule, in order, for tables of so many columns, text among them.
+    """Every sum of a preparation by this rule, in order, for tables of this number of columns, text among them.
 
     Where the number of columns depends on levels or gaps, a sum is as long as it can become.
     """

@@ -1,7 +1,7 @@
 """The messages of a matching (specification, section 9): how many there are and how long, all known from the plan.
 
-Sets of ids and answers are cut into parts of so many rows. An answer always has as many places as the smallest set has
-records, the rest of it empty, so that its length says nothing of the overlap; both ends and the cost model know it.
+Sets of ids and answers are cut into parts of bounded length. An answer always has as many places as the smallest set
+has records, the rest of it empty, so that its length says nothing of the overlap; both ends and the cost model know it.
 With ``align = "ecdh"`` sets go around the users, counted from 0 here, before the CSP compares them: ``exchanges`` lists
 every sealed message.
 """
@@ -42,7 +42,7 @@ def part_rows(plan: SessionPlan) -> int:
 
 
 def parts_of(plan: SessionPlan, rows: int) -> tuple[slice, ...]:
-    """Rows of each message that together carry so many."""
+    """Rows of each message that together carry ``rows``."""
     each = part_rows(plan)
     _expect_few(rows, each)
     return tuple(slice(start, min(start + each, rows)) for start in range(0, rows, each))
@@ -96,7 +96,7 @@ def sealed_parts(plan: SessionPlan) -> int:
 
 
 def cut(plan: SessionPlan, size: int) -> tuple[slice, ...]:
-    """Bytes of each sealed message that together carry so many."""
+    """Bytes of each sealed message that together carry ``size``."""
     each = POINT_BYTES * part_rows(plan)
     _expect_few(size, each)
     return tuple(slice(start, min(start + each, size)) for start in range(0, size, each))

@@ -58,12 +58,12 @@ class ModelPlan:
 
     @property
     def fits(self) -> int:
-        """Models that are fitted one after the other: one, or one to each class against the rest."""
+        """Models that are fitted one after the other: one, or one for each class against the rest."""
         return self.classes if self.family is Family.BINOMIAL and self.classes > 2 else 1
 
     @property
     def equations(self) -> int:
-        """Linear predictors of one model: one, or one to each class but the first."""
+        """Linear predictors of one model: one, or one for each class but the first."""
         return self.classes - 1 if self.family is Family.MULTINOMIAL else 1
 
     @property
@@ -78,5 +78,5 @@ class ModelPlan:
 
     @property
     def evaluations(self) -> int:
-        """How often the models are evaluated at most: so many sums of totals, and of Gram matrices, a plan has."""
+        """How often the models are evaluated at most: the number of sums of totals, and of Gram matrices, in a plan."""
         return self.fits * (2 * self.max_iterations + _HALVINGS) * (2 if self.offset else 1)

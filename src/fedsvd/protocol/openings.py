@@ -39,7 +39,7 @@ class Per(StrEnum):
 
 @dataclass(frozen=True)
 class Opening:
-    """So many numbers of one kind, to these, of so many bits each."""
+    """``numbers`` of one kind, opened to these, of ``bits`` each."""
 
     what: What
     to: To

@@ -72,7 +72,7 @@ def passed_on(plan: SessionPlan, party: Party) -> Exchanges:
 
 
 def parts_to_all(size: int) -> tuple[int, ...]:
-    """Bytes of each message that together carry so many to all other users, seals included."""
+    """Bytes of each message that together carry ``size`` bytes to all other users, seals included."""
     whole = size + LENGTH_BYTES
     return tuple(SEAL_BYTES + min(PART, whole - start) for start in range(0, whole, PART))
 

@@ -51,7 +51,7 @@ def about_words(plan: SessionPlan) -> int:
 
 
 def vectors_of(plan: SessionPlan) -> int:
-    """The users' own vectors: of an inverse one secret to each user, and the mean twice, where there is an intercept.
+    """The users' own vectors: of an inverse one secret for each user, and the mean twice, where there is an intercept.
 
     Of singular vectors: the coefficients of every target, and a secret one.
     """

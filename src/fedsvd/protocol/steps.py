@@ -155,7 +155,7 @@ def bound(name: str) -> PlannedStep:
 
 
 def flags(name: str, count: int, what: What) -> PlannedStep:
-    """An OR over all users for each of so many flags."""
+    """An OR over all users for each of ``count`` flags."""
     return PlannedStep(name, StepKind.BOUND, count, what=what)
 
 
@@ -178,7 +178,7 @@ SIGNS = "signs"
 
 
 def upload(answer: str, columns: int, what: What, upto: bool = False) -> PlannedStep:
-    """Shares of a matrix, to which the CSP answers with so many columns of U, or coefficients of so many features."""
+    """Shares of a matrix, to which the CSP answers with columns of U, or with coefficients of features."""
     return PlannedStep(answer, StepKind.UPLOAD, columns, upto=upto, what=what)
 
 

@@ -52,7 +52,7 @@ PROBE = "probe"
 """How long the products are by which what the CSP splits is checked, and what users add up of it (section 5)."""
 
 IMPLAUSIBLE = "implausible"
-"""Whether any user's own block of an inverse is none that its own columns could have (section 5)."""
+"""Whether any user's own block of an inverse does not fit its own columns (section 5)."""
 
 
 @lru_cache(maxsize=8)

@@ -37,7 +37,7 @@ def correlations_of(computed: CCAResult, k: int) -> Float:
 
 
 def tests_of(computed: CCAResult, k: int, rows: int) -> tuple[WilksTest, ...] | Undefined:
-    """Wilks' tests of all correlations, or why there are none."""
+    """Wilks' tests of all correlations, or why they do not exist."""
     pair = pair_of(computed, k)
     if pair is None:
         return Undefined("Wilks' test is of two tables")

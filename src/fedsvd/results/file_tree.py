@@ -135,7 +135,7 @@ def differences(folder: Path, leaves: Leaves, others: Iterable[str] = ()) -> lis
 
 
 def _manifest_there(folder: Path, leaves: Leaves) -> Leaf | None:
-    """The leaf of the manifest in a folder; None where it is none, or lists other files than those signed."""
+    """The leaf of the manifest in a folder; None where it is missing, or lists other files than those signed."""
     try:
         record = manifest_record(folder)
         listed = {name: about["sha256"] for name, about in record["files"].items() if name in leaves}

@@ -172,7 +172,7 @@ class _Lines:
 
 
 def _without_formulas(table: Table) -> Table:
-    """The table with an apostrophe before every text that begins as a formula does; itself where there is none.
+    """The table with an apostrophe before every text that begins as a formula does; itself where no text does.
 
     A text that begins with apostrophes and then as a formula gets one more, so that taking one away restores all.
     """

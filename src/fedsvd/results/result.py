@@ -175,11 +175,11 @@ class PartyResult:
 
 
 def result_from(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PartyResult:
-    """The result that a manifest describes, with these arrays; ``ValueError`` and its like where it is none."""
+    """The result that a manifest describes, with these arrays; ``ValueError`` and its like where it is damaged."""
     plan, certificate = _plan(record["plan"]), certificate_from(record["certificate"])
     names, features = tuple(record["parties"]), record.get("features")
     if len(names) != plan.k or any(re.fullmatch(NAME, name) is None for name in names):
-        raise ValueError("names of parties that are none")
+        raise ValueError("parties whose names are not valid")
     if (Task(record["task"]), Split(record["split"])) != (plan.task, plan.split):
         raise ValueError("another task or split than that of the plan")
     result = PartyResult(

@@ -1,4 +1,4 @@
-"""``results/JOB/``: the results of a study, one folder to each reader, written and read back.
+"""``results/JOB/``: the results of a study, one folder for each reader, written and read back.
 
     results/JOB/                   for the researcher who asked: what all parties share
         manifest.json              task, shapes, plan, certificate; hashes of all files next to it
@@ -123,7 +123,7 @@ def _linked(source: Path | str, target: Path | str) -> Path | str:
 
 
 def write_predictions(target: Path, of: PartyResult, found: Mapping[str, PartyResult], overwrite: bool = False) -> None:
-    """Write what a result says of new data, one folder to each table."""
+    """Write what a result says of new data, one folder for each table."""
     record = {
         "format": PREDICTIONS,
         "job": of.job,

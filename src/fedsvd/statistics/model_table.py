@@ -1,6 +1,6 @@
 """The table of a generalised linear model as plain columns and values, for data frames and files, and the model again.
 
-Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation to each class, and
+Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation for each class, and
 with ``t`` for ``z`` where a scale is estimated (gaussian, gamma): tests are then those of Student's t, as R's are. A
 value that is not defined is NaN in a column and None among the values, where ``not_defined`` has the reason.
 """

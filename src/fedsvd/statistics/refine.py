@@ -47,7 +47,7 @@ class Refined:
 
 
 def transform_of(R_x: Float) -> Float | None:
-    """T, upper triangular, with ``R_x T`` orthonormal; None where it is not needed, or where there is none."""
+    """T, upper triangular, with ``R_x T`` orthonormal; None where it is not needed, or does not exist."""
     values = np.linalg.svd(R_x, compute_uv=False)
     if not values[-1] > 0.0 or not LEAST_CONDITION <= values[0] / values[-1] <= MOST_CONDITION:
         return None

@@ -135,7 +135,7 @@ def largest_value(A: Float) -> float:
 
 
 def triangle(R: Float, targets: int, rows: int, penalty: Float | None = None, aim: Float | None = None) -> Triangle:
-    """The least-squares problem of a factor R, (any, q + targets), of data of so many rows; targets are last.
+    """The least-squares problem of a factor R, (any, q + targets), of data with this number of rows; targets are last.
 
     ``penalty`` is a matrix (any, q): the squares of ``penalty @ w - aim`` are added to what is made small, aim being 0
     or a vector for the one target.

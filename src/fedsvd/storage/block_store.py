@@ -189,7 +189,7 @@ class DeviceStore(BlockStore):
         return self._read(*self._inside(rows, cols))
 
     def pieces(self) -> Iterator[tuple[slice, Array]]:
-        """Panels of whole rows as they lie there, in order: nothing is copied."""
+        """Panels of whole rows in storage order; nothing is copied."""
         self._inside(everything := slice(None), everything)
         panels = getattr(self._cells, "panels", None)
         return iter([(slice(0, self.shape[0]), self._cells)]) if panels is None else panels()

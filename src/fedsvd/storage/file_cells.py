@@ -4,8 +4,8 @@ Law of this file: a file that others may change is never mapped. A page of a map
 process with a bus error, without a line in its log; and pages that were touched count as memory of this process, beyond
 any budget. A system call returns what it could read, and what is missing is an error (ADR 0043).
 
-Numbers lie line by line: rows in C order, columns in Fortran order. Whole lines are read as they lie; parts of lines
-one by one where what lies between them is long, else together with it, a megabyte at a time. A *private* file
+Numbers are stored line by line: rows in C order, columns in Fortran order. Whole lines are read in storage order; parts
+of lines one by one where what lies between them is long, else together with it, a megabyte at a time. A *private* file
 (``spooled``), which no other process can open, serves lines in arbitrary order; a small one from memory, because a
 system call for each line takes about as long as a kilobyte of hashing.
 """

@@ -38,7 +38,7 @@ class Watch:
         self._seen = self._look()
 
     def changed(self) -> str | None:
-        """The path of a file that was written to, replaced, added or removed since; None where there is none."""
+        """The path of a file that was written to, replaced, added or removed since; None where nothing changed."""
         now = self._look()
         if now == self._seen:
             return None

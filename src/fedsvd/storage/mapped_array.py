@@ -2,7 +2,8 @@
 
 What a block store holds is read panel by panel, through its interface. This one is an array over a map of a private
 file. Pages that were touched count as memory of the process until the system wants them back, so the array hands them
-back itself: it counts what slices touch, and after so many bytes unmaps all of it; the numbers stay in the file.
+back itself: it counts what slices touch, and after a fixed number of bytes unmaps all of it; the numbers stay in the
+file.
 
 A slice across the layout would map up to 2 MiB for each of its runs, however short they are. It is read as a copy, and
 written, by system calls instead. What touches the whole array at once, without slices, has all of it in memory.

@@ -67,8 +67,9 @@ def starving(party: Party) -> Pick:
 def every_order(run: Callable[[Pick], T], most: int | None = None) -> Iterator[T]:
     """``run`` under every order of deliveries that a role could distinguish from the others.
 
-    With ``most``, under those that differ from the order of sending in at most so many choices: a session waits for all
-    users at every sum, so that all orders together multiply with each of them, and one choice covers each on its own.
+    With ``most``, under those that differ from the order of sending in at most that many choices: a session waits for
+    all users at every sum, so that all orders together multiply with each of them, and one choice covers each on its
+    own.
 
     All links end at the CSP, so a user or the TA has one incoming link and one sequence to receive: what goes to
     them may be delivered at once. Deliveries to different parties commute. What remains is the order in which the CSP
@@ -136,7 +137,7 @@ INSECURE_SEED = bytes(range(32))
 class Federation:
     """Parties with tables, samples in rows; by default columns are split, so that table i is X_i itself.
 
-    ``labels``, ``ids`` and ``weights`` are lists with one item to each party, or None. The number of targets and who
+    ``labels``, ``ids`` and ``weights`` are lists with one item for each party, or None. The number of targets and who
     holds the labels of a vertical regression follow from the labels; everything else of a ``Study`` is a keyword.
     ``revise`` changes the plan that follows from the study before any role has it. ``statistic`` plays a foreign task.
     """

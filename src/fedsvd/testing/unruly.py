@@ -6,7 +6,7 @@
     dies-after:STAGE the same when it has ended this stage of a job; the CSP: when all members have
     dies-unsaid:N   the same when it has ended the job, before it says so; the CSP: before the N-th end is on its disk
     dies-planning   the CSP: when all members have enlisted, before a session is opened for them
-    fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
+    fills:BYTES     no file of its grows beyond BYTES, as on a full disk
     fills-ending:N  the same from the N-th end of a member on: the CSP can write nothing more
     stutters        every call is made twice, late and out of order, in the smallest frames
     enlists-slowly  it takes three seconds to open its data
@@ -122,7 +122,7 @@ def dies_planning(_: str = "") -> None:
 
 
 def fills(most: str) -> None:
-    """From now on, the kernel refuses to let any file grow beyond so many bytes."""
+    """From now on, the kernel refuses to let any file grow beyond this number of bytes."""
     import resource  # not on every system
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), int(most)))

@@ -4,7 +4,7 @@
     Join   "this is me, from this one process"      -> empty
     Push   frames to the CSP                        -> empty
     Pull   "message n from part p on, a few frames
-            of so many bytes; I have all below a"   -> frames, or empty when none has come in the time asked for
+            of N bytes; I have all below a"   -> frames, or empty when none has come in the time asked for
     Leave  "I have all below a; that was all"       -> empty
     Ask    a JSON question about jobs               -> a JSON answer
     Stay   "I am here", for so long                 -> empty after that time; until then the caller is there

@@ -285,5 +285,5 @@ class Dialled:
 
 
 def _many(each: int, pace: Pace) -> int:
-    """How many frames of so many bytes a call should carry."""
+    """How many frames of this length a call should carry."""
     return max(1, min(pace.bytes // each, together(each)))

@@ -137,7 +137,7 @@ class Exchange:
         self._server.start()
 
     def answers(self, seconds: float) -> bool:
-        """Whether a thread that answers calls takes up a task within so many seconds."""
+        """Whether a thread that answers calls takes up a task within this number of seconds."""
         done = threading.Event()
         try:
             self._pool.submit(done.set)

@@ -43,7 +43,7 @@ class Outbox:
         return length(self._buffered[number])
 
     def frames(self, number: int, each: int = FRAME) -> int:
-        """How many frames of so many bytes a buffered message has."""
+        """How many frames of ``each`` bytes a buffered message has."""
         return frame_count(self._buffered[number], each)
 
     def frame(self, number: int, part: int, each: int = FRAME) -> Frame:

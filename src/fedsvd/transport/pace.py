@@ -41,7 +41,7 @@ class Pace:
         return self._quick and self.thin
 
     def took(self, carried: int, seconds: float) -> None:
-        """A call of so many bytes has got through."""
+        """A call of this number of bytes has got through."""
         with self._lock:
             self._quick = self._quick and seconds < _QUICK
             if seconds < _QUICK and carried >= self._bytes // 2:

@@ -1,7 +1,7 @@
 """Places for calls that wait, and which callers are there.
 
-A call that waits holds a thread of the CSP. Threads are counted out: so many for those who only show that they are
-there, so many for members that wait for messages, for members' questions and for all others', and of these a few to any
+A call that waits holds a thread of the CSP. Threads are divided: some for callers that only show that they are
+there, some for members that wait for messages, for members' questions and for all others', and of these a few to any
 one caller. What finds no place is answered at once, or put off; the threads that are left carry frames.
 
 A member holds one call open from its start to its end, which does nothing else. When its process dies the connection

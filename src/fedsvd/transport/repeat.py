@@ -186,7 +186,7 @@ class Repeating(Generic[T]):
         if landed.status is BUSY:
             self._progress = now  # the CSP answers; it has its hands full
         if landed.status is grpc.StatusCode.DEADLINE_EXCEEDED:
-            self._window = max(1, self._window // 2)  # a thin line cannot carry so many in time
+            self._window = max(1, self._window // 2)  # a thin line cannot carry this many in time
             if self._pace is not None:
                 self._pace.failed()
         if now - self._progress >= self._patience:

@@ -63,7 +63,7 @@ class Calibration:
 
 
 def mixes(length: int) -> bool:
-    """Whether a mixing mask over so many lines has several blocks, and is no Haar matrix."""
+    """Whether a mixing mask over this number of lines has several blocks, and is no Haar matrix."""
     return len(block_sizes(length, MIXING_BLOCK)) > 1
 
 

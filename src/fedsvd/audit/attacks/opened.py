@@ -29,7 +29,7 @@ Integers = list[int]
 
 
 def columns_from_gram(G: Sequence[Sequence[int]]) -> list[Integers]:
-    """The columns of Z that a reduced basis shows, each up to its sign, from ``G = Z Z^T``; empty where there are none.
+    """The columns of Z that a reduced basis shows, each up to its sign, from ``G = Z Z^T``; empty where it shows none.
 
     A basis vector of squared length 1 is a unit vector of Z^N, and its inner products with the rows are a column.
     """

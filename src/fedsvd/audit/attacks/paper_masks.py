@@ -124,7 +124,7 @@ def from_known_rows(Y: Float, cuts: Cuts, known: KnownColumns) -> Float:
 
 
 def from_known_tile(Y: Float, cuts: Cuts, known: KnownTile) -> tuple[Float, Float]:
-    """``(P_a U, V^T Q_b)`` for the tile's own singular vectors U, V: both masks but for one sign to each vector."""
+    """``(P_a U, V^T Q_b)`` for the tile's own singular vectors U, V: both masks but for one sign for each vector."""
     U, _, Vt = np.linalg.svd(Y[cuts.rows[known.a], cuts.columns[known.b]], full_matrices=False)
     return U, Vt
 

@@ -129,7 +129,7 @@ def record_tables(
     forms: tuple[Form, Form] | None = None,
     **study: Any,
 ) -> Recorded:
-    """The same for plain arrays: samples in rows, one table to each party."""
+    """The same for plain arrays: samples in rows, one table for each party."""
     parties = [PartyData(open_source(np.ascontiguousarray(table))) for table in tables]
     return record(Study(task, split, **study), parties, random_state, forms)
 

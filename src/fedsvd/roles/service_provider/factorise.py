@@ -63,7 +63,7 @@ _MANY = 1 << 20  # numbers of a matrix that is factorised by way of products
 class Factorised:
     """U' (M, r), S' (r,), what was verified, and V'^T where eq. 6 will ask for it.
 
-    Of a long side's vectors there are none here: they lie in ``store``, in the first r columns (U') or rows (V'^T).
+    Vectors of a long side are not here but in ``store``, in the first r columns (U') or rows (V'^T).
     """
 
     U_masked: Float

@@ -103,7 +103,7 @@ class Relays:
 
 
 def _begins(step: PlannedStep, length: int) -> bool:
-    """Whether a first message of so many bytes can be the beginning of this step."""
+    """Whether a first message of this length can be the beginning of this step."""
     first = parts_to_all(step.size)[0]
     return length <= first if step.upto else length == first
 

@@ -1,7 +1,7 @@
 """User i's columns as a vertical regression has them: centred, scaled by powers of two, with its share of the ridge.
 
 A user owns whole columns, so centring and scaling are local. A ridge is rows ``sqrt(alpha) I`` (label 0) below the
-data, one to each column of all users; P mixes them with the data.
+data, one for each column of all users; P mixes them with the data.
 """
 
 from dataclasses import dataclass
@@ -158,7 +158,7 @@ class Columns:
         return total
 
     def _times_at_once(self, w: Float) -> Float:
-        """The same with the means taken off the product: a few products with the data as it lies."""
+        """The same with the means taken off the product: a few products with the data in place."""
         work, plan, n_i = self.work, self.work.plan, self.work.n_i
         scaled, product = self.inverse[:, None] * w, np.zeros((plan.M, w.shape[1]))
         mean = self.mean @ scaled + self.rest @ scaled
@@ -276,6 +276,6 @@ def penalised(deviation: Float, alpha: float, count: int) -> Float:
 
 
 def inverse_powers(deviation: Float) -> Float:
-    """Inverse powers of two nearest to the deviations; zero where there is none."""
+    """Inverse powers of two nearest to the deviations; zero where a deviation is zero."""
     _, power = np.frexp(deviation)
     return np.where(deviation > 0, np.ldexp(1.0, -power), 0.0)

@@ -159,7 +159,7 @@ class Masks:
         return apply.mask_right(rows, self.Q, self.i, self.c, self.T_i)
 
     def _outputs(self, given: int) -> int:
-        """Columns of Y for so many of ``[A, y]``: all of N, and a column for each label."""
+        """Columns of Y for ``[A, y]``: all of N, and a column for each label."""
         return self.plan.N + given - self.plan.widths[self.i]
 
     def column_panel(self, A_i: Operand, w: int) -> Array:

@@ -29,7 +29,7 @@ class Model:
 
 
 def models(plan: SessionPlan) -> Iterator[Model]:
-    """One model; of a binomial target with several classes one to each class, against the rest."""
+    """One model; of a binomial target with several classes one for each class, against the rest."""
     about = plan.glm
     if about is None:
         raise LocalProtocolError("this plan has no model")

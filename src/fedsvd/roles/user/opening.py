@@ -86,7 +86,7 @@ def _shared(work: Work, prepared: Prepared) -> Script:
 
 
 def rest_in_zeros(work: Work, after: str, answer: int) -> Script:
-    """The sums after this one, and user 1's answer of so many bytes, all zero: there is nothing to open.
+    """The sums after this one, and user 1's answer of this length, all zero: there is nothing to open.
 
     In mode A all that the CSP learns is the plan. A session that ended here would show it that the data is constant. In
     mode B it opens the Gram matrix, and would see zeros in any case.

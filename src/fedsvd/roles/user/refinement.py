@@ -47,7 +47,7 @@ class ScaledRows:
 
 
 def proposal(R: Float, w: Float, rank: int) -> Float:
-    """User 1's: whether there is a transform, the exponents and T's upper triangle; zeros where there is none."""
+    """User 1's: whether there is a transform, the exponents and T's upper triangle; zeros without one."""
     f, t = w.shape
     numbers = np.zeros(1 + t + f * (f + 1) // 2)
     T = transform_of(R[:, :f]) if rank == f else None

@@ -81,7 +81,7 @@ class Inputs:
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
     rule: Rule | None = None  # by which tables are prepared together
     statistic: Callable[[Float], Playing] | None = None  # what plays a foreign task on X_i
-    results: Callable[[Any], Roots] | None = None  # hashes the files that a result is written as; None: there are none
+    results: Callable[[Any], Roots] | None = None  # hashes the files that a result is written as; None: no files
 
 
 class Seeding:

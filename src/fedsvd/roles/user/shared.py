@@ -12,7 +12,7 @@ Memo = dict[bytes, Any]
 
 
 def once_for(memo: Memo | None, given: object, what: str, users: int, work: Callable[[], Any]) -> Any:
-    """What ``work`` makes of this object, for the first of so many users; the others get the same, and it is dropped.
+    """What ``work`` makes of this object, for the first of ``users``; the others get the same, and it is dropped.
 
     A value that a user goes on to change must be copied by it.
     """

@@ -18,7 +18,7 @@ from fedsvd.types import Array, Float
 
 _LONG = 1 << 22  # numbers of a panel that one product reads where it lies
 NEAR_ZERO = 8.0
-"""Up to so many deviations from zero a mean may be taken off a product instead of the data: three bits and no more."""
+"""Within this many deviations of zero a mean may be taken off a product instead of the data: three bits and no more."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -68,7 +68,7 @@ class SumsOfUser:
         return pad(payload, self._keys, stream, batch, self._once, self._each, halves=halves)
 
     def pads(self, stream: str, batch: int) -> Pads:
-        """The pads of all pairs for a batch, of words as in ``padded``, for who puts them on; they are spent."""
+        """The pads of all pairs for a batch, of words as in ``padded``, for a caller that adds them; spent."""
         return claimed(self._keys, stream, batch, self._once, halves=2 if stream == "gram" else 1)
 
     def _seeds(self, planned: PlannedSum) -> SumSeeds:

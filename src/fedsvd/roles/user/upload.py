@@ -239,7 +239,7 @@ def panels_of_operand(work: Work, A_i: Operand, B: float) -> Panels:
 def under_masks(
     work: Work, A_i: Operand, width: int, bounds: tuple[float, float], then: Callable[[], None] = lambda: None
 ) -> Panels:
-    """A_i, of so many columns, under P, T_i and Q, by panels of rows; ``then`` when the last of them has been made."""
+    """A_i, ``width`` wide, under P, T_i and Q, by panels of rows; ``then`` when the last of them has been made."""
     masks, under = work.masks, RowsUnderP(work, A_i, width)
 
     def panel(w: int) -> Array:

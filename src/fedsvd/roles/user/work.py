@@ -188,14 +188,14 @@ class Work:
         return max(panel, viewed_width(rows)) if self.near and self.source.dtype == np.float64 else panel
 
     def panels(self, stage: str, columns: int | None = None) -> Iterator[tuple[slice, Array]]:
-        """X_i by column panels that fit the memory budget, or so many columns, where this user computes."""
+        """X_i by column panels that fit the memory budget, or ``columns`` at a time, where this user computes."""
         report = self._report(stage)
         for place, X in column_panels(self.source, columns or self.panel(self.source.shape[0]), self.device):
             yield place, X
             report(place.stop, self.n_i)
 
     def some_panels(self, stage: str, count: int) -> Iterator[Array]:
-        """So many of these panels, the first and the last among them, evenly spread; all where there are no more."""
+        """``count`` of these panels, the first and the last among them, evenly spread; all where there are no more."""
         width = self.panel(self.source.shape[0])
         starts = range(0, self.n_i, width)
         chosen = np.unique(np.linspace(0, len(starts) - 1, min(count, len(starts))).round().astype(int)).tolist()
@@ -213,7 +213,7 @@ class Work:
             report(place.stop, rows)
 
     def row_places(self, stage: str) -> Iterator[slice]:
-        """The places of these panels, for who reads them otherwise, with progress."""
+        """The places of these panels, for a caller that reads them otherwise, with progress."""
         rows, width = self.source.shape
         step, report = self.panel(width), self._report(stage)
         for start in range(0, rows, step):
@@ -227,9 +227,9 @@ class Work:
         return self.device is None and self.source.in_memory
 
     def over_rows(self, stage: str, rows: int, width: int, make: Callable[[slice], Any]) -> list[Any]:
-        """What ``make`` gives for all so many rows of this width, part by part, in order, with progress of a stage.
+        """What ``make`` gives for all rows of this width, part by part, in order, with progress of a stage.
 
-        Where the source lies in memory these are slabs that stay in a cache, made by a few threads; else panels that
+        Where the source is in memory these are slabs that stay in a cache, made by a few threads; else panels that
         fit the memory budget, one after the other.
         """
         near = self.near
@@ -251,7 +251,7 @@ class Work:
         return made
 
     def long_panels(self, rows: int, width: int) -> Iterator[slice]:
-        """So many rows of this width in few parts, of data that lies in memory and is multiplied where it lies."""
+        """Rows of this width in few parts, of data in memory that is multiplied in place."""
         return long_panels(rows, width, self.plan.memory)
 
     def put(self, A: Float) -> Array:
