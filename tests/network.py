@@ -22,9 +22,9 @@ from fedsvd.identity.temporary import temporary_federation
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.site import Site
-from fedsvd.transport.base import Transport
 from fedsvd.transport.grpc_client import Dialled, Dialling
 from fedsvd.transport.grpc_server import Exchange, SessionLinks
+from fedsvd.transport.metered import Transport
 from fedsvd.types import SessionId
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # refused handshakes are what some tests are about

@@ -21,7 +21,7 @@ import pandas as pd
 from benchmarks.measure import RESULTS, Row, fingerprint
 from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
-from fedsvd.prepare.record_ids import RecordIds, identified
+from fedsvd.prepare.identifiers import RecordIds, identified
 from fedsvd.protocol.tasks import Align, Split, Task
 from fedsvd.studies.matching import match
 from fedsvd.studies.parties import PartyData

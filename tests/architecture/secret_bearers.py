@@ -12,8 +12,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.masks.blind import draw_blind
 from fedsvd.masks.in_passes import Passes
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.normals import DeviceNormals
-from fedsvd.masks.orthogonal import efficient_orthogonal, orthogonal
+from fedsvd.masks.orthogonal import DeviceNormals, efficient_orthogonal, orthogonal
 from fedsvd.masks.permute import Mixing
 from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.randomness.keystream import Keystream, ThreadedNormals

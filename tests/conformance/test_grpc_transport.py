@@ -8,8 +8,7 @@ from tests.network import GENEROUS, Network, listening, make_kits
 
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.testing.transports import TransportTests
-from fedsvd.transport.base import Transport
-from fedsvd.transport.metered import Meter, Metered
+from fedsvd.transport.metered import Meter, Metered, Transport
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from fedsvd.storage.block_store import BlockStore, MappedStore, MemoryStore
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access, BlockStore, MappedStore, MemoryStore
 from fedsvd.testing.stores import BlockStoreTests
 
 

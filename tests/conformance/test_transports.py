@@ -10,9 +10,8 @@ from fedsvd.protocol.messages import BatchRequest, PaddedBatch, size
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.testing.federation import newest_first, shuffled
 from fedsvd.testing.transports import DIGEST, ONE, TWO, TransportTests
-from fedsvd.transport.base import Transport
 from fedsvd.transport.loopback import Hub
-from fedsvd.transport.metered import Meter, Metered
+from fedsvd.transport.metered import Meter, Metered, Transport
 
 
 class TestLoopback(TransportTests):

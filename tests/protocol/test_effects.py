@@ -29,7 +29,7 @@ CHEAP = (
     "roles/user/agreement.py::*",
     "roles/user/work.py::reported",
     "roles/user/work.py::commitment_salt",
-    "roles/user/order.py::Order.text",  # a sentence
+    "roles/user/checks.py::Order.text",  # a sentence
     "secagg/aggregate.py::*",  # adds up
     "secagg/words128.py::add_into",
     "secagg/words128.py::_into",
@@ -42,7 +42,7 @@ CHEAP = (
     "roles/user/*.py::script",  # is made; it runs from its first answer on
     "linalg/exact_gram.py::row_panels",  # cuts
     "linalg/streaming_factor.py::StreamingFactor.__init__",
-    "storage/layout.py::Layout.*",
+    "storage/block_store.py::Layout.*",
     "storage/block_store.py::*",
     "storage/*.py::*.__init__",
     "storage/*.py::*.close",

@@ -6,7 +6,7 @@ from tests.protocol.cases import CASES
 import fedsvd.cost.kernels
 import fedsvd.linalg.pools
 import fedsvd.studies.run
-from fedsvd.prepare.record_ids import RecordIds
+from fedsvd.prepare.identifiers import RecordIds
 from fedsvd.protocol import reasons
 from fedsvd.studies.job_file import job_from, study_of
 

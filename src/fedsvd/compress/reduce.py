@@ -26,9 +26,8 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.device import Device, host_or
-from fedsvd.linalg.even_gram import even_factor
 from fedsvd.linalg.solved_columns import SolvedColumns, prepared
-from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.linalg.streaming_factor import StreamingFactor, even_factor
 from fedsvd.types import Array, Each, Float, byte_size, enough_bytes, expect_shape
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from fedsvd.compress.reduce import merged, part_of_array
 from fedsvd.engine.cluster import Cluster
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.layout import Access, spans
+from fedsvd.storage.block_store import Access, BlockStore, spans
 from fedsvd.storage.private import open_new
 from fedsvd.storage.scratch import expect_space
 from fedsvd.types import Float

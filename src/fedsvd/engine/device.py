@@ -21,8 +21,7 @@ from fedsvd.linalg.exact_gram import exact_products_hold
 from fedsvd.linalg.pools import follow, one_thread
 from fedsvd.randomness.keystream import Each
 from fedsvd.roles.service_provider.collect import Storage
-from fedsvd.storage.block_store import BlockStore, DeviceStore, choose_store
-from fedsvd.storage.layout import Access, Layout
+from fedsvd.storage.block_store import Access, BlockStore, DeviceStore, Layout, choose_store
 
 ENGINES = ("numpy", "dask")
 _OF_DEVICE = 0.75  # the share of a device that X' may take; the rest is for what is computed of it

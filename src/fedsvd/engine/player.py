@@ -24,8 +24,7 @@ from fedsvd.protocol.machine import Abort, Compute, Effect, Finish, Machine, Sen
 from fedsvd.protocol.messages import Aborted, Begin, Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.storage.faults import of_machine
-from fedsvd.transport.base import Transport
-from fedsvd.transport.metered import Meter
+from fedsvd.transport.metered import Meter, Transport
 
 _log = logging.getLogger(__name__)
 logging.getLogger("fedsvd").addHandler(logging.NullHandler())  # a library prints nothing unless logging is set up

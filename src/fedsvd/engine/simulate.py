@@ -34,9 +34,8 @@ from fedsvd.protocol.certificate import Accounts, Stage
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Message, Views
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.transport.base import Transport
 from fedsvd.transport.loopback import Hub
-from fedsvd.transport.metered import Meter, Metered
+from fedsvd.transport.metered import Meter, Metered, Transport
 
 _CHECK = 0.2  # seconds: a signal that the system gives to another thread does not wake one that waits for a lock
 _AGAIN = 1.0  # seconds after which a thread that did not stop is asked again: a destructor may swallow an exception

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.prepare.record_ids import RecordIds, identified, of_text
+from fedsvd.prepare.identifiers import RecordIds, identified, of_text
 from fedsvd.protocol import tasks
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.matching import AS_WRITTEN, Matched

@@ -19,7 +19,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.estimators.matched import id_columns, identified_tables, matching_rule, record_ids_of, spelt_ids
 from fedsvd.estimators.rows import Labels, ids_from
-from fedsvd.prepare.record_ids import RecordIds
+from fedsvd.prepare.identifiers import RecordIds
 from fedsvd.protocol.tasks import Ids, Split
 from fedsvd.studies.parties import Extent, PartyData, expect_fitting
 from fedsvd.studies.problems import Problems

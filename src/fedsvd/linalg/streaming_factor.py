@@ -21,17 +21,24 @@ factorisations after every chunk, before the chunk is forgotten; when it fails, 
 the Gram matrix is given up (ADR 0018).
 
 Z and S of every chunk may be kept (``solved_columns``): they are the rows of the orthonormal factor of B^T in parts.
+
+On a device the factor comes from the Gram matrix alone, where that is proved to lose three bits and no more
+(``even_factor``). Two Cholesky factorisations after every chunk would take, at tens of thousands of features, as long
+as the chunk's own product. There the proof is made early, whenever the columns have grown fourfold, and at the end.
+Where one of them fails nothing can be said of what was added since: there is no factor then, and the caller reads the
+data again for another route. The Gram matrix is added up in its place, so that the largest features fit.
 """
 
 import hashlib
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from fedsvd.errors import ConfigError, ShapeError, StorageError
-from fedsvd.linalg import backend
+from fedsvd.linalg import backend, foreign
 from fedsvd.linalg.backend import EPS, namespace
 from fedsvd.linalg.dense_svd import EVEN_SHARES, SMALLEST_SQUARE, has_even_values
 from fedsvd.linalg.solved_columns import SolvedColumns, gram_of_columns, prepared
@@ -343,3 +350,36 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
     if not bool(xp.any(lift != 0)):
         return R
     return R + lift[:, None] * xp.eye(R.shape[0], dtype=R.dtype, device=R.device)
+
+
+_FIRST = 4  # columns for each row in the first piece, at most: data that is not even is found soon
+_LEAST = 2  # columns for each row before a proof is tried
+_GROWN = 4
+
+
+def even_factor(panels: Iterable[Array], width: int) -> Array | None:
+    """R, upper triangular, of all columns of these panels, (width, any); None where they are not proved to be even."""
+    K: Array = None
+    seen = proved = 0
+    for X in _pieces(panels, width):
+        K = foreign.add_gram(namespace(X), K, X)
+        seen += X.shape[1]
+        del X  # as large as the memory allows
+        if seen >= max(_LEAST * width, _GROWN * proved):
+            if not is_even(foreign.mirrored(namespace(K), K)):
+                return None
+            proved = seen
+    if seen < width or (proved < seen and not is_even(foreign.mirrored(namespace(K), K))):
+        return None
+    return backend.cholesky(K)
+
+
+def _pieces(panels: Iterable[Array], width: int) -> Iterator[Array]:
+    first = True
+    for X in panels:
+        cut = min(X.shape[1], _FIRST * width) if first else X.shape[1]
+        first = False
+        yield X[:, :cut]
+        if cut < X.shape[1]:
+            yield X[:, cut:]
+        del X  # before the next is made

@@ -5,16 +5,59 @@ Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogon
     haar     one dense Haar matrix: the law of P A Q then depends on A only through its singular values
     mixing   random signs and DCT twice, then two rounds of a secret permutation and Haar blocks (``permute.py``)
     blocks   the paper's bare block-diagonal matrix, kept so that the paper can be reproduced (C4)
+
+They are made of the normals of a seed's stream, in memory or on a device. Words are made by the threads of the host in
+both cases. On a device they are moved there, some at a time, and become normals there: the same numbers but for the
+last place (``linalg.uniform_words``).
 """
 
+import math
+
+from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import BlockDiagonal, Orthogonal
 from fedsvd.linalg.householder import Reflectors, draw
+from fedsvd.linalg.uniform_words import normals_of, pinned_words
 from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form, block_sizes, block_width
-from fedsvd.masks.normals import DeviceNormals
 from fedsvd.masks.permute import ROUNDS, Mixing
-from fedsvd.randomness.keystream import Each, Keystream, ThreadedNormals
+from fedsvd.randomness.keystream import Each, Keystream, ThreadedNormals, fill_words
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
+
+TOGETHER = 1 << 25  # words that are moved at once: 256 MiB
+
+
+class DeviceNormals:
+    """The same numbers as those of ``ThreadedNormals``, in the library and on the device of ``on``."""
+
+    def __init__(self, seed: Seed, each: Each | None, on: Array) -> None:
+        self._seed, self._each, self._on, self._next = seed, each or map, on, 0
+
+    def __repr__(self) -> str:
+        return f"DeviceNormals(next={self._next})"
+
+    def normal(self, shape: tuple[int, ...] | int) -> Array:
+        """The next ones, in this shape."""
+        shape = (shape,) if isinstance(shape, int) else shape
+        count, xp = math.prod(shape), namespace(self._on)
+        if count <= TOGETHER:
+            return xp.reshape(self._some(count), shape)
+        flat = xp.empty((count,), dtype=self._on.dtype, device=self._on.device)
+        for start in range(0, count, TOGETHER):
+            stop = min(start + TOGETHER, count)
+            flat[start:stop] = self._some(stop - start)
+        return xp.reshape(flat, shape)
+
+    def _some(self, count: int) -> Array:
+        words = pinned_words(count, self._on)
+        fill_words(self._seed, words, self._each, self._next)
+        self._next += count
+        return normals_of(words, self._on)
+
+
+def normals_on(seed: Seed, each: Each | None, on: Array | None) -> ThreadedNormals | DeviceNormals:
+    """The normals of this seed in memory, or where ``on`` lies."""
+    return ThreadedNormals(seed, each) if on is None else DeviceNormals(seed, each, on)
+
 
 STORED = 1 << 29
 """Bytes that the drawn blocks of one mixing mask may take, where no other number is given."""

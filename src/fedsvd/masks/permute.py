@@ -23,7 +23,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.kernels import lines as kernel
 from fedsvd.kernels.lines import Blocks
 from fedsvd.linalg.backend import dct, dct_of_lines, like, namespace
-from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
+from fedsvd.linalg.block_diagonal import BatchedBlocks, draw_blocks, normals_needed
 from fedsvd.linalg.householder import FromTheLeft
 from fedsvd.linalg.uniform_words import normals_of, pinned_words, signed_order
 from fedsvd.linalg.windows import block_sizes, smooth_length

@@ -36,9 +36,8 @@ from fedsvd.service.jobs import Jobs
 from fedsvd.service.progress import CspProgress
 from fedsvd.service.records import Failure, JobRecord, JobState, Progress, ProposedPlan
 from fedsvd.storage import private
-from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.block_store import Access, BlockStore
 from fedsvd.storage.journal import Sessions, ledger
-from fedsvd.storage.layout import Access
 from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_server import Exchange, Listening, SessionLinks
 from fedsvd.transport.metered import Meter, Metered

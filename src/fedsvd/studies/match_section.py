@@ -9,8 +9,7 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from fedsvd.prepare.identifiers import IdRule
-from fedsvd.prepare.record_ids import RecordIds
+from fedsvd.prepare.identifiers import IdRule, RecordIds
 from fedsvd.protocol.tasks import Align
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.tasks.job_rules import MATCH_RULES, MATCHED_RULES, Matched

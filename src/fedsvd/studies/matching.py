@@ -20,9 +20,8 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.policy.rules import Policy
-from fedsvd.prepare.identifiers import IdRule
+from fedsvd.prepare.identifiers import IdentifiedTable, IdRule, RecordIds, identified, read_link
 from fedsvd.prepare.matching import MatchReport
-from fedsvd.prepare.record_ids import IdentifiedTable, RecordIds, identified, read_link
 from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.job_file import Job

@@ -15,8 +15,8 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.identifiers import BETWEEN, RecordIds, identified, of_text, read_link
 from fedsvd.prepare.recipe import of_record
-from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text, read_link
 from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Ids, Split, Task

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from fedsvd.prepare.record_ids import BETWEEN
+from fedsvd.prepare.identifiers import BETWEEN
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import LINKS, Item, Robust, Split, Task
 from fedsvd.studies.sections import Section, with_keys

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, ShapeError, StorageError
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access, BlockStore
 from fedsvd.types import Array, Float
 
 EVERYTHING = slice(None)

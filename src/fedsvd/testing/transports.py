@@ -30,7 +30,7 @@ from fedsvd.protocol.messages import (
     SumShare,
 )
 from fedsvd.protocol.parties import CSP, TA, Party, user
-from fedsvd.transport.base import Transport
+from fedsvd.transport.metered import Transport
 from fedsvd.types import Digest
 
 ONE, TWO = user(1), user(2)

@@ -1,12 +1,28 @@
-"""A transport that counts: bytes and messages on every link, whatever carries them."""
+"""What a transport is, and one that counts bytes and messages on every link, whatever carries them.
+
+A transport sends messages to parties and receives theirs, in order on each link.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fedsvd.protocol.certificate import Accounts, Link, Stage
 from fedsvd.protocol.messages import Message, size
 from fedsvd.protocol.parties import Party
-from fedsvd.transport.base import Transport
+
+
+class Transport(Protocol):
+    """One party's end of all its links."""
+
+    def send(self, to: Party, message: Message) -> None:
+        """Queue a message; what is sent on one link arrives complete, once, and in order. A closed link raises."""
+
+    def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
+        """The next message and its sender; None when nothing has come after ``wait`` seconds."""
+
+    def close(self) -> None:
+        """Close: what was sent before still arrives; sending or receiving afterwards is a ``TransportError``."""
 
 
 @dataclass

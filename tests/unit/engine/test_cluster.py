@@ -15,7 +15,7 @@ from fedsvd.engine.device import Engine
 from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.protocol.tasks import Scheme, Split, Task
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study

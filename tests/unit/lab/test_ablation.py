@@ -13,7 +13,7 @@ from fedsvd.linalg.block_diagonal import Written
 from fedsvd.protocol.messages import PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation

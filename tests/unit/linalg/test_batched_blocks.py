@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from tests import tolerances
 
-from fedsvd.linalg.batched_blocks import draw_blocks, normals_needed
-from fedsvd.linalg.block_diagonal import BlockDiagonal
+from fedsvd.linalg.block_diagonal import BlockDiagonal, draw_blocks, normals_needed
 from fedsvd.linalg.householder import draw
 from fedsvd.linalg.uniform_words import normals_of, signed_order
 from fedsvd.randomness.keystream import Keystream

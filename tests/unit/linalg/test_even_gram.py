@@ -6,7 +6,7 @@ from tests.tolerances import RESULT_BAR, assert_close
 
 from fedsvd.linalg import foreign as kernels
 from fedsvd.linalg.backend import namespace
-from fedsvd.linalg.even_gram import even_factor
+from fedsvd.linalg.streaming_factor import even_factor
 
 RNG = np.random.default_rng(9)
 

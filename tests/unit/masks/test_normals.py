@@ -5,9 +5,8 @@ import pytest
 from tests import tolerances
 from tests.explicit import seed
 
-from fedsvd.masks import normals
-from fedsvd.masks.normals import DeviceNormals, normals_on
-from fedsvd.masks.orthogonal import orthogonal
+from fedsvd.masks import orthogonal as drawn
+from fedsvd.masks.orthogonal import DeviceNormals, normals_on, orthogonal
 from fedsvd.randomness.keystream import Keystream, ThreadedNormals
 
 
@@ -17,7 +16,7 @@ def test_in_memory_they_are_made_by_threads():
 
 @pytest.mark.parametrize("together", [1 << 25, 100])
 def test_on_a_device_they_are_the_stream_s_call_after_call(foreign, together, monkeypatch):
-    monkeypatch.setattr(normals, "TOGETHER", together)
+    monkeypatch.setattr(drawn, "TOGETHER", together)
     there = normals_on(seed(1), map, foreign.array([0.0]))
     expected = Keystream(seed(1)).normal(1000)
     found = [foreign.numpy(there.normal(shape)) for shape in (7, (13, 11), (1000 - 150,))]

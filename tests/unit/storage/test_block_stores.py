@@ -10,8 +10,7 @@ import pytest
 
 from fedsvd.errors import StorageError
 from fedsvd.storage import scratch
-from fedsvd.storage.block_store import MappedStore, MemoryStore
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access, MappedStore, MemoryStore
 from fedsvd.testing.stores import EVERYTHING
 
 

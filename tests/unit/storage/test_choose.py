@@ -3,8 +3,7 @@
 import pytest
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.storage.block_store import MappedStore, MemoryStore, choose_store
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access, MappedStore, MemoryStore, choose_store
 
 
 @pytest.mark.parametrize("access", Access)

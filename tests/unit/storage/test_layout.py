@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.storage.layout import Access, Layout, full_slice, spans
+from fedsvd.storage.block_store import Access, Layout, full_slice, spans
 
 NUMBERS = np.arange(6.0).reshape(2, 3)
 

@@ -13,8 +13,7 @@ from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotFinite, ReleaseRefused, RepeatedIds, TooFewCommon
 from fedsvd.policy.rules import Policy
-from fedsvd.prepare.identifiers import IdRule
-from fedsvd.prepare.record_ids import RecordIds, of_text
+from fedsvd.prepare.identifiers import IdRule, RecordIds, of_text
 from fedsvd.protocol.tasks import Align, Task
 from fedsvd.results.write import read_result, write_job
 from fedsvd.studies.job_data import prepare

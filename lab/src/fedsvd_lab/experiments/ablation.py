@@ -31,8 +31,7 @@ from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.storage.block_store import BlockStore, MappedStore
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access, BlockStore, MappedStore
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import assemble
 from fedsvd.studies.study import Study

@@ -20,8 +20,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.upload import Batch, Retention, retention
 from fedsvd.secagg import fixed_point, on_device
-from fedsvd.storage.block_store import BlockStore, DeviceStore
-from fedsvd.storage.layout import Access
+from fedsvd.storage.block_store import Access, BlockStore, DeviceStore
 from fedsvd.types import Array, Each, Float, Ring
 
 _TOGETHER = 1 << 18  # words that one thread decodes at a time

@@ -17,8 +17,7 @@ from fedsvd.linalg.device import Device
 from fedsvd.linalg.exact_gram import Slices, row_panels, sliced
 from fedsvd.linalg.householder import Reflectors
 from fedsvd.linalg.widen import dither_deviation, draw_rows, unit, widen
-from fedsvd.masks.normals import normals_on
-from fedsvd.masks.orthogonal import orthogonal, secret_scale
+from fedsvd.masks.orthogonal import normals_on, orthogonal, secret_scale
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import on_device
