@@ -1,7 +1,7 @@
 """What the CSP splits among the users of a regression on split columns, and what they send each other of it.
 
 A *shared* sum has a part of the CSP's own in it. Users send masks, uniform in the ring; the CSP adds what it found, and
-all users read a total that is as uniform. Nobody holds the masks of all. User l multiplies its mask with what it knows
+all users read a total that is as uniform. No one holds the masks of all. User l multiplies its mask with what it knows
 (Q is every user's) and seals the product to user i alone, who adds them up and has one product, and no more:
 
     inverse    Q_i S Q_i^T of the CSP's inverse Gram matrix S: the standard errors of user i's own columns

@@ -81,10 +81,10 @@ def _connection(descriptor: int, port: int) -> Connection | None:
         if seen.getsockname()[1] != port:
             return None
         end = _end(seen.getpeername())  # raises for the socket that listens
-        told = seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA_RECV + _U32.size)
-        if end is None or len(told) < _LAST_DATA_RECV + _U32.size:
+        info = seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA_RECV + _U32.size)
+        if end is None or len(info) < _LAST_DATA_RECV + _U32.size:
             return None
-        return Connection(descriptor, end, _U32.unpack_from(told, _LAST_DATA_RECV)[0] / 1000)
+        return Connection(descriptor, end, _U32.unpack_from(info, _LAST_DATA_RECV)[0] / 1000)
     except OSError:
         return None
     finally:

@@ -62,7 +62,7 @@ _INTERCEPT_NOISE = _INTERCEPT_BITS - 128  # the unit may lie 2^16 above the larg
 _KEY_BITS = 40
 _SECRET_EXPONENT = 5  # |A_j^T eta| is below 2^5 ||A||_F, but for a chance below 1e-100
 _SLACK = 1e-6
-_LOST = 2.0**-40  # of a product with g_i, beside what the condition takes
+_LOST = 2.0**-40  # of a product with g_i, in addition to what the condition takes
 MOST_CONDITION = 1e10
 """Up to here standard errors have about six digits and more; beyond, float64 columns under masks hold fewer."""
 

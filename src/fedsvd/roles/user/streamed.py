@@ -108,7 +108,7 @@ def powers_of_two(power: int) -> tuple[float, ...]:
 
 
 def _times(X: Array, factor: Array | float) -> Array:
-    """X times a factor, over X: it is nobody else's."""
+    """X times a factor, over X: no one else uses it."""
     X *= factor
     return X
 

@@ -84,7 +84,7 @@ class Panels:
     """Y_i, panel by panel; ``bounds`` are the powers of two that words count in, of the matrix and of the labels.
 
     Where a panel can be made in slabs, ``under`` makes their rows under P, and T_i and Q follow slab by slab. What is
-    to be done ``then``, after the last one, is done by who makes it.
+    to be done ``then``, after the last one, is done where that one is made.
     """
 
     panel: Callable[[int], Array]
