@@ -1,12 +1,8 @@
-"""Fixed point and pads where the masked numbers are: what ``fixed_point`` and ``pads`` do, on a device.
+"""Fixed point where the masked numbers lie: what ``fixed_point`` does, on a device.
 
 Devices know signed words alone. Modulo 2^64 they are the same words, and a sum wraps around alike; only where a word is
-read as a number does the sign matter, and there it is meant.
+read as a number does the sign matter, and there it is meant. Pads are put on in host memory, where the keys are.
 Pieces of bounded size are handled one after the other, because every step makes an array as large as its piece.
-
-For pads on words of Z_2^128 the keystreams of the host are moved to the device and added with their carries. Words and
-pads of a batch of a Gram matrix pass host memory as they are made and as they are sent, and no more often. What is
-moved is the stream of this batch alone; the seeds stay with the cipher, in host memory.
 """
 
 import math
@@ -14,13 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedsvd.linalg import ring128
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.device import Device
-from fedsvd.linalg.uniform_words import pinned_words
-from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.secagg.fixed_point import GUARD, RANGE, overflow
-from fedsvd.secagg.pads import Pads
 from fedsvd.types import Array, Ring
 
 _PIECE = 1 << 26  # entries
@@ -73,21 +65,3 @@ def words_of(codes: Array, device: Device) -> Ring:
     """Signed words on the device as unsigned ones in host memory, writeable and contiguous."""
     words: Ring = np.ascontiguousarray(device.get(codes)).view(np.uint64)
     return words
-
-
-_SEGMENT = 1 << 17  # words that one thread makes at a time: a batch is two million of them
-
-
-def padded_there(words: Array, pads: Pads, device: Device, each: Each | None) -> Ring:
-    """The words of one batch, (n, 2) int64 on the device, with all pads, in host memory."""
-    for plus, seed in pads.seeds:
-        stream = pinned_words(2 * words.shape[0], device.like)
-
-        def segment(start: int) -> None:
-            Keystream(seed, start).into(stream[start : start + _SEGMENT])  # noqa: B023  over before the next peer
-
-        for _ in (each or map)(segment, range(0, stream.size, _SEGMENT)):
-            pass
-        there = device.put(stream.view(np.int64).reshape(-1, 2))
-        words = ring128.add(words, there) if plus else ring128.subtract(words, there)
-    return words_of(words, device)

@@ -8,8 +8,8 @@ from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.aggregate import WordSum
 from fedsvd.secagg.keys import PadKeys
-from fedsvd.secagg.on_device import padded_there
 from fedsvd.secagg.pads import PadsOnce, claimed, pad
+from fedsvd.secagg.pads_on_device import padded_there
 
 PAIRS = {(1, 2): Seed(b"\x01" * 32), (1, 3): Seed(b"\x02" * 32), (2, 3): Seed(b"\x03" * 32)}
 

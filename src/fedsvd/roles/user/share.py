@@ -21,8 +21,8 @@ from fedsvd.masks.orthogonal import normals_on, orthogonal, secret_scale
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import on_device
-from fedsvd.secagg.on_device import padded_there
 from fedsvd.secagg.pads import Pads
+from fedsvd.secagg.pads_on_device import padded_there
 from fedsvd.types import Array, Each, Ring
 
 TOGETHER = 1 << 25  # words that a device makes at once: 512 MiB
