@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import scipy.optimize
-from fedsvd.audit.attacks.lattice import columns_from_gram, reduced
 from sklearn.metrics import roc_auc_score
 from tests.tolerances import ACCEPTED, REJECTED_BY_FEW, digits_lost
 from tests.unit.lab.ratings import ratings
@@ -14,7 +13,7 @@ from fedsvd.audit.attacks.alternating import WholeNumbers, alternating_ica
 from fedsvd.audit.attacks.binary import binary_columns
 from fedsvd.audit.attacks.calibration import calibrate
 from fedsvd.audit.attacks.collusion import csp_and_user, pooled_gram
-from fedsvd.audit.attacks.opened import joint_gram
+from fedsvd.audit.attacks.opened import columns_from_gram, joint_gram, reduced
 from fedsvd.audit.attacks.outputs import Candidates, membership, others_gram, records_from_gram
 from fedsvd.audit.attacks.score import correlations, exact_entries, gap
 from fedsvd.audit.attacks.unmix import Cuts
