@@ -132,7 +132,9 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
         roles["parties"] = f"run the script of {task}, each in a process of its own; open the sums it asks for"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.mode is Mode.A:
-        roles["parties"] = "share their Gram matrices exactly, open the sum, factorise it; test the result by their own"
+        answered = any(step.kind is StepKind.FROM_USER_1 for step in listed(plan.steps))
+        made = "factorise it; test the result by their own" if answered else "compute the result from it, each alone"
+        roles["parties"] = f"share their Gram matrices exactly, open the sum, {made}"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.mode is Mode.B:
         roles["parties"] = "share their Gram matrices exactly under one rotation; take it off the answer and check it"
@@ -196,7 +198,8 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         lines.append("from party 1, the coefficients of each iteration, sealed to the parties")
     elif What.GRAM in found:
         lines.append(f"{gram}, under pads that only the total survives; the parties open the total")
-        lines.append("from party 1, the joint result, sealed to the parties")
+        if StepKind.FROM_USER_1 in kinds:
+            lines.append("from party 1, the joint result, sealed to the parties")
     elif StepKind.UPLOAD in kinds and plan.mode is Mode.B:
         lines.append(f"{gram}, under a rotation that the CSP does not know, and padded; the CSP opens the total")
     elif StepKind.UPLOAD in kinds:

@@ -22,7 +22,7 @@ from fedsvd.policy.sentences import asked_of_columns, components, freedom, freed
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
-from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
+from fedsvd.protocol.tasks import Answer, Item, Scheme, Task, Trust
 
 ASK, SHARED, NOTHING = "ask", "shared", "none"
 """What a researcher gets: as the owner answers for each job, what all parties share, or nothing."""
@@ -259,6 +259,12 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             "mode",
             f"a regression on components is asked for: all parties will hold the joint Gram matrix of features and "
             f"labels ({plan.M} x {plan.M}), which a few components do not determine; {agrees}",
+        )
+    elif plan.answer is Answer.GRAM:
+        yield Finding(
+            "mode",
+            f"{plan.task.heading.lower()} is asked for: all parties will hold the joint Gram matrix ({plan.M} x "
+            f"{plan.M}), from which it follows; {agrees}",
         )
     elif What.PREPARED in opened(plan):
         text = f"low-rank imputation is asked for: all parties will see the joint Gram matrix of the columns; {agrees}"

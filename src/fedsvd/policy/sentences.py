@@ -86,6 +86,13 @@ def _vectors(plan: SessionPlan) -> Iterator[str]:
         yield f"Every party learns the top {r} directions of the joint data and its total variance."
 
 
+def _gram_alone(plan: SessionPlan) -> Iterator[str]:
+    """Of a matrix that no sentence on what is made of it names."""
+    made = {What.CANONICAL, What.VECTORS, What.COEFFICIENTS, What.COMPONENTS, What.ITERATES}
+    if not made & opened(plan):
+        yield _joint_gram(plan)
+
+
 def _joint_gram(plan: SessionPlan) -> str:
     of = " of features and labels" if plan.m < plan.M else ""
     return (
@@ -258,6 +265,7 @@ def _iterates(plan: SessionPlan) -> Iterator[str]:
 SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.CANONICAL, _canonical),
     (What.VECTORS, _vectors),
+    (What.GRAM, _gram_alone),
     (What.ORDER, _order),
     (What.VECTORS, _own_vectors),
     (What.MEAN, _mean),

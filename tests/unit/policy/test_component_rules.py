@@ -1,11 +1,14 @@
 """What rules for components, CCA and PCR show is in the ledger, and the counts that matter are rules of the policy."""
 
+from dataclasses import replace
+
 import pytest
 
+from fedsvd.cli.plan import leaves_each_site
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
-from fedsvd.protocol.steps import listed
+from fedsvd.protocol.steps import StepKind, listed
 from fedsvd.protocol.tasks import Item, Mode, Split, Task
 from fedsvd.studies.planning import guard, plan_study
 from fedsvd.studies.study import Study
@@ -108,6 +111,18 @@ def test_a_regression_on_components_holds_the_joint_gram_matrix_by_consent():
     assert rules(plan, Policy(consent_to_gram=True)) == set()
     few = planned(Task.PCR, 20, (10, 10, 10), components=3, targets=1)
     assert {"records", "freedom"} <= rules(few, Policy(consent_to_gram=True))
+
+
+def test_what_is_computed_from_the_joint_gram_matrix_alone_says_that_parties_hold_it():
+    """A task that opens the matrix and sends nothing on: no sentence on vectors or coefficients names it then."""
+    asked = planned(Task.PCR, 5, (150, 150, 150), components=2, targets=1)
+    kept = tuple(step for step in asked.steps if step.kind is not StepKind.FROM_USER_1)
+    alone = replace(asked, steps=kept)
+    assert "the joint Gram matrix of features and labels (6 x 6)" in ledger(alone)
+    assert any("from which it follows" in str(finding) for finding in findings(alone, Policy()))
+    assert "mode" not in rules(alone, Policy(consent_to_gram=True))
+    assert any("from party 1" in line for line in leaves_each_site(asked))
+    assert not any("from party 1" in line for line in leaves_each_site(alone))
 
 
 def test_a_policy_may_forbid_the_new_tasks():
