@@ -12,10 +12,9 @@ count the threads of this machine.
 
 from dataclasses import dataclass, replace
 
-from fedsvd.cost.provider import authority_steps, provider_steps
+from fedsvd.cost.labels import authority_steps, provider_steps, user_steps
 from fedsvd.cost.rates import DEFAULT, Rates, Step, Work
 from fedsvd.cost.traffic import Expected, full_rank, traffic
-from fedsvd.cost.user import user_steps
 from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.parties import CSP, TA, Role
 from fedsvd.protocol.plan import SessionPlan

@@ -1,14 +1,16 @@
-"""What a session costs the CSP and the TA, stage by stage."""
+"""The work of the CSP, label by label, and that of the TA. Each function is an entry of the table in ``labels.py``."""
 
-from fedsvd.cost.exact import wide_factor
-from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd, top_svd
-from fedsvd.cost.rates import Account, Step, Work
+from collections.abc import Iterator
+
+from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd, top_svd, wide_factor
+from fedsvd.cost.rates import Piece, Work
 from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.linalg.dense_svd import FEW
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import SOLUTION, StepKind, listed
 from fedsvd.protocol.sums import gram_batches
-from fedsvd.protocol.tasks import Align, Item, Mode, Task
+from fedsvd.protocol.tasks import Align, Mode
 from fedsvd.protocol.upload import (
     Retention,
     batches,
@@ -23,60 +25,47 @@ from fedsvd.protocol.upload import (
 _SORT = 5000.0  # bytes of memory traffic that comparing one record is worth: it is sorted by two words or four
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
 
+Pieces = Iterator[Piece]
 
-def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
-    """Every stage of the CSP."""
-    provider = Account()
+
+def summing(plan: SessionPlan, expected: Expected) -> Pieces:
+    """Every sum, share by share as they come."""
     sums = sums_of(plan, expected)
     batch = max((max(planned.batches) * planned.kind.columns for planned in sums), default=0)
     together = sum(planned.length * planned.kind.columns for planned in sums)
     ids = float(plan.m * plan.check_ids)
     work = Work(memory=8.0 * plan.k * (together + 2 * ids))
-    provider.step("sums", work, max(2.0 * batch, (2 * plan.k + 1) * ids), keeps=ids * plan.k)
-    if plan.matches:
-        wide = 24.0 if plan.align is Align.ECDH else 16.0
-        provider.step("matching", Work(memory=_SORT * plan.n), wide * plan.n)
-    if plan.opens_nothing or plan.mode is Mode.A:
-        return provider.steps
-    if plan.mode is Mode.B:
-        _open(provider, plan, expected)
-        return provider.steps
-    _add_up(provider, plan, expected)
-    _factorise(provider, plan, expected)
-    return provider.steps
+    yield Piece("sums", work, max(2.0 * batch, (2 * plan.k + 1) * ids), keeps=(("ids", ids * plan.k),))
 
 
-def _open(provider: Account, plan: SessionPlan, expected: Expected) -> None:
-    """Mode B: words added up batch by batch; then the exact factor, and its SVD or the coefficients from it."""
-    words = float(plan.M * (plan.M + 1))  # two numbers to each word of the triangle
-    batch = 2.0 * max(gram_batches(plan.M))
-    several = len(gram_batches(plan.M)) > 1
-    provider.step("add up", Work(memory=24 * plan.k * words), words + 2 * batch + words * several, keeps=words)
-    R, size = wide_factor(plan.M), float(plan.M) ** 2
-    provider.step("factorise", R.work, R.numbers, keeps=size)
-    provider.held -= words
-    side = plan.m if plan.task is Task.LR else plan.M
-    found = dense_svd(side, side)
-    if plan.task is not Task.LR and side >= FEW * plan.planned_rank:
-        # What does not come from a Gram matrix after all needs the memory of an SVD.
-        top = top_svd(side, side, plan.planned_rank, expected.ill, found)
-        found = Kernel(top.work + Work(gemm=float(side) ** 3, solve=float(side) ** 3 / 3), found.numbers)
-    extra = Work(qr=4 / 3 * plan.M**3) if plan.task is Task.LR else Work(gemm=2.0 * plan.M * plan.planned_rank**2)
-    provider.step("factorise", found.work + extra, found.numbers)
+def matching(plan: SessionPlan, expected: Expected) -> Pieces:
+    """Sets of ids, sorted."""
+    wide = 24.0 if plan.align is Align.ECDH else 16.0
+    yield Piece("matching", Work(memory=_SORT * plan.n), wide * plan.n)
 
 
-def _add_up(provider: Account, plan: SessionPlan, expected: Expected) -> None:
-    """Shares into one sum, out of the ring, and into the store or the factor."""
+def aggregating(plan: SessionPlan, expected: Expected) -> Pieces:
+    """Shares into one sum; of words in mode B, else out of the ring, and into the store or the factor."""
+    if plan.mode is not Mode.B:
+        yield from _add_up(plan, expected)
+        return
+    words = float(plan.M * (plan.M + 1))  # two numbers for each word of the triangle
+    batch, several = 2.0 * max(gram_batches(plan.M)), len(gram_batches(plan.M)) > 1
+    numbers = words + 2 * batch + words * several
+    yield Piece("add up", Work(memory=24 * plan.k * words), numbers, keeps=(("words", words),))
+
+
+def _add_up(plan: SessionPlan, expected: Expected) -> Pieces:
     batch = float(max(b.shape[0] * b.shape[1] for b in batches(plan)))
     panel = float(max(rows * width for rows, width in plan.panels))
     total = float(sum(rows * width for rows, width in plan.panels))
     split = panel if len(batches(plan)) > len(plan.panels) else 0.0
     coming = 2.3 * batch  # the sum, and the share that is added to it
     work = Work(encode=8 * (1 + plan.k / 2) * total)  # added up and decoded in pieces that a cache holds
-    provider.step("add up", work, coming + split)
+    yield Piece("add up", work, coming + split)
     if not folds(plan):
         store = _stored(plan)
-        provider.step("keep", Work(memory=16 * total), store + coming + split, keeps=store)
+        yield Piece("keep", Work(memory=16 * total), store + coming + split, keeps=(("store", store),))
         if retention(plan) is Retention.STORED:
             return
     by_rows = plan.by_rows
@@ -87,11 +76,17 @@ def _add_up(provider: Account, plan: SessionPlan, expected: Expected) -> None:
     if _takes_the_top(plan):  # a Gram matrix, added up
         folded = Kernel(Work(gemm=float(width) ** 2 * length), 1.0 * width**2)
     work = folded.work + Work(memory=16 * total)  # in addition a probe, two products with a few vectors
-    provider.step("fold", work, folded.numbers + coming + split, keeps=1.0 * min(width, length) * width)
+    kept = 1.0 * min(width, length) * width
+    yield Piece("fold", work, folded.numbers + coming + split, keeps=(("factor", kept),))
+
+
+def _solves(plan: SessionPlan) -> bool:
+    """Whether the answer to the upload is coefficients."""
+    return any(step.kind is StepKind.UPLOAD and step.name == SOLUTION for step in listed(plan.steps))
 
 
 def _takes_the_top(plan: SessionPlan) -> bool:
-    return plan.components is not None and not plan.published and plan.task is not Task.LR
+    return plan.components is not None and not plan.published and not _solves(plan)
 
 
 def _stored(plan: SessionPlan) -> float:
@@ -100,15 +95,16 @@ def _stored(plan: SessionPlan) -> float:
     return size if 8 * size <= plan.memory // 2 else plan.memory / 8 / 8
 
 
-def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None:
-    """SVD, verified; then the answer to every user."""
+def factorise(plan: SessionPlan, expected: Expected) -> Pieces:
+    """The SVD, verified, or the coefficients; in mode B from the exact factor of the words."""
+    if plan.mode is Mode.B:
+        yield from _of_words(plan, expected)
+        return
     r = released_columns(plan, expected)
-    if plan.task is Task.LR:
+    if _solves(plan):
         features = plan.N if plan.stacks_labels else plan.m
         kernel = dense_svd(features, features)
-        provider.step("factorise", kernel.work, kernel.numbers)
-        return
-    if folds(plan):
+    elif folds(plan):
         kernel = dense_svd(plan.M, min(plan.M, plan.N))
     elif retention(plan) is Retention.BOTH:
         kernel = _two_pass(plan, r, expected.ill)
@@ -123,14 +119,32 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
             kernel = top_svd(plan.M, plan.N, r, expected.ill, kernel)
             kernel = Kernel(kernel.work + Work(gemm=1.0 * plan.M * plan.N**2), kernel.numbers)
     else:
-        _krylov(provider, plan, r)
+        kernel = _krylov(plan, r)
+    yield Piece("factorise", kernel.work, kernel.numbers)
+
+
+def _of_words(plan: SessionPlan, expected: Expected) -> Pieces:
+    solves, R, size = _solves(plan), wide_factor(plan.M), float(plan.M) ** 2
+    yield Piece("factorise", R.work, R.numbers, keeps=(("R", size),), frees=("words",))
+    side = plan.m if solves else plan.M
+    found = dense_svd(side, side)
+    if not solves and side >= FEW * plan.planned_rank:
+        # What does not come from a Gram matrix after all needs the memory of an SVD.
+        top = top_svd(side, side, plan.planned_rank, expected.ill, found)
+        found = Kernel(top.work + Work(gemm=float(side) ** 3, solve=float(side) ** 3 / 3), found.numbers)
+    extra = Work(qr=4 / 3 * plan.M**3) if solves else Work(gemm=2.0 * plan.M * plan.planned_rank**2)
+    yield Piece("factorise", found.work + extra, found.numbers)
+
+
+def answering(plan: SessionPlan, expected: Expected) -> Pieces:
+    """Eq. 6 of the paper for every user; panels of U' and products of a challenge are small."""
+    if not any(step.kind is StepKind.RECOVER for step in listed(plan.steps)):
         return
-    provider.step("factorise", kernel.work, kernel.numbers)
-    if plan.published and plan.releases(Item.OWN_PART) and plan.task is not Task.PCA:
-        rows = plan.N if plan.full_matrices else r
-        widest = max(window.width for window in plan.right_windows)
-        work = Work(gemm=2.0 * rows * widest * plan.n, memory=8.0 * rows * plan.n)
-        provider.step("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
+    r = released_columns(plan, expected)
+    rows = plan.N if plan.full_matrices else r
+    widest = max(window.width for window in plan.right_windows)
+    work = Work(gemm=2.0 * rows * widest * plan.n, memory=8.0 * rows * plan.n)
+    yield Piece("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
 
 
 def _two_pass(plan: SessionPlan, r: int, ill: float) -> Kernel:
@@ -150,18 +164,16 @@ def _full(m: int, n: int) -> Kernel:
     return Kernel(thin.work + work, thin.numbers + 4.0 * long**2)
 
 
-def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:
+def _krylov(plan: SessionPlan, r: int) -> Kernel:
     block, basis = krylov_block(plan, r), krylov_basis(plan, r)
     one = Work(
         gemm=2.0 * plan.M * plan.N * block + 4.0 * (plan.M + plan.N) * basis * block, memory=8.0 * plan.M * plan.N
     )
-    numbers = 1.5 * (plan.M + plan.N) * basis + 3.0 * max(plan.M, plan.N) * block
-    provider.step("factorise", one * (_PASSES + 3), numbers)
+    return Kernel(one * (_PASSES + 3), 1.5 * (plan.M + plan.N) * basis + 3.0 * max(plan.M, plan.N) * block)
 
 
-def authority_steps(plan: SessionPlan) -> list[Step]:
+def dealing(plan: SessionPlan) -> Pieces:
     """The TA: seeds, and in the paper's scheme the slices of Q, drawn again for every user who has a part of one."""
-    authority = Account()
     work, sealed = Work(keys=3.0 * plan.k), 0.0
     if plan.published:
         for window in plan.right_windows:
@@ -170,5 +182,4 @@ def authority_steps(plan: SessionPlan) -> list[Step]:
             work += block * holders + Work(aes=8.0 * window.width**2, memory=40.0 * window.width**2)
             sealed += window.width**2
     # All messages are sealed before the first is sent.
-    authority.step("deal", work, 2 * sealed)
-    return authority.steps
+    yield Piece("deal", work, 2 * sealed)

@@ -4,9 +4,10 @@
 ``Gains`` says how much faster each kind of work is with all threads. The default rates are typical ones of one core,
 without threads; ``cost.calibration`` measures the machine at hand in about two seconds.
 
-``Account`` is that of one role: its stages, with their work and the bytes alive at the peak of each.
+A ``Piece`` is local work of a role with the arrays it needs and leaves; ``steps_of`` adds up what is alive with each.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 
@@ -105,11 +106,24 @@ DEFAULT = Rates()
 
 
 @dataclass(frozen=True)
-class Step:
-    """One stage of a role: its name, its work, and the bytes alive at its peak.
+class Piece:
+    """Local work of one stage: how much, and the numbers of its arrays at the peak, on top of what is held before.
 
-    Users of one process do what is done ``once`` together: it is the same for all of them.
+    ``keeps`` are arrays that stay, by name with their numbers, ``frees`` those that are dropped when it is done. Users
+    of one process do what is done ``once`` together: it is the same for all of them.
     """
+
+    stage: str
+    work: Work = Work()
+    numbers: float = 0.0
+    keeps: tuple[tuple[str, float], ...] = ()
+    frees: tuple[str, ...] = ()
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of a role: its name, its work, and the bytes alive at its peak."""
 
     stage: str
     work: Work
@@ -117,14 +131,13 @@ class Step:
     once: bool = False
 
 
-class Account:
-    """The steps of one role so far, and the numbers it holds between them."""
-
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.held = 0.0
-
-    def step(self, stage: str, work: Work, numbers: float = 0.0, *, keeps: float = 0.0, once: bool = False) -> None:
-        """A stage that needs these numbers on top of what is held, and leaves some behind."""
-        self.steps.append(Step(stage, work, int(8 * (self.held + numbers)), once))
-        self.held += keeps
+def steps_of(pieces: Iterable[Piece]) -> list[Step]:
+    """The steps of one role, with what it holds between them."""
+    steps, held = [], dict[str, float]()
+    for piece in pieces:
+        alive = int(8 * (sum(held.values()) + piece.numbers))
+        steps.append(Step(piece.stage, piece.work, alive, piece.once))
+        for name in piece.frees:
+            held.pop(name, None)
+        held.update(piece.keeps)
+    return steps

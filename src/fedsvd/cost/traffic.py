@@ -17,7 +17,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.step_messages import Sent, Session, messages_of_steps
 from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, in_round
 from fedsvd.protocol.sums import FELL, LOST, NULL_SPACE, ORDER, STEPPED, null_space_numbers, summed
-from fedsvd.protocol.tasks import Family, Task
+from fedsvd.protocol.tasks import Family
 from fedsvd.secagg.sums import PlannedSum
 
 _HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
@@ -39,11 +39,8 @@ class Expected:
 
 def full_rank(plan: SessionPlan) -> int:
     """The most the rank can be: the shorter side, less one where centring takes the mean out of the longer one."""
-    if plan.task in (Task.LR, Task.GLM):
-        features = plan.N if plan.stacks_labels else plan.m
-        samples = plan.m if plan.stacks_labels else plan.n
-        return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
-    return min(plan.m, plan.n - int(plan.task in (Task.PCA, Task.PCR)))
+    features, samples = (plan.N, plan.m) if plan.stacks_labels else (plan.m, plan.n)
+    return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
 
 
 def released_columns(plan: SessionPlan, expected: Expected) -> int:
