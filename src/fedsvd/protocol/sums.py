@@ -13,7 +13,7 @@ from functools import lru_cache
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import SUMS, PlannedStep, StepKind, in_round, listed
+from fedsvd.protocol.steps import SUMS, PlannedStep, StepKind, listed
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 
 EIGEN_VECTORS, INNER_PRODUCTS = 3, 2
@@ -59,35 +59,6 @@ IMPLAUSIBLE = "implausible"
 def planned_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """Every sum of a session on this plan, in order, but for those whose length the data decides."""
     return tuple(summed(step) for step in listed(plan.steps) if step.kind in SUMS and not step.upto)
-
-
-def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
-    """The sums up to the opening of a Gram matrix, or the upload (steps 3 and 5)."""
-    return planned_sums(plan)[: _opening(plan)]
-
-
-def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
-    """The sums after the answer: its checks (step 7), then the local endings (step 8)."""
-    return planned_sums(plan)[_opening(plan) :]
-
-
-def _opening(plan: SessionPlan) -> int:
-    """How many sums stand before the first answer; none where there is no answer."""
-    count = 0
-    for step in listed(plan.steps):
-        if step.kind in (StepKind.UPLOAD, StepKind.FROM_USER_1):
-            return count
-        count += int(step.kind in SUMS and not step.upto)
-    return 0
-
-
-def evaluation_sums(plan: SessionPlan, number: int) -> tuple[PlannedSum, ...]:
-    """The sums of one round of a repetition; a session asks for as many as it needs."""
-    for step in plan.steps:
-        if step.kind is StepKind.REPEAT and number <= step.times:
-            body = (in_round(each, f" {number}") for each in listed(step.body))
-            return tuple(summed(each) for each in body if each.kind in SUMS)
-    raise ConfigError(f"this plan has no evaluation {number}")
 
 
 def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
