@@ -14,7 +14,6 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "22")
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
     from fedsvd.estimators.cca import FederatedCCA
-    from fedsvd.estimators.cov import FederatedCovariance
     from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
     from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
@@ -34,7 +33,6 @@ __version__ = "0.3.0"
 
 __all__ = [
     "FederatedCCA",
-    "FederatedCovariance",
     "FederatedGLM",
     "FederatedLSA",
     "FederatedLinearRegression",
@@ -64,10 +62,6 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import cca
 
             return cca.FederatedCCA
-        case "FederatedCovariance":
-            from fedsvd.estimators import cov
-
-            return cov.FederatedCovariance
         case "FederatedPCR":
             from fedsvd.estimators import pcr
 

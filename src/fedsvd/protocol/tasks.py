@@ -29,7 +29,6 @@ class Task(StrEnum):
     PREPARE = "prepare", "Joint preparation of tables"  # joint numbers that tables are prepared with, before a study
     CCA = "cca", "Canonical correlation analysis", "Canonical correlations of the parties' columns"
     PCR = "pcr", "Principal component regression", "Regression on the principal components of the joint table"
-    COV = "cov", "Covariance matrix", "Covariance matrix of the columns of the joint table"
     FOREIGN = "foreign", "Foreign task"  # a statistic that a person outside declared and wrote (``foreign.py``)
 
 
