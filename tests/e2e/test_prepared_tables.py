@@ -38,7 +38,7 @@ def test_between_institutions_a_site_renames_its_own_columns_and_its_owner_is_sh
     with federation_of(tmp_path, tuple(PARTIES)) as federation:
         for name, file in PARTIES.items():
             lines = f'[data]\ndefault = "{tmp_path / file}"\n'
-            lines += '[rename]\n"Fläche" = "mean area"\n' if name == "west" else ""
+            lines += '[table.map]\n"Fläche" = "mean area"\n' if name == "west" else ""
             (federation.kits[f"party/{name}"] / "site.toml").write_text(lines, encoding="utf-8")
         federation.start("csp/csp", *(f"party/{name}" for name in PARTIES if name != "west"))
         job = write_job(tmp_path, record(None, agreed, **STUDY))

@@ -44,7 +44,7 @@ def hospitals(root, **how):
     with federation_of(root, tuple(PARTIES), **how) as federation:
         for name, file in PARTIES.items():
             lines = f'[data]\ndefault = "{root / file}"\n'
-            lines += '[rename]\n"Fläche" = "mean area"\n' if name == "west" else ""
+            lines += '[table.map]\n"Fläche" = "mean area"\n' if name == "west" else ""
             (federation.kits[f"party/{name}"] / "site.toml").write_text(lines, encoding="utf-8")
         yield federation, joint
 

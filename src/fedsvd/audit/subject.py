@@ -15,10 +15,9 @@ from fedsvd.audit.attacks.view import Recorded, record
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.prepare.at_home import renamed
-from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.tasks import Split
 from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.own_table import named_table
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.stages import prepared_for
 from fedsvd.studies.study import Study
@@ -84,7 +83,7 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
     """The federation that this table plays under this job, thinned to the budget in seconds."""
     k, vertical = len(job.parties), job.study.split is Split.VERTICAL
     rng = np.random.default_rng(seed)
-    source = renamed(with_site(source, job.prepare.joint, "this party"), job.prepare.rename)
+    source = named_table(job, "this party", source).source
     present = [name for name in job.study.label if name in (source.names or ())]
     # One table stands for the joint one: its own numbers are the joint numbers.
     made = prepared_for(job.prepare, source, present, job.study.id_name, alone=True)

@@ -30,6 +30,7 @@ from fedsvd.service.serve import enlist_now
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.job_stages import Stage
+from fedsvd.studies.own_columns import OwnColumn
 
 
 class Researcher(StrEnum):
@@ -146,6 +147,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "submitter": record.submitter,
         "signature": considered.unsigned or "holds",
         "data": None if considered.data is None else str(considered.data),
+        **({} if considered.job.dictionary is None else {"dictionary": considered.job.dictionary.digest}),
         "approved_before": considered.before,
         "members": [
             {"member": peer.member, "key": grouped(peer.fingerprint), "standing": peer.standing}
@@ -158,7 +160,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         **summary,
         "size": _size(considered),
         "bounds": considered.bounds or None,
-        "columns": [{"own": each.own, "study": each.study, "use": each.use} for each in considered.columns],
+        "columns": [_column(each) for each in considered.columns],
         "scheme": plan.scheme,
         "mode": plan.mode,
         "why": plan.reason,
@@ -175,6 +177,12 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
         "cost": cost_record(plan, estimate(plan, link=link), names),
     }
+
+
+def _column(each: OwnColumn) -> dict[str, str]:
+    """A column of the owner's file; how it is mapped, where it is."""
+    said = {"own": each.own, "study": each.study, "use": each.use}
+    return said | ({"mapped": each.how} if each.how else {})
 
 
 def _session(plan: SessionPlan, names: tuple[str, ...]) -> dict[str, Any]:
@@ -210,8 +218,9 @@ def _columns(considered: Considered) -> list[str]:
     """Every column that is taken, by its own name: none is left out, however many there are."""
     if not considered.columns:
         return ["all of them; the file gives them no names"]
-    plain = [repr(each.own) for each in considered.columns if each.own == each.study and each.use == "feature"]
-    told = [str(each) for each in considered.columns if each.own != each.study or each.use != "feature"]
+    as_they_are = [each for each in considered.columns if each == OwnColumn(each.own, each.own, "feature")]
+    plain = [repr(each.own) for each in as_they_are]
+    told = [str(each) for each in considered.columns if each not in as_they_are]
     return [*told, *([f"under their own names: {', '.join(plain)}"] if plain else [])]
 
 
@@ -233,6 +242,8 @@ def _show(console: Console, considered: Considered, link: str | None, given: str
         else f"of {record.submitter}, holds",
         "task": f"{_named(considered.job)}, {study.split} split, {len(considered.job.parties)} parties",
     }
+    if considered.job.dictionary is not None:
+        about["dictionary"] = f"{considered.job.dictionary.shown}, the same as yours"
     if plan is not None:
         brings = ", ".join(f"{name} {count}" for name, count in _brings(plan, names).items())
         about |= {"size": _size(considered), "brings": brings}

@@ -19,6 +19,9 @@ def look(
     job: Annotated[
         Path | None, typer.Option("--job", help="A job file: what its study would refuse of these tables.")
     ] = None,
+    map: Annotated[
+        Path | None, typer.Option("--map", metavar="FILE", help="How the tables are mapped: the keys of [table].")
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; once for each.")] = None,
     scratch: Scratch = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
@@ -26,15 +29,17 @@ def look(
 ) -> None:
     """Say what tables hold and what a study would refuse; exit code 1 when it would."""
     # Imported here: --help needs no reader of files.
-    from fedsvd.data.open import open_source
     from fedsvd.data.profile import Profile, compare, profile
     from fedsvd.errors import FedSVDError
+    from fedsvd.prepare.mapped import open_mapped
+    from fedsvd.prepare.table_map import NOTHING, read_map
 
+    words = NOTHING if map is None else read_map(map)
     found: dict[str, Profile] = {}
     unread: dict[str, FedSVDError] = {}
     for file in dict.fromkeys(files):
         try:
-            source = open_source(file, scratch=scratch)
+            source = open_mapped(file, words, scratch)
             held = set(source.names or ())
             found[file] = profile(source.without([name for name in drop or () if name in held]))
             if job is not None:
@@ -44,7 +49,9 @@ def look(
     between = compare(found) if len(found) > 1 else ()
     units = None if len(found) > 1 else _units(job)
     refused = sum(len(each.refused) for each in found.values()) + len(unread)
+    mapped = [*words.lines(), *(f"{own!r}: {how}" for own, how in _mapped(words))]
     record: dict[str, Any] = {
+        **({"mapped": mapped} if mapped else {}),
         "files": [_record(file, each) for file, each in found.items()],
         "unreadable": [{"file": file, "code": e.code, "text": e.fault, "fix": e.fix} for file, e in unread.items()],
         "differences": list(between),
@@ -53,6 +60,8 @@ def look(
     }
 
     def show(console: Console) -> None:
+        for line in mapped:
+            console.print(f"Mapped: {line}.")
         for file, each in found.items():
             _show(console, file, each)
         for file, error in unread.items():
@@ -66,6 +75,15 @@ def look(
     Output(Format.JSON if json else format).answer(record, show)
     if refused:
         raise typer.Exit(FAILED)
+
+
+def _mapped(words: Any) -> list[tuple[str, str]]:
+    """Every column that is mapped, and how."""
+    called = words.names()
+    said = {
+        own: [*([f"called {called[own]!r}"] if own in called else []), *each.lines()] for own, each in words.map.items()
+    }
+    return [(own, "; ".join(lines)) for own, lines in said.items() if lines]
 
 
 def _units(job: Path | None) -> str | None:

@@ -21,6 +21,8 @@ VERBS = {
     "run": "Run the study that a job file describes.",
     **_TASKS,
     "look": "Say what tables hold and what a study would refuse; exit code 1 when it would.",
+    "dictionary": "A consortium's codebook: propose one, check one.",
+    "table": "A site's own table: register it by a dictionary, see its history.",
     "plan": "Say what a job will do, what it reveals and what it costs, before anything is sent.",
     "predict": "Apply a result to new tables: predictions, scores, coordinates.",
     "report": "Draw the report of a results folder again.",
@@ -63,6 +65,14 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import look
 
             return look.look
+        case "dictionary":
+            from fedsvd.cli import dictionary
+
+            return dictionary.dictionary
+        case "table":
+            from fedsvd.cli import table
+
+            return table.table
         case "plan":
             from fedsvd.cli import plan
 

@@ -9,7 +9,7 @@ import typer
 from fedsvd.protocol.tasks import Task
 from fedsvd.tasks.option import CLI, Option
 from fedsvd.tasks.options import applies, option_of, section_of
-from fedsvd.tasks.table_options import MATCH, PREPARE
+from fedsvd.tasks.table_options import DICTIONARY, MATCH, PREPARE
 
 # What is left out on the command line is left out of these tables: a key that says nothing is refused there.
 _LEFT_OUT = ("match", "prepare", "prepare.categories")
@@ -35,6 +35,11 @@ def match_options(task: Task) -> tuple[Option, ...]:
     return (*MATCH, option_of("party", "link")) if applies("ids", task) else ()
 
 
+def described_options() -> tuple[Option, ...]:
+    """The dictionary, and how parties' own tables are mapped to it."""
+    return (*DICTIONARY, option_of("party", "map"))
+
+
 def prepare_options() -> tuple[Option, ...]:
     """The options of ``[prepare]``; those that say more of one column stand next to it."""
     return PREPARE
@@ -55,8 +60,8 @@ def default(option: Option) -> Any:
 
 
 def _typed(option: Option) -> Any:
-    """What one occurrence of the option is; keys of a nested table name their column too."""
-    return list[str] if option.section == "prepare.categories" else option.kind.typed
+    """What is read of the option; keys of a nested table name their column too, and those of a party its name."""
+    return list[str] if option.section in ("prepare.categories", "party") else option.kind.typed
 
 
 def _annotation(option: Option) -> Any:

@@ -19,6 +19,8 @@ from fedsvd.cli.tasks import has_name, named_parties, pair
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.mapped import open_mapped
+from fedsvd.prepare.table_map import NOTHING, TableMap, map_of, read_map
 from fedsvd.protocol.outputs import TARGET
 from fedsvd.protocol.tasks import Ids, Own, Split
 from fedsvd.results.folder import expect_free
@@ -37,6 +39,7 @@ def predict(
     party: Parties,
     ids: Annotated[Ids, asked("job", "ids")] = Ids.COMPARE,
     linkage: Annotated[list[str] | None, asked("party", "link")] = None,
+    map: Annotated[list[str] | None, asked("party", "map")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for what is predicted.")] = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
@@ -47,7 +50,12 @@ def predict(
     output, model = Output(format, quiet), read_result(results)
     if out is not None:
         expect_free(out, overwrite)
-    named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
+    mapping = {name: read_map(Path(file)) for name, file in (pair("--map", "NAME=FILE", words) for words in map or ())}
+    known = _maps(results, model)
+    named = {}
+    for each in named_parties(party):
+        words = mapping.get(each["name"], known.get(each["name"], known.get("", NOTHING)))
+        named[each["name"]] = open_mapped(each["data"], words, scratch)
     maps = dict(pair("--linkage", "NAME=FILE", words) for words in linkage or ())
     links = {name: open_source(file, scratch=scratch) for name, file in maps.items()}
     if model.plan.own is Own.VARIATES:
@@ -64,6 +72,14 @@ def predict(
     if out is not None:
         write_predictions(out, model, found, overwrite)
     output.answer(_record(model, found, out), lambda console: _show(console, found, out))
+
+
+def _maps(results: Path, model: PartyResult) -> dict[str, TableMap]:
+    """How the parties' tables were mapped in the study, by name; of all new tables where the folder is one party's."""
+    folders = [model] if model.party else [read_result(path) for path in party_folders(results)]
+    found = {each.party or "": each.facts["table"] for each in folders if "table" in each.facts}
+    named = {name: map_of(record, "the result") for name, record in found.items()}
+    return {"": named[model.party]} if model.party and named else named
 
 
 def _together(

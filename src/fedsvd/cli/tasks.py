@@ -14,13 +14,21 @@ from typing import Any
 
 from fedsvd.cli import options
 from fedsvd.cli.main import VERBS
-from fedsvd.cli.option_table import match_options, parameter, parameters, prepare_options, study_options
+from fedsvd.cli.option_table import (
+    described_options,
+    match_options,
+    parameter,
+    parameters,
+    prepare_options,
+    study_options,
+)
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import Item, Task, Trust
+from fedsvd.studies.job_dictionary import with_dictionary
 from fedsvd.studies.job_faults import NAME_RULE
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.tasks.declared import declared
@@ -46,6 +54,7 @@ def command(verb: str) -> Callable[..., None]:
         "study": parameters(*study_options(task)),
         "match": parameters(*match_options(task)),
         "prepare": parameters(*prepare_options()),
+        "described": parameters(*described_options()),
         "masks": parameters(*section_of("masks")),
     }
 
@@ -80,6 +89,7 @@ def job_from_options(
     name: str | None,
     prepare: dict[str, Any] | None = None,
     match: dict[str, Any] | None = None,
+    described: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a job file with these options would describe; options that were left out are left out there."""
     section = {key: _plain(value) for key, value in study.items() if value not in (None, [], ())}
@@ -98,13 +108,16 @@ def job_from_options(
     if asked:
         record["prepare"] = asked
     given = {key: value for key, value in (match or {}).items() if value not in (None, [], ()) and value is not False}
-    add_links(record["party"], given.pop("linkage", ()))
+    add_files(record["party"], "linkage", "link", given.pop("linkage", ()))
+    add_files(record["party"], "map", "map", (described or {}).get("map") or ())
     matched = {each.key: _plain(given[parameter(each)]) for each in section_of("match") if parameter(each) in given}
     if matched:
         record["match"] = matched
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
-    return job_from(record, Path())
+    if (described or {}).get("dictionary") is not None:
+        record["dictionary"] = {"file": (described or {})["dictionary"]}
+    return job_from(with_dictionary(record, Path()), Path())
 
 
 def _plain(value: Any) -> Any:
@@ -155,15 +168,15 @@ def _with_categories(asked: dict[str, Any]) -> dict[str, Any]:
     return asked | {"categories": found} if found else asked
 
 
-def add_links(parties: list[dict[str, str]], linkage: Sequence[str]) -> None:
-    """Linkage maps, ``NAME=FILE``, put to their parties."""
-    for words in linkage:
-        name, file = pair("--linkage", "NAME=FILE", words)
+def add_files(parties: list[dict[str, str]], option: str, key: str, given: Sequence[str]) -> None:
+    """Files of single parties, ``NAME=FILE``, put to these: linkage maps, how tables are mapped."""
+    for words in given:
+        name, file = pair(f"--{option}", "NAME=FILE", words)
         party = next((each for each in parties if each["name"] == name), None)
         if party is None:
             fix = f"one of {', '.join(each['name'] for each in parties)}"
-            raise ConfigError(f"--linkage is of party {name!r}, and there is none of that name", fix)
-        party["link"] = file
+            raise ConfigError(f"--{option} is of party {name!r}, and there is none of that name", fix)
+        party[key] = file
 
 
 def pair(option: str, shape: str, words: str) -> tuple[str, str]:

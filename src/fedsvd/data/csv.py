@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
-from fedsvd.data.csv_layout import MISSING, Layout, lay_out, number
+from fedsvd.data.csv_layout import Given, Layout, Writing, lay_out
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.storage.file_cells import FileCells, spooled
 from fedsvd.types import Float
@@ -49,20 +49,20 @@ def plain_chunks(layout: Layout, text: dict[int, int]) -> Iterator[Float]:
         lines.append(line)
         chunk.append(cells)
         if len(chunk) == height:
-            yield _numbers(chunk, lines, text, layout.decimal)
+            yield _numbers(chunk, lines, text, layout.writing)
             lines, chunk = [], []
     if chunk:
-        yield _numbers(chunk, lines, text, layout.decimal)
+        yield _numbers(chunk, lines, text, layout.writing)
 
 
-def _numbers(chunk: list[list[str]], lines: list[int], text: dict[int, int], decimal: str) -> Float:
+def _numbers(chunk: list[list[str]], lines: list[int], text: dict[int, int], writing: Writing) -> Float:
     width = len(chunk[0])
     keep = np.array([column not in text for column in range(width)])
     out = np.full((len(chunk), width), np.nan)
     cells = list(chain.from_iterable(compress(row, keep) for row in chunk))
-    joined = "".join(cells)
+    joined, decimal = "".join(cells), writing.decimal
     try:
-        if "_" in joined or not joined.isascii() or (decimal != "." and "." in joined):
+        if not writing.is_plain or "_" in joined or not joined.isascii() or (decimal != "." and "." in joined):
             raise ValueError
         if decimal != ".":
             cells = [cell.replace(decimal, ".") for cell in cells]
@@ -70,15 +70,15 @@ def _numbers(chunk: list[list[str]], lines: list[int], text: dict[int, int], dec
     except ValueError:
         # A missing entry or a text: slower, cell by cell, which tells the two apart and finds the line.
         for column in np.flatnonzero(keep):
-            _numbers_of_column([row[column] for row in chunk], lines, int(column), text, out, decimal)
+            _numbers_of_column([row[column] for row in chunk], lines, int(column), text, out, writing)
     return out
 
 
 def _numbers_of_column(
-    cells: list[str], lines: list[int], column: int, text: dict[int, int], out: Float, decimal: str
+    cells: list[str], lines: list[int], column: int, text: dict[int, int], out: Float, writing: Writing
 ) -> None:
     for row, cell in enumerate(cells):
-        value = number(cell, decimal)
+        value = writing.number(cell, column)
         if value is None:
             text[column] = lines[row]
             return
@@ -115,7 +115,7 @@ def _arrow_batches(layout: Layout, columns: list[int], kind: str) -> Iterator[An
     except ImportError:
         raise ArrowGaveUp from None
     block = min(max(_ARROW_BLOCK, _ROWS_WANTED * layout.longest_line), ARROW_BLOCK_MOST)
-    if not layout.plain_utf8 or not columns or block < _ROWS_NEEDED * layout.longest_line:
+    if not layout.plain_utf8 or not layout.writing.is_plain or not columns or block < _ROWS_NEEDED * layout.longest_line:
         raise ArrowGaveUp
     wanted = [f"c{column}" for column in columns]
     names = [f"c{column}" for column in range(layout.width)]
@@ -129,9 +129,9 @@ def _arrow_batches(layout: Layout, columns: list[int], kind: str) -> Iterator[An
             convert_options=csv.ConvertOptions(
                 include_columns=wanted,
                 column_types=dict.fromkeys(wanted, pyarrow.type_for_alias(kind)),
-                null_values=list(MISSING),
+                null_values=list(layout.writing.missing),
                 strings_can_be_null=False,
-                decimal_point=layout.decimal,
+                decimal_point=layout.writing.decimal,
             ),
         )
     except (pyarrow.ArrowException, OSError):
@@ -149,9 +149,10 @@ class CsvSource(MatrixSource):
         delimiter: str | None = None,
         decimal: str | None = None,
         header: bool | None = None,
+        given: Given | None = None,
         scratch: Path | None = None,
     ) -> None:
-        self._read(lay_out(path, delimiter, header, names, decimal), scratch)
+        self._read(lay_out(path, delimiter, header, names, decimal, given), scratch)
 
     def _read(self, layout: Layout, scratch: Path | None) -> None:
         self._layout = layout
@@ -184,7 +185,9 @@ class CsvSource(MatrixSource):
         if position not in self._text:
             return super()._text_values(position)
         cells = self._texts(position)
-        return text_with_gaps(cells, np.array([cell.strip() in MISSING for cell in cells]))
+        writing = self._layout.writing
+        missing = {*writing.missing, *writing.missing_in.get(position, ())}
+        return text_with_gaps(cells, np.array([cell.strip() in missing for cell in cells]))
 
     def _values(self, position: int) -> NDArray[Any]:
         cells = self._texts(position)

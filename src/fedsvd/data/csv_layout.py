@@ -1,18 +1,19 @@
 """How a text table is laid out: delimiter, header, names, which columns are text. Found from its first lines.
 
 A number is what ``float`` reads, written in ASCII and without underscores, with a decimal point or, throughout a file
-whose cells are not separated by commas, with a decimal comma. A byte order mark says how the text is encoded. A missing
-entry is one of a few spellings, all of which become NaN and are refused later, by the checks of ``checks.py``. Nothing
-here stores the content of a cell.
+whose cells are not separated by commas, with a decimal comma (``Writing``). A byte order mark says how the text is
+encoded, or its owner does. A missing entry is one of a few spellings, and of those that its owner adds; all become NaN
+and are refused later, by the checks of ``checks.py``. Nothing here stores the content of a cell.
 """
 
 import codecs
 import csv
 import gzip
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -29,6 +30,53 @@ _SAMPLE_CHARS = 1 << 20
 
 
 @dataclass(frozen=True)
+class Writing:
+    """How cells are written: marks inside of numbers, and what stands for a missing entry."""
+
+    decimal: str = "."
+    thousands: str = ""
+    missing: tuple[str, ...] = MISSING
+    missing_in: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # further spellings, by column
+    encoding: str | None = None  # None: UTF-8, or what a byte order mark says
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether ``float`` reads every number once the decimal mark is a point."""
+        return not self.thousands and not self.missing_in
+
+    def number(self, cell: str, column: int | None = None) -> float | None:
+        """The number in a cell, NaN when it is missing, None when it is text."""
+        text = cell.strip()
+        if text in self.missing or (column is not None and text in self.missing_in.get(column, ())):
+            return float("nan")
+        # float() also reads "1_000" and digits of other scripts, which no other reader of text tables does.
+        if "_" in text or not text.isascii():
+            return None
+        if self.thousands and self.thousands in text:
+            # Three digits after each mark, or it is another mark: 1.5 is not 15.
+            if (
+                re.fullmatch(
+                    rf"[+-]?\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+(?:{re.escape(self.decimal)}\d*)?", text
+                )
+                is None
+            ):
+                return None
+            text = text.replace(self.thousands, "")
+        if self.decimal != ".":
+            if "." in text:
+                return None
+            text = text.replace(self.decimal, ".")
+        try:
+            return float(text)
+        except ValueError:
+            return None
+
+
+PLAIN = Writing()
+_WITH_COMMA = Writing(",")
+
+
+@dataclass(frozen=True)
 class Layout:
     """What a parser must know of a text table before it reads the first row."""
 
@@ -42,20 +90,21 @@ class Layout:
     """The columns that are text already in the sample, with the line of their first text."""
     longest_line: int
     """The length of the longest line in the sample, in characters."""
-    decimal: str = "."
+    writing: Writing = PLAIN
     plain_utf8: bool = True
 
     def how_numbers_are_written(self) -> str:
         """What a reader takes for a number here, for the fix of an error."""
-        mark = "point" if self.decimal == "." else "comma"
+        mark, between = "point" if self.writing.decimal == "." else "comma", self.writing.thousands
+        others = f"{between!r} before every three digits" if between else "no other marks"
         return (
-            f"write numbers with a decimal {mark} and no other marks (cells were taken to be separated by "
-            f"{self.delimiter!r}; delimiter and decimal say otherwise)"
+            f"write numbers with a decimal {mark} and {others} (cells were taken to be separated by "
+            f"{self.delimiter!r}; delimiter, decimal and thousands say otherwise)"
         )
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Each row of the table with the line it ends on; refused when it is too long or too short."""
-        for line, cells in records(self.path, self.delimiter):
+        for line, cells in records(self.path, self.delimiter, self.writing.encoding):
             # A lone column may have an empty line for a missing entry; skipping it would shift the rows.
             if line <= self.header_lines or (not cells and self.width > 1):
                 continue
@@ -73,62 +122,86 @@ def lay_out(
     header: bool | None,
     names: Iterable[object] | None,
     decimal: str | None = None,
+    given: "Given | None" = None,
 ) -> Layout:
     """The layout of a file; ``delimiter``, ``decimal`` and ``header`` are found from the first lines unless given."""
-    if decimal not in (None, ".", ","):
-        raise ConfigError(f"the decimal mark is {decimal!r}", "give . or ,")
-    if decimal is not None and decimal == delimiter:
-        raise ConfigError(f"delimiter and decimal mark are both {decimal!r}", "cells need another separator")
-    if delimiter is not None and len(delimiter) != 1:
-        raise ConfigError(f"the delimiter is {delimiter!r}", "give one character")
-    lines = _first_lines(path)
+    given = given or Given()
+    _expect_marks(delimiter, decimal, given)
+    if given.thousands and decimal is None:
+        decimal = "," if given.thousands == "." else "."
+    lines = _first_lines(path, given.encoding)
     delimiter = delimiter or _delimiter(lines, decimal)
     sample = list(_sample(lines, delimiter, path))
     if not sample:
         raise EmptyData(f"{path} has no rows", "write at least one row")
     width = len(sample[0][1])
     alike = [cells for _, cells in sample if len(cells) == width]
-    decimal = decimal or _decimal(alike, delimiter)
+    writing = given.writing(decimal or _decimal(alike, delimiter))
     if header is None:
-        header = has_header(alike, path, decimal)
+        header = has_header(alike, path, writing)
     if header and names is not None:
         raise ConfigError(f"{path} has a header of its own, and names were given", "leave out names=[...]")
-    given = [cell.strip() for cell in sample[0][1]] if header else names
+    found = [cell.strip() for cell in sample[0][1]] if header else names
+    known = None if found is None else expect_names(found, width)
+    writing = given.in_columns(writing, known)
     return Layout(
         path,
         delimiter,
         width,
-        None if given is None else expect_names(given, width),
+        known,
         sample[0][0] if header else 0,
-        text_columns(sample[1:] if header else sample, width, decimal),
+        text_columns(sample[1:] if header else sample, width, writing),
         max(map(len, lines)),
-        decimal,
-        _encoding(path) == _UTF8,
+        writing,
+        _encoding(path, given.encoding) == _UTF8,
     )
 
 
-def number(cell: str, decimal: str = ".") -> float | None:
-    """The number in a cell, NaN when it is missing, None when it is text."""
-    text = cell.strip()
-    if text in MISSING:
-        return float("nan")
-    if decimal != ".":
-        if "." in text:
-            return None
-        text = text.replace(decimal, ".")
-    # float() also reads "1_000" and digits of other scripts, which no other reader of text tables does.
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
+@dataclass(frozen=True)
+class Given:
+    """What the owner of a file says of its cells: encoding, a mark between thousands, spellings of missing entries."""
+
+    encoding: str | None = None
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+    missing_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the name of a column
+
+    def writing(self, decimal: str = ".") -> Writing:
+        """How cells are written, with this decimal mark."""
+        return Writing(decimal, self.thousands or "", (*MISSING, *self.missing), encoding=self.encoding)
+
+    def in_columns(self, writing: Writing, names: Sequence[str] | None) -> Writing:
+        """The same, with what stands for a missing entry in some of these columns."""
+        places = {name: place for place, name in enumerate(names or ())}
+        found = {places[name]: codes for name, codes in self.missing_in.items() if name in places and codes}
+        return replace(writing, missing_in=found) if found else writing
 
 
-def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _expect_marks(delimiter: str | None, decimal: str | None, given: Given) -> None:
+    """Refuse marks that no reader could tell apart, and an encoding that does not exist."""
+    if decimal not in (None, ".", ","):
+        raise ConfigError(f"the decimal mark is {decimal!r}", "give . or ,")
+    if decimal is not None and decimal == delimiter:
+        raise ConfigError(f"delimiter and decimal mark are both {decimal!r}", "cells need another separator")
+    if delimiter is not None and len(delimiter) != 1:
+        raise ConfigError(f"the delimiter is {delimiter!r}", "give one character")
+    if given.thousands not in (None, "", ".", ",", "'", " "):
+        raise ConfigError(f"the mark between thousands is {given.thousands!r}", "give . or , or ' or a blank")
+    if given.thousands and given.thousands in (decimal, delimiter):
+        raise ConfigError(f"{given.thousands!r} stands between thousands and is another mark too", "give other marks")
+    if given.encoding is not None:
+        try:
+            codecs.lookup(given.encoding)
+        except (LookupError, ValueError):
+            raise ConfigError(
+                f"the encoding is {given.encoding[:40]!r}", 'give one such as "latin-1" or "cp1252"'
+            ) from None
+
+
+def records(path: Path, delimiter: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """All records of a file with the line they end on; an empty line is an empty record."""
     try:
-        with _open_text(path) as file:
+        with _open_text(path, encoding) as file:
             reader = csv.reader(file, delimiter=delimiter)
             for cells in reader:
                 yield reader.line_num, cells
@@ -136,9 +209,9 @@ def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         raise _unreadable(path, fault) from None
 
 
-def _first_lines(path: Path) -> list[str]:
+def _first_lines(path: Path, encoding: str | None) -> list[str]:
     try:
-        with _open_text(path) as file:
+        with _open_text(path, encoding) as file:
             lines, size = [], 0
             for line in islice(file, _SAMPLE_LINES):
                 lines.append(line)
@@ -150,15 +223,18 @@ def _first_lines(path: Path) -> list[str]:
     return lines
 
 
-def _open_text(path: Path) -> TextIO:
+def _open_text(path: Path, encoding: str | None) -> TextIO:
     # newline="" leaves line ends to the csv module, which keeps those inside quotes.
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding=_encoding(path), newline="")
-    return path.open(encoding=_encoding(path), newline="")
+        return gzip.open(path, "rt", encoding=_encoding(path, encoding), newline="")
+    return path.open(encoding=_encoding(path, encoding), newline="")
 
 
-def _encoding(path: Path) -> str:
-    """UTF-8, with or without a byte order mark, or UTF-16 where its mark says so, as spreadsheets write it."""
+def _encoding(path: Path, given: str | None) -> str:
+    """What is given; else UTF-8, with or without a byte order mark, or UTF-16 where its mark says so, as spreadsheets
+    write it."""
+    if given is not None:
+        return given
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         mark = file.read(2)
     return "utf-16" if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else _UTF8
@@ -167,7 +243,10 @@ def _encoding(path: Path) -> str:
 def _unreadable(path: Path, fault: Exception) -> UnknownFormat:
     # The cause is named by its type only: its message may quote the file.
     kind = "not UTF-8 text" if isinstance(fault, UnicodeDecodeError) else f"unreadable ({type(fault).__name__})"
-    return UnknownFormat(f"{path} is {kind}", "write it as a UTF-8 text table, one row on each line")
+    fix = "write it as a UTF-8 text table, one row on each line"
+    if isinstance(fault, UnicodeDecodeError):
+        fix = 'say how it is encoded (encoding = "latin-1" or "cp1252" under [table] of site.toml), or save it as UTF-8'
+    return UnknownFormat(f"{path} is {kind}", fix)
 
 
 def _sample(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -193,7 +272,8 @@ def _delimiter(lines: Sequence[str], decimal: str | None) -> str:
         width, lines_alike = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
         cells = [cell for row in rows[:_JUDGED_LINES] for cell in row[:_JUDGED_CELLS]] if width > 1 else []
         marks = ["."] if delimiter == "," else [".", ","] if decimal is None else [decimal]
-        numbers = sum(any(number(cell, mark) is not None for mark in marks) for cell in cells)
+        ways = [Writing(mark) for mark in marks]
+        numbers = sum(any(way.number(cell) is not None for way in ways) for cell in cells)
         return (lines_alike if width > 1 else 0, numbers / max(1, len(cells)), width)
 
     return max((each for each in DELIMITERS if each != decimal), key=merit)
@@ -206,15 +286,15 @@ def _decimal(sample: Sequence[Sequence[str]], delimiter: str) -> str:
     found = "."
     for j in range(len(sample[0])):
         cells = [row[j] for row in sample[1:] or sample]
-        if all(number(cell) is not None for cell in cells):
+        if all(PLAIN.number(cell) is not None for cell in cells):
             if any("." in cell for cell in cells):
                 return "."
-        elif all(number(cell, ",") is not None for cell in cells):
+        elif all(_WITH_COMMA.number(cell) is not None for cell in cells):
             found = ","
     return found
 
 
-def has_header(sample: Sequence[Sequence[str]], path: Path, decimal: str) -> bool:
+def has_header(sample: Sequence[Sequence[str]], path: Path, writing: Writing) -> bool:
     """Whether the first record names the columns: text above numbers, or nothing but text."""
     first, rest = sample[0], sample[1:]
     if len(first) > 1 and [*first] in ([*map(str, range(len(first)))], ["", *map(str, range(len(first) - 1))]):
@@ -222,18 +302,18 @@ def has_header(sample: Sequence[Sequence[str]], path: Path, decimal: str) -> boo
             f"the first line of {path} counts 0, 1, 2, ...: a header or data",
             "say which: header=True or header=False",
         )
-    text = [number(cell, decimal) is None for cell in first]
+    text = [writing.number(cell) is None for cell in first]
     above_numbers = any(
-        text[j] and all(number(cells[j], decimal) is not None for cells in rest) for j in range(len(first)) if rest
+        text[j] and all(writing.number(cells[j]) is not None for cells in rest) for j in range(len(first)) if rest
     )
     return above_numbers or all(text)
 
 
-def text_columns(sample: Sequence[tuple[int, Sequence[str]]], width: int, decimal: str) -> dict[int, int]:
+def text_columns(sample: Sequence[tuple[int, Sequence[str]]], width: int, writing: Writing) -> dict[int, int]:
     """The columns that hold a text, with the line of the first."""
     text: dict[int, int] = {}
     for line, cells in sample:
         for column, cell in enumerate(cells[:width]):
-            if column not in text and number(cell, decimal) is None:
+            if column not in text and writing.number(cell, column) is None:
                 text[column] = line
     return text

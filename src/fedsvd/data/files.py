@@ -8,7 +8,7 @@ A folder is a table in several files, one below the other in the order of their 
 
 import glob
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.csv import CsvSource
+from fedsvd.data.csv_layout import Given
 from fedsvd.data.npy import open_npy
 from fedsvd.data.source import CHANGED_FIX, Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, RaggedRows, SourceChanged, UnknownFormat
@@ -34,11 +35,14 @@ class TextSettings:
     delimiter: str | None = None
     decimal: str | None = None
     header: bool | None = None
+    given: Given = field(default_factory=Given)
 
     def expect_none(self, what: str, part: str | None = None) -> None:
         """Refuse settings that do not apply to ``what``."""
         if (self.delimiter, self.decimal, self.header) != (None, None, None):
             raise ConfigError(f"delimiter, decimal and header describe text tables, not {what}", "leave them out")
+        if self.given != Given():
+            raise ConfigError(f"encoding, thousands and missing describe text tables, not {what}", "leave them out")
         if part is not None:
             raise ConfigError(f"{what} has no parts to choose from", "leave part out")
 
@@ -87,14 +91,25 @@ def _opened(
         raise ConfigError(f"{path.name} holds one table, and part {part!r} of it was asked for", "leave #PART out")
     if suffix in _TEXT:
         delimiter = text.delimiter or ("\t" if suffix.startswith(".tsv") else None)
-        return CsvSource(path, names, delimiter=delimiter, decimal=text.decimal, header=text.header, scratch=scratch)
+        how = {"delimiter": delimiter, "decimal": text.decimal}
+        return CsvSource(path, names, **how, header=text.header, given=text.given, scratch=scratch)
     if suffix in (".xlsx", ".xlsm"):
         from fedsvd.data.xlsx import XlsxSource
 
-        TextSettings(text.delimiter, text.decimal).expect_none(path.name)
-        return XlsxSource(path, names, sheet=part, header=text.header, scratch=scratch)
+        marks = replace(text.given, missing=(), missing_in={})  # a sheet has missing entries, and no other setting
+        TextSettings(text.delimiter, text.decimal, given=marks).expect_none(path.name)
+        return XlsxSource(path, names, sheet=part, header=text.header, given=text.given, scratch=scratch)
     text.expect_none(path.name)
     return _open_binary(path, suffix, names, part, scratch)
+
+
+def settings_of(path: Path, text: TextSettings) -> TextSettings:
+    """Those of these settings that a file of this kind can have: one description may serve several files."""
+    name = path.name.lower().partition("#")[0]
+    if name.endswith(_TEXT):
+        return text
+    sheet = name.endswith((".xlsx", ".xlsm"))
+    return TextSettings(given=Given(missing=text.given.missing, missing_in=text.given.missing_in) if sheet else Given())
 
 
 def files_of(path: Path) -> tuple[Path, ...]:

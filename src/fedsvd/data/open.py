@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 
 from fedsvd.data.arrays import ArraySource, from_array_like, from_rows
+from fedsvd.data.csv_layout import Given
 from fedsvd.data.files import TextSettings, files_of, named_already, open_file
 from fedsvd.data.npy import from_map
 from fedsvd.data.source import MatrixSource
@@ -31,6 +32,9 @@ def open_source(
     delimiter: str | None = None,
     decimal: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
+    thousands: str | None = None,
+    missing: Collection[str] = (),
     part: str | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> MatrixSource:
@@ -51,6 +55,12 @@ def open_source(
     delimiter, decimal, header : optional
         What is otherwise found from the first lines of a text table; ``decimal`` is ``"."`` or ``","``. ``header``
         also says whether the first row of an Excel sheet names the columns.
+    encoding : str, optional
+        Of a text table that is not UTF-8: ``"latin-1"``, ``"cp1252"``.
+    thousands : str, optional
+        The mark between thousands of a text table: with ``"."``, ``1.564`` is 1564 and the decimal mark a comma.
+    missing : collection of str
+        What stands for a missing entry of a text table or a sheet, besides the usual spellings: ``"."``, ``"unknown"``.
     part : str, optional
         Which table of a file that holds several: the sheet of an ``.xlsx``, the array of an ``.npz``, the layer of an
         ``.h5ad`` or an AnnData. ``FILE#PART`` says the same where only a text is given.
@@ -77,20 +87,31 @@ def open_source(
     Lists of sources are given to an estimator as lists of tables are: ``FederatedPCA().fit([source, other])``.
     """
     names = None if names is None else tuple(names)
-    text = TextSettings(delimiter, decimal, header)
+    spelt = (missing,) if isinstance(missing, str) else tuple(missing)
+    text = TextSettings(delimiter, decimal, header, Given(encoding, thousands, spelt))
+    return opened(data, text, names, part, scratch).without(drop)
+
+
+def opened(
+    data: object,
+    text: TextSettings,
+    names: Sequence[object] | None = None,
+    part: str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+) -> MatrixSource:
+    """A table with the settings of a text table as one value."""
     if is_address(data):
         text.expect_none(str(data).partition("://")[0] + "://", part)
         source = named_already(_open_address(str(data), scratch), names)
         source._reopen = partial(open_source, str(data), scratch=scratch)
     elif isinstance(data, str | os.PathLike):
         source = open_file(Path(data), names, text, part, None if scratch is None else Path(scratch))
-        again = partial(open_source, Path(data).absolute(), names=names, part=part, scratch=scratch)
-        source._reopen = partial(again, delimiter=delimiter, decimal=decimal, header=header)
+        source._reopen = partial(opened, Path(data).absolute(), text, names, part, scratch)
     else:
         is_anndata = type(data).__module__.startswith("anndata")
         text.expect_none("data in memory", None if is_anndata else part)
         source = _open_object(data, names, part)
-    return source.without(drop)
+    return source
 
 
 def is_address(data: object) -> bool:

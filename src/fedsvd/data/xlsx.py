@@ -16,7 +16,7 @@ from typing import Any
 
 from fedsvd.data.checks import expect_names
 from fedsvd.data.csv import CsvSource
-from fedsvd.data.csv_layout import Layout, has_header, text_columns
+from fedsvd.data.csv_layout import Given, Layout, has_header, text_columns
 from fedsvd.errors import EmptyData, FedSVDError, MissingExtra, RaggedRows, UnknownFormat
 
 _SAMPLE_ROWS = 100
@@ -32,9 +32,10 @@ class XlsxSource(CsvSource):
         *,
         sheet: str | None = None,
         header: bool | None = None,
+        given: Given | None = None,
         scratch: Path | None = None,
     ) -> None:
-        self._read(_lay_out(path, sheet, header, names), scratch)
+        self._read(_lay_out(path, sheet, header, names, given or Given()), scratch)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class SheetLayout(Layout):
         return "make every cell of the column a number in Excel"
 
 
-def _lay_out(path: Path, sheet: str | None, header: bool | None, names: Iterable[object] | None) -> SheetLayout:
+def _lay_out(
+    path: Path, sheet: str | None, header: bool | None, names: Iterable[object] | None, given: Given
+) -> SheetLayout:
     sheet = sheet if sheet is not None else _only_sheet(path)
     sample: list[tuple[int, list[str]]] = []
     for row in _rows(path, sheet):
@@ -70,7 +73,7 @@ def _lay_out(path: Path, sheet: str | None, header: bool | None, names: Iterable
         raise EmptyData(f"sheet {sheet!r} of {path} is empty", "write at least one row, or name another sheet")
     cells = [(line, (row + [""] * width)[:width]) for line, row in sample]
     if header is None:
-        header = has_header([row for _, row in cells], path, ".")
+        header = has_header([row for _, row in cells], path, given.writing())
     if header:
         named = len(_trimmed(cells[0][1]))
         if "" in cells[0][1][:named] or named < width:
@@ -79,14 +82,17 @@ def _lay_out(path: Path, sheet: str | None, header: bool | None, names: Iterable
                 "name every column in the first row, and remove notes next to the table",
             )
         names = [cell.strip() for cell in cells[0][1]]
+    known = None if names is None else expect_names(names, width)
+    writing = given.in_columns(given.writing(), known)
     return SheetLayout(
         path=path,
         delimiter=",",
         width=width,
-        names=None if names is None else expect_names(names, width),
+        names=known,
         header_lines=cells[0][0] if header else 0,
-        text=text_columns(cells[1:] if header else cells, width, "."),
+        text=text_columns(cells[1:] if header else cells, width, writing),
         longest_line=0,
+        writing=writing,
         plain_utf8=False,  # PyArrow reads no workbooks
         sheet=sheet,
     )

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fedsvd.data.hashed import begun_digest
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import StorageError
+from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.earlier_rules import Compared, earlier_findings, version_findings
 from fedsvd.policy.rules import Finding, Policy
 from fedsvd.protocol.tasks import Split
@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 _PANEL_BYTES = 1 << 24
 HELD = 1 << 26  # bytes of hashes that are held for a second look at the same data
 _YEAR = timedelta(days=365)
+FORGOTTEN_AFTER = timedelta(days=30)
 _OLD = "0.1.0"
 ORGANISATION = "organisation/"
 """Before the name of an organisation in a roster; parties without one have their own names."""
@@ -199,6 +200,28 @@ class EarlierStudies:
             study = {"event": "study", "run": asked.run, "when": when, "version": version}
             self._studies.append({**study, "roster": sorted(asked.roster), "full": asked.full})
 
+    def studies(self) -> list[dict[str, Any]]:
+        """The studies that this party remembers, oldest first."""
+        every = list(self._studies.records())
+        forgotten = {each["run"] for each in every if each["event"] == "forgotten"}
+        return [each for each in every if each["event"] == "study" and each["run"] not in forgotten]
+
+    def forget(self, study: str, now: datetime) -> str:
+        """Compare nothing with a study any more, by its id or the beginning of it; refused for a recent one."""
+        found = [each for each in self.studies() if study and each["run"].startswith(study)]
+        runs = {each["run"] for each in found}
+        if len(runs) != 1:
+            fault = f"{len(runs)} studies in the memory of this site begin with {study[:80]!r}"
+            raise ConfigError(fault, "name one of fedsvd table history")
+        latest = max(datetime.fromisoformat(each["when"]) for each in found)
+        if now - latest < FORGOTTEN_AFTER:
+            days = FORGOTTEN_AFTER.days
+            fault = f"this study began less than {days} days ago, and protects the records in it"
+            raise ConfigError(fault, f"forget it {days} days after it began")
+        (run,) = runs
+        self._studies.append({"event": "forgotten", "run": run, "when": now.isoformat(timespec="seconds")})
+        return str(run)
+
     def _judged(
         self,
         asked: Asked,
@@ -214,7 +237,7 @@ class EarlierStudies:
         equal = next((number for number in same if number in complete), 0)
         unlike = tuple(number for number, one in related.items() if not one.known)
         earlier, full = [], set()
-        for study in self._studies.records():
+        for study in self.studies():
             one = related.get(study["version"])
             if one is None:
                 continue

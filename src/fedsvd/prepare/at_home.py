@@ -23,7 +23,7 @@ from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, toget
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
 from fedsvd.prepare.columns import ColumnChoice, Renamed, arranged, chosen, every, listed
-from fedsvd.prepare.derived import SideBySide, names_of
+from fedsvd.prepare.derived import SideBySide, names_of, row_panels
 from fedsvd.prepare.encoding import Ordinal, encoded
 from fedsvd.prepare.missing import Gaps, Missing
 from fedsvd.prepare.recipe import Recipe
@@ -40,6 +40,7 @@ class HomeRule:
     indicators: bool | tuple[str, ...] = False  # for every feature, or for these
     ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()  # column, its levels in order
     by_formula: bool = False  # whether the columns are those that a formula reads
+    view: tuple[str, ...] = ()  # columns that say which rows are complete, besides those of the study
 
     def __post_init__(self) -> None:
         for name, levels in self.ordinal:
@@ -186,8 +187,9 @@ def prepared_at_home(
     _expect_labels(gaps, labels, rule)
     left_out = tuple(name for name in names if name not in taken and name not in aside)
     gapped = [name for name, level in levels_of.items() if level is None and table.text(name)[1].any()]
-    if rule.missing is Missing.DROP and (gaps.total or gapped):
-        rows = missing.complete_rows(numbers, gapped)
+    elsewhere = _complete_elsewhere(source, rule)
+    if rule.missing is Missing.DROP and (gaps.total or gapped or not elsewhere.all()):
+        rows = missing.complete_rows(numbers, gapped, elsewhere)
         report = HomeReport(rule.missing, gaps, source.shape[0] - len(rows), left_out)
         return HomeTable(arranged(CompleteRows(table, rows), features), report)
     table, report = arranged(table, features), HomeReport(rule.missing, gaps, 0, left_out)
@@ -202,6 +204,19 @@ def prepared_at_home(
         )
         return HomeTable(SideBySide(filled, arranged(table, list(levels_of))), report)
     return HomeTable(table, report)
+
+
+def _complete_elsewhere(source: MatrixSource, rule: HomeRule) -> NDArray[np.bool_]:
+    """Which rows miss nothing of the view that the study is of, whichever of its columns the study takes."""
+    held, names = np.ones(source.shape[0], np.bool_), set(names_of(source))
+    viewed = [name for name in rule.view if name in names] if rule.missing is Missing.DROP else []
+    for name in (name for name in viewed if name in source.text_names):
+        held &= ~source.text(name)[1]
+    numbers = [name for name in viewed if name not in source.text_names]
+    if numbers:
+        for rows, panel in row_panels(arranged(source, numbers)):
+            held[rows] &= ~np.isnan(panel).any(axis=1)
+    return held
 
 
 def _gaps(table: MatrixSource) -> Gaps:

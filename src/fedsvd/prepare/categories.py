@@ -51,7 +51,10 @@ class Agreed:
 
 @dataclass(frozen=True)
 class JointLevels:
-    """The joint levels of one column, in the order of their texts; ``other`` says whether a pooled level follows."""
+    """The joint levels of one column, in the order of their texts, or of the job that lists them.
+
+    ``other`` says whether a pooled level follows.
+    """
 
     name: str
     levels: tuple[str, ...]
@@ -121,12 +124,24 @@ def named(agreed: Agreed, key: Seed, total: Float, capacity: int = MOST_LEVELS) 
     return JointLevels(agreed.name, tuple(sorted(found)), agreed.pooled)
 
 
+def expect_listed(source: MatrixSource, name: str, levels: Sequence[str], missing: str | None = None) -> JointLevels:
+    """The levels that a job lists, in its order; refused where this table has another."""
+    every = (*levels, missing) if missing is not None and missing not in levels else tuple(levels)
+    own = own_levels(source, name, missing)
+    strange = [count for level, count in zip(own.levels, own.counts, strict=True) if level not in every]
+    if strange:
+        fault = f"{sum(strange)} rows of column {name!r} have a level that the study does not list"
+        raise DataError(fault, f"recode them ([table.map] of site.toml); the levels are {listed(every)}")
+    return JointLevels(name, every)
+
+
 def level_codes(source: MatrixSource, joint: JointLevels, missing: str | None = None) -> NDArray[np.int32]:
     """The place of each row's level among the joint levels, shape (rows,); -1 where the entry is missing."""
     values, gaps = source.text(joint.name)
     if missing is not None:
         values, gaps = np.where(gaps, missing, values), np.zeros_like(gaps)
-    levels = np.array(joint.levels, dtype=np.str_)
+    order = np.argsort(np.array(joint.levels, dtype=np.str_))  # those that a job lists are in its own order
+    levels = np.array(joint.levels, dtype=np.str_)[order]
     place = np.searchsorted(levels, values)
     known = levels[np.minimum(place, len(levels) - 1)] == values if len(levels) else np.zeros(len(values), bool)
     strange = ~known & ~gaps
@@ -135,7 +150,7 @@ def level_codes(source: MatrixSource, joint: JointLevels, missing: str | None = 
             f"{int(strange.sum())} rows of column {joint.name!r} have a level that the study does not have",
             "give the levels of the study only, or pool rare ones as 'other'",
         )
-    codes = np.where(known, place, len(levels))
+    codes = np.where(known, order[np.minimum(place, len(levels) - 1)] if len(levels) else 0, len(levels))
     return np.where(gaps, -1, codes).astype(np.int32)
 
 

@@ -171,11 +171,13 @@ def filled_with_constant(source: MatrixSource, constant: float, indicators: Sequ
     return Filled(source, np.full(source.shape[1], float(constant)), indicators)
 
 
-def complete_rows(source: MatrixSource, text: Sequence[str] = ()) -> NDArray[np.intp]:
-    """The rows in which nothing is missing, neither in the matrix nor in these columns of text."""
-    held = np.ones(source.shape[0], np.bool_)
+def complete_rows(
+    source: MatrixSource, text: Sequence[str] = (), among: NDArray[np.bool_] | None = None
+) -> NDArray[np.intp]:
+    """The rows in which nothing is missing, neither in the matrix nor in these columns of text; of those ``among``."""
+    held = np.ones(source.shape[0], np.bool_) if among is None else among.copy()
     for rows, panel in row_panels(source):
-        held[rows] = ~np.isnan(panel).any(axis=1)
+        held[rows] &= ~np.isnan(panel).any(axis=1)
     for name in text:
         held &= ~source.text(name)[1]
     complete = np.flatnonzero(held)

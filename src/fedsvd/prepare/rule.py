@@ -29,6 +29,7 @@ class CategoryRule:
     drop_first: bool = False
     reference: str | None = None
     missing: str | None = None  # the level that a missing entry is
+    levels: tuple[str, ...] = ()  # all of them, where the job lists them: they need not be agreed on
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
     """
     steps = []
     for name in rule.text:
+        if rule.category(name).levels:
+            continue
         steps.append(
             PlannedStep(f"levels of {name}", StepKind.WHOLE, sketch_numbers(rule.most_levels), what=What.PREPARED)
         )

@@ -179,6 +179,9 @@ def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, li
     """The joint levels of every text column."""
     found, most = [], rule.most_levels
     for name in start.text:
+        if listed_levels := rule.category(name).levels:
+            found.append(categories.expect_listed(start.source, name, listed_levels, rule.category(name).missing))
+            continue
         own = categories.own_levels(start.source, name, rule.category(name).missing)
         total = yield AskSum(f"levels of {name}", categories.sketch(own, key, most), whole=0)
         of_parties = name == SITE and rule.by_site  # their names, each of which one party has

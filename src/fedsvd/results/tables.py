@@ -18,6 +18,7 @@ from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.missing import Totals
 from fedsvd.prepare.sites import scale_findings
+from fedsvd.prepare.table_map import TableMap
 from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
@@ -43,6 +44,8 @@ class Data(Brought, Protocol):
     def row_weights(self) -> Float | None: ...
     @property
     def prepared(self) -> HomeReport | None: ...
+    @property
+    def mapped(self) -> TableMap: ...
     @property
     def matched(self) -> MatchReport | None: ...
 
@@ -112,6 +115,8 @@ def _of_its_table(to: PartyResult, me: Party, computed: Any, data: Data) -> Valu
     facts: dict[str, Any] = {}
     if data.matched is not None:
         facts["matching"] = data.matched.record()
+    if not data.mapped.asks_nothing:
+        facts["table"] = data.mapped.record()
     recipe = None
     if data.prepared is not None:
         facts["prepared"], recipe = data.prepared.record(), data.prepared.recipe

@@ -132,7 +132,7 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     if site.kit.identity.role is not KitRole.PARTY:
         return Considered(record, job, peers, unsigned=unsigned)
     path = site.data(job)
-    where = path, site.scratch(), site.rename()
+    where = path, site.scratch(), site.tables()
     opened = partial(open_data, job, site.kit.identity.party_id, *where, link=site.link(job))
     own = opened(alone=True)
     ours = own.facts.also(site.facts())

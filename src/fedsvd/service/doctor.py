@@ -141,7 +141,7 @@ def _data(site: Site, job: Job | None) -> Iterator[Check]:
             yield from attempt("data", lambda: _opened(site, site.kit.directory / default))
         return
     try:
-        own = open_data(job, site.kit.identity.party_id, site.data(job), site.scratch(), site.rename())
+        own = open_data(job, site.kit.identity.party_id, site.data(job), site.scratch(), site.tables())
         faults = own.data.table.faults()
     except FedSVDError as error:
         yield of_error("data", error)

@@ -17,19 +17,19 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, PlanMismatch
 from fedsvd.identity.certificates import organisation_of
 from fedsvd.policy.earlier_studies import ORGANISATION, Reading
-from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import Recipe
-from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.parties import TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.storage.file_stamp import Stamp, file_stamp
 from fedsvd.studies.job_data import in_order, job_party_data, preparation_data
+from fedsvd.studies.job_dictionary import expect_own
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.matching import after_matching, matched_party, matching_of
 from fedsvd.studies.own_columns import OwnColumn, own_columns
+from fedsvd.studies.own_table import OwnTables, own_table
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.problems import party_named
@@ -63,7 +63,7 @@ def open_data(
     name: str,
     path: Path | str,
     scratch: Path | None = None,
-    rename: Mapping[str, str] | None = None,
+    tables: OwnTables | None = None,
     stage: Stage = Stage.STUDY,
     recipe: Recipe | None = None,
     alone: bool = False,
@@ -72,15 +72,17 @@ def open_data(
 ) -> OpenedData:
     """This party's table as a stage of the job wants it: prepared, labels and ids taken out, rows sorted by id.
 
-    ``rename`` is this site's own: what its columns are called in studies. ``recipe`` is what the parties came to
-    together before, where tables are prepared so; ``alone`` takes our own numbers for theirs, to be looked at.
-    ``link`` is this site's linkage map, ``common`` which of its records all parties have, where they are matched.
+    ``tables`` is what this site says of its tables: how they are mapped, which dictionary it has. ``recipe`` is what
+    the parties came to together before, where tables are prepared so; ``alone`` takes our own numbers for theirs, to be
+    looked at. ``link`` is this site's linkage map, ``common`` which of its records all parties have, where they are
+    matched.
     """
     reading = _reading(path, link)  # before anything of them is read
     with party_named(name):
-        file = open_source(path, scratch=scratch)
-        ours = with_site(renamed(file, rename or {}), job.prepare.joint, name)
-        source = renamed(ours, job.prepare.rename)
+        tables = tables or OwnTables()
+        expect_own(job.dictionary, tables.dictionary)  # before anything is read, or sent
+        own = own_table(job, name, path, tables.map, scratch)
+        ours, source = own.ours, own.source
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))
         here = brings_labels(study.task, study.split, name, present, study.label_party)
@@ -96,7 +98,8 @@ def open_data(
         if data.ids is not None and (study_of(job).check_ids or matches):
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
-        taken = own_columns(job, file.names or (), source.names or (), labels)
+        taken = own_columns(job, own.file.names or (), tables.map, labels)
+        data = replace(data, mapped=tables.map)
         rows, columns = data.table.shape
         facts = EnlistedFacts(rows=rows, columns=columns, label=here)
         if job.study.split is Split.HORIZONTAL:

@@ -83,7 +83,7 @@ def expect_rest_allowed(member: "Member", record: JobRecord) -> None:
         return
     owner, job = member.owner, record.job
     name = member.caller.partition("/")[2]
-    where = owner.data(job), member.scratch(), owner.rename()
+    where = owner.data(job), member.scratch(), owner.tables()
     own = open_data(job, name, *where, alone=True, link=owner.link(job))
     said = record.enlisted[member.caller]
     owner.expect_allowed(study_plan(record, member.caller, own.facts.also(EnlistedFacts(signing=said.signing))))

@@ -19,6 +19,8 @@ from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.dictionary import FILE as DICTIONARY
+from fedsvd.prepare.dictionary import spelt_dictionary
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import Draw, collect
 from fedsvd.service.client import CspClient
@@ -31,6 +33,7 @@ from fedsvd.service.result_folders import newest_results
 from fedsvd.service.site import Site
 from fedsvd.service.site_file import RESULTS, SITE
 from fedsvd.storage import private
+from fedsvd.storage.toml import spelt_toml
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.resume import Resumable
 from fedsvd.studies.submitted import submitted_file
@@ -136,6 +139,12 @@ class LocalFederation:
             link = job.link_of(party)
             if link is not None:
                 text += f"[link]\n{name} = {_spelt(link)}\n"
+            words = job.map_of(party)
+            if not words.asks_nothing:
+                text += spelt_toml({"table": words.record()})
+            if job.dictionary is not None:
+                kit = self._kits[party_caller(party.name)]
+                private.replace(kit / DICTIONARY, spelt_dictionary(job.dictionary).encode())
             if self._resumable is not None:
                 text = f"checkpoint = {_spelt(str(self._resumable.path(job, party)))}\n{text}"
             if self._written.get(party.name) != text:

@@ -163,7 +163,7 @@ class Member:
         opened_for = record.session_key if len(record.stages) > 1 else record.id
         if not self._is_open(record.id, opened_for):
             name, recipe = self.caller.partition("/")[2], self.answers.recipe(record)
-            where = self.owner.data(job), self.scratch(), self.owner.rename()
+            where = self.owner.data(job), self.scratch(), self.owner.tables()
             link, common = self.owner.link(job), self.answers.common(record)
             own = open_data(job, name, *where, record.stage, recipe, link=link, common=common)
             if record.stage is Stage.STUDY:

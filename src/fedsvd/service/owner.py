@@ -1,6 +1,6 @@
 """The person, and the folder, behind a member: what a running party or authority asks of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +16,7 @@ from fedsvd.service.handover import Handover
 from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord
 from fedsvd.service.sealed_result import SealedResult
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.own_table import OwnTables
 from fedsvd.transport.metered import Meter
 
 
@@ -48,8 +49,8 @@ class Owner(Protocol):
     def link(self, job: Job) -> Path | str | None:
         """Where the linkage map of this site for a job is; None where there is none."""
 
-    def rename(self) -> Mapping[str, str]:
-        """What columns are called in studies, by the names they have at this site."""
+    def tables(self) -> OwnTables:
+        """How tables of this site are mapped, and which dictionary it has."""
 
     def expect_known(self, member: str, facts: EnlistedFacts) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""

@@ -22,11 +22,13 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.temporary import DAYS, temporary_federation
+from fedsvd.prepare.dictionary import FILE as DICTIONARY
+from fedsvd.prepare.dictionary import spelt_dictionary
 from fedsvd.service.enlist import authority_caller, member_callers, party_caller
 from fedsvd.service.processes import RoleProcess, environment_for, stop_all
 from fedsvd.service.site_file import SITE
 from fedsvd.storage import private
-from fedsvd.storage.toml import read_toml
+from fedsvd.storage.toml import read_toml, spelt_toml
 from fedsvd.studies.job_file import Job
 
 FILE = "rehearsal.toml"
@@ -127,7 +129,12 @@ def found(root: Path, job: Job, job_file: Path) -> Rehearsal:
         path = kits[party_caller(party.name)] / SITE
         data = job.data_of(party)
         where = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
-        private.replace(path, private.read(path) + f"\n[data]\ndefault = {where}\n".encode())
+        text, words = f"\n[data]\ndefault = {where}\n", job.map_of(party)
+        if not words.asks_nothing:
+            text += spelt_toml({"table": words.record()})
+        private.replace(path, private.read(path) + text.encode())
+        if job.dictionary is not None:
+            private.create(path.with_name(DICTIONARY), spelt_dictionary(job.dictionary).encode())
     about = f"# {REHEARSAL}\n# The keys are good for {DAYS} days. Remove the folder to be rid of it.\n"
     at = job_file.name if job_file.parent == root else str(job_file.absolute())
     lines = f"you = {json.dumps(parties[0])}\njob = {json.dumps(at, ensure_ascii=False)}\n"

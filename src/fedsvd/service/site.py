@@ -2,6 +2,7 @@
 
     KIT/site.toml              [csp] address or listen; [data] default, or a path to each job's name; results
     KIT/policy.toml            the release guard, enforced here
+    KIT/dictionary.toml        the consortium's dictionary, as this site registered a table by it
     KIT/approvals/JOB.json     what the owner agreed to, with a digest of the job as it was then
     KIT/state/                 journal, audit log, checkpoints
 
@@ -26,6 +27,8 @@ from fedsvd.identity.pins import read_pins
 from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.policy_file import POLICY, read_policy
 from fedsvd.policy.rules import NOTHING, SHARED, Policy
+from fedsvd.prepare.dictionary import FILE as DICTIONARY
+from fedsvd.prepare.dictionary import Dictionary, read_dictionary
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
@@ -40,6 +43,7 @@ from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
 from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.planning import guard
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
@@ -200,9 +204,14 @@ class Site:
         path = self.settings().link_for(job.study.name)
         return None if path is None or job.match.align is None else located(path, self.kit.directory)
 
-    def rename(self) -> dict[str, str]:
-        """What columns are called in studies, by the names they have at this site."""
-        return self.settings().rename
+    def tables(self) -> OwnTables:
+        """How tables of this site are mapped, and which dictionary it has."""
+        return OwnTables(self.settings().table, self.dictionary())
+
+    def dictionary(self) -> Dictionary | None:
+        """The consortium's dictionary as this site has it; None where it has none."""
+        path = self.kit.directory / DICTIONARY
+        return read_dictionary(path) if path.exists() else None
 
     def expect_known(self, member: str, facts: EnlistedFacts) -> None:
         """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""

@@ -14,8 +14,12 @@ default = "data/table.parquet"        # what a job reads
 three-hospitals = "data/other.csv"    # for the job of this name
 [link]
 default = "data/linkage.csv"          # a linkage map: our ids, and the entities they stand for; by job, as [data] is
-[rename]
-"Gewicht (kg)" = "weight"             # what a column of our tables is called in studies; no one else is sent it
+[table]
+encoding = "latin-1"                  # how our tables are written, and what their codes mean: prepare/table_map.py
+missing = ["-9"]                      # no one else is sent any of it
+[table.map]
+"Gewicht (kg)" = "weight"             # what a column of our tables is called in studies
+sex = { levels = { m = "male", w = "female" } }
 """
 
 import json
@@ -28,16 +32,16 @@ from pydantic_core import PydanticCustomError
 from fedsvd.errors import ConfigError
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
+from fedsvd.prepare.table_map import NOTHING, TableMap
 from fedsvd.service.capacity import OPEN_JOBS
 from fedsvd.storage import private
-from fedsvd.storage.toml import read_toml
+from fedsvd.storage.toml import first_fault, read_toml
 from fedsvd.types import byte_size, bytes_of
 
 SITE = "site.toml"
 RESULTS = "results"
 _SETTINGS = (
-    "results, device, engine, memory, checkpoint, sessions, open_jobs, [csp] address or listen, [data], [link], "
-    "[rename]"
+    "results, device, engine, memory, checkpoint, sessions, open_jobs, [csp] address or listen, [data], [link], [table]"
 )
 _EXAMPLE = "see docs/deployment.md for an example"
 _DATA = """\
@@ -47,8 +51,8 @@ _DATA = """\
 # default = "data/table.parquet"  # what a job reads, seen from this folder
 # three-hospitals = "data/other.csv"  # for the job of this name
 
-# [rename]
-# "Gewicht (kg)" = "weight"       # what a column here is called in studies
+# [table.map]
+# "Gewicht (kg)" = "weight"       # what a column here is called in studies; see docs/howto/dictionary.md
 """
 
 
@@ -89,7 +93,7 @@ class SiteFile(_Table):
     csp: CspPlace = CspPlace()
     data: dict[str, Text] = {}
     link: dict[str, Text] = {}
-    rename: dict[str, Text] = {}
+    table: TableMap = NOTHING
 
     def link_for(self, job: str) -> str | None:
         """The linkage map for a job of this name; None where the site names none."""
@@ -125,6 +129,10 @@ def read_site(directory: Path) -> SiteFile:
 def _fault(path: Path, invalid: ValidationError) -> ConfigError:
     fault = invalid.errors(include_url=False, include_context=False)[0]
     key, *inner = map(str, fault["loc"])
+    if key == "rename":
+        return ConfigError(f"[rename] in {path} has another name now", "write its lines under [table.map]")
+    if key == "table" and inner:
+        return first_fault(str(path), invalid, SiteFile, "docs/deployment.md")
     if fault["type"] == "extra_forbidden":
         name = ".".join((key, *inner))
         known = _SETTINGS if not inner else f"[{key}] has {' or '.join(CspPlace.model_fields)}"

@@ -9,9 +9,12 @@ import threading
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, near
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
 # How Python's parser begins what it has to say, and what people usually did then.
 _FIXES = (
@@ -91,6 +94,11 @@ def spelt_toml(record: Mapping[str, Any]) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
+def spelt_fields(record: Mapping[str, Any]) -> str:
+    """A file that ``read_toml`` reads as this record, on one line for each key at its top."""
+    return "".join(f"{_spelt(key)} = {_value(value)}\n" for key, value in record.items())
+
+
 def _value(value: object) -> str:
     """A value on one line; JSON's texts, numbers and truth values are TOML's, its objects are not."""
     if isinstance(value, Mapping):
@@ -104,3 +112,38 @@ def _value(value: object) -> str:
 
 def _spelt(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+
+
+def first_fault(where: str, invalid: "ValidationError", model: "type[BaseModel]", example: str) -> ConfigError:
+    """The first thing that is wrong with a file that people write: the key as they would point at it, and the fix."""
+    faults = invalid.errors(include_url=False, include_context=False)
+    # A misspelt key is unknown under one name and missing under the other; the first says more.
+    fault = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
+    place = [str(part) for part in fault["loc"]]
+    key = ".".join(part if re.fullmatch(r"[\w-]+", part) else repr(part) for part in place) or "the file"
+    if fault["type"] == "extra_forbidden":
+        keys = _keys(model, place[:-1])
+        known = f"the keys there are {', '.join(keys)}" if keys else f"see {example} for an example"
+        return ConfigError(f"{key} in {where} is not a key", f"{known}{near(place[-1], keys)}")
+    if fault["type"] == "missing":
+        return ConfigError(f"{where} lacks {key}", f"see {example} for an example")
+    text = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return ConfigError(f"{key} in {where} is not usable", text)
+
+
+def _keys(model: "type[BaseModel]", place: list[str]) -> list[str]:
+    """The keys of the table at this place of a file; none where it is not one of listed keys."""
+    for part in place:
+        field = model.model_fields.get(part)
+        inner = _models(model if field is None else field.annotation)
+        if not inner:
+            return []
+        model = inner[0]
+    return list(model.model_fields)
+
+
+def _models(annotation: Any) -> "list[type[BaseModel]]":
+    """The tables that a type is made of."""
+    if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models(part)]

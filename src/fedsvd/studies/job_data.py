@@ -15,17 +15,17 @@ import numpy as np
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, FedSVDError
+from fedsvd.errors import ConfigError, FedSVDError, near
 from fedsvd.policy.rules import Policy
-from fedsvd.prepare.at_home import renamed, under_own_names
+from fedsvd.prepare.at_home import under_own_names
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
-from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.tasks import Ids, Split, Task, Write
 from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
+from fedsvd.studies.own_table import own_table
 from fedsvd.studies.parties import Extent, PartyData, label_user, misfits, one_order
 from fedsvd.studies.party_rows import some_rows, without_zero_label_weights, without_zero_weights
 from fedsvd.studies.prepare_section import PrepareSection
@@ -50,7 +50,6 @@ from fedsvd.studies.table_columns import (
     labels_in,
     row_ids,
 )
-from fedsvd.tasks.values import near
 from fedsvd.types import Float
 
 BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
@@ -108,7 +107,7 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
                 recipe, link = recipes.get(party.name), job.link_of(party)
                 linkage = None if link is None else open_source(link, scratch=scratch)
                 data = job_party_data(job, sources[party.name], labels, recipe=recipe, link=linkage)
-                parties[party.name] = replace(data, file=str(party.data))
+                parties[party.name] = replace(data, file=str(party.data), mapped=job.map_of(party))
     features = {name: feature_names(data.table) for name, data in parties.items()}
     order = None
     if not vertical(job):
@@ -302,8 +301,8 @@ def _opened(job: Job, scratch: Path | None, problems: Problems) -> dict[str, Mat
     sources = {}
     for party in job.parties:
         with problems.of(party.name, "" if party.data is None else str(party.data)):
-            table = with_site(open_source(job.data_of(party), scratch=scratch), job.prepare.joint, party.name)
-            sources[party.name] = renamed(table, job.prepare.rename)
+            own = own_table(job, party.name, job.data_of(party), job.map_of(party), scratch)
+            sources[party.name] = own.source
     return sources
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from fedsvd.errors import ConfigError
-from fedsvd.tasks.values import near
+from fedsvd.errors import ConfigError, near
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
 

@@ -17,9 +17,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.dictionary import Dictionary
+from fedsvd.prepare.table_map import NOTHING, TableMap, read_map
 from fedsvd.protocol.tasks import Ids, Split, Task, Trust
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.foreign import ForeignSection, with_declaration
+from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, with_dictionary
 from fedsvd.studies.job_faults import first_fault
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
@@ -63,6 +66,7 @@ class _File(Section):
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
     authority: AuthoritySection | None = None
+    dictionary: DictionarySection | None = None
     foreign: ForeignSection | None = None
     party: Annotated[tuple[PartySection, ...], Field(max_length=MOST_PARTIES)] = ()
 
@@ -80,6 +84,7 @@ class Job:
     prepare: PrepareSection
     match: MatchSection = field(default_factory=MatchSection)
     foreign: ForeignSection | None = None
+    dictionary: Dictionary | None = None  # the consortium's, where the job names one
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -97,6 +102,10 @@ class Job:
             raise ConfigError(f"party {party.name} names no data", f'[[party]] name = "{party.name}", data = "FILE"')
         return located(party.data, self.folder)
 
+    def map_of(self, party: PartySection) -> TableMap:
+        """How a party's table is mapped, on this machine; as it is where the job does not say."""
+        return NOTHING if party.map is None else read_map(self.folder / party.map)
+
     def link_of(self, party: PartySection) -> Path | str | None:
         """Where a party's linkage map is, on this machine; None where it has none."""
         return None if party.link is None else located(party.link, self.folder)
@@ -109,6 +118,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "masks": MasksSection,
     "csp": CspSection,
     "authority": AuthoritySection,
+    "dictionary": DictionarySection,
     "foreign": ForeignSection,
     "party": PartySection,
 }
@@ -118,7 +128,8 @@ def read_job(path: Path) -> Job:
     """The job in a TOML file."""
     if path.is_file() and path.stat().st_size > LARGEST_FILE:
         raise ConfigError(f"{path} is larger than {LARGEST_FILE:,} bytes", "a job file names columns, not values")
-    return job_from(with_declaration(read_toml(path, "docs/job-file.md")), path.parent)
+    record = with_declaration(read_toml(path, "docs/job-file.md"))
+    return job_from(with_dictionary(record, path.parent), path.parent)
 
 
 def expect_short(record: Mapping[str, Any]) -> None:
@@ -139,9 +150,11 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     expect(STUDY_RULES, file.job)
     file.match.expect_fits(file.job, [party.name for party in file.party if party.link is not None])
     aligned = file.match.align is not None
-    file.prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
-    sections = file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare, file.match
-    job = Job(*sections, file.foreign)
+    dictionary = None if file.dictionary is None else file.dictionary.content
+    prepare = by_dictionary(dictionary, file.job, file.prepare, file.match, file.foreign)
+    prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
+    sections = file.job, file.masks, file.csp, file.authority, file.party, folder, prepare, file.match
+    job = Job(*sections, file.foreign, dictionary)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
 

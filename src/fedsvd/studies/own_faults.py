@@ -6,11 +6,10 @@ name and leave no other gap. Whether tables fit together is found when all have 
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FedSVDError
-from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.derived import names_of
-from fedsvd.prepare.site_term import with_site
 from fedsvd.studies.job_data import job_party_data, vertical
 from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.own_table import named_table
 from fedsvd.studies.parties import expect_distinct
 
 
@@ -18,7 +17,7 @@ def own_faults(job: Job, source: MatrixSource) -> list[FedSVDError]:
     """All that is wrong with this table for this job, each an error with its fix."""
     study = job.study
     try:
-        source = renamed(with_site(source, job.prepare.joint, "this party"), job.prepare.rename)
+        source = named_table(job, "this party", source).source
         held = set(names_of(source))
         labels = [name for name in study.label if name in held] if vertical(job) else study.label
         data = job_party_data(job, source, labels, alone=True)

@@ -19,6 +19,7 @@ from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
+from fedsvd.prepare.table_map import NOTHING, TableMap
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Answer, Labels, Robust, Split, Task
@@ -47,6 +48,7 @@ class PartyData:
     prepared: HomeReport | None = None  # what was done to it at home; never sent
     without_link: int = 0  # records that its linkage map does not know, and that are left out
     matched: MatchReport | None = None  # how many of its records all parties have; never sent
+    mapped: TableMap = NOTHING  # how its site mapped it; never sent
     remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:

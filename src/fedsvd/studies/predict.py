@@ -16,6 +16,8 @@ from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.identifiers import BETWEEN, RecordIds, identified, of_text, read_link
+from fedsvd.prepare.described import described
+from fedsvd.prepare.dictionary import dictionary_of
 from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.sites import Over
@@ -118,6 +120,8 @@ def _expect_linked(model: PartyResult, names: Sequence[str], links: Mapping[str,
 
 def new_data(model: PartyResult, table: MatrixSource, link: MatrixSource | None = None) -> PartyData:
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
+    says = model.file.get("dictionary", {}).get("says")
+    table = table if says is None else described(table, dictionary_of(says, "the result"))
     words, recipe = model.facts.get("preparation", {}).get("words"), model.facts.get("recipe")
     section = None if words is None or model.features is None else PrepareSection.model_validate(words)
     if section is not None and model.party is not None:

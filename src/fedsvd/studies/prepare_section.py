@@ -6,9 +6,10 @@ are split, a column is one party's, and its joint numbers are that party's own: 
 would take another party's columns is refused.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import PrivateAttr, model_validator
 
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.at_home import HomeRule
@@ -40,6 +41,8 @@ class CategorySection(Section):
 class PrepareSection(Section):
     """``[prepare]``: columns by name, missing values, categories, a formula, site effects."""
 
+    _viewed: tuple[str, ...] = PrivateAttr(())  # the columns of the view, which the dictionary of the job names
+
     @model_validator(mode="before")
     @classmethod
     def _known(cls, given: Any) -> Any:
@@ -56,6 +59,21 @@ class PrepareSection(Section):
         except ConfigError as fault:
             raise ValueError(f"{fault.fault}; {fault.fix}") from None
         return self
+
+    def described_by(
+        self, levels: Mapping[str, tuple[str, ...]], viewed: Sequence[str], columns: Sequence[str]
+    ) -> Self:
+        """The section with what a dictionary says: levels of categories, columns of its view, columns of the study."""
+        given = {name: self.categories.get(name, CategorySection()) for name in levels}
+        other = [name for name, each in given.items() if each.levels and each.levels != levels[name]]
+        if other:
+            fault = f"[prepare.categories] lists other levels of {other[0]!r} than the dictionary"
+            raise ConfigError(fault, "leave levels out: those of the dictionary are taken")
+        known = {name: given[name].model_copy(update={"levels": levels[name]}) for name in given}
+        taken = self.columns or (() if self.formula else tuple(columns))
+        found = self.model_copy(update={"categories": {**self.categories, **known}, "columns": taken})
+        found._viewed = tuple(viewed)
+        return found
 
     @property
     def asks_nothing(self) -> bool:
@@ -80,6 +98,7 @@ class PrepareSection(Section):
             marked or False,
             tuple(self.orders.items()),
             parsed is not None,
+            self._viewed,
         )
 
     @property
@@ -96,7 +115,7 @@ class PrepareSection(Section):
             low_rank=LowRank(self.penalty, self.rounds) if self.missing is Missing.LOW_RANK else None,
             indicators=self.indicators if mean and self.indicators else False,
             categories=tuple(
-                CategoryRule(name, each.drop_first, each.reference, each.missing)
+                CategoryRule(name, each.drop_first, each.reference, each.missing, each.levels)
                 for name, each in self.categories.items()
                 if not each.order
             ),
@@ -115,7 +134,8 @@ class PrepareSection(Section):
         """Every text in the section, as every member's owner will read it."""
         marked = () if isinstance(self.indicators, bool) else self.indicators
         levels = (text for name, each in self.orders.items() for text in (name, *each))
-        said = (text for name, each in self.categories.items() for text in (name, each.reference, each.missing) if text)
+        said = [text for name, each in self.categories.items() for text in (name, each.reference, each.missing) if text]
+        said += [text for each in self.categories.values() for text in each.levels]
         names = (*self.columns, *self.drop, *self.rename, *self.rename.values(), *self.preserve, *self.covariates)
         return (*names, *marked, *levels, *said, self.formula)
 
@@ -144,7 +164,8 @@ class PrepareSection(Section):
             numbers = ", ".join([f"{level!r} is {place}" for place, level in enumerate(levels)])
             lines.append(f"column {name!r} becomes numbers: {numbers}")
         if self.missing is Missing.DROP:
-            lines.append("rows with a missing entry are left out")
+            of = f" of the view {self.view!r} of the dictionary" if self.view else ""
+            lines.append(f"rows with a missing entry{of} are left out")
         if self.missing is Missing.CONSTANT:
             lines.append(f"missing entries become {self.constant:g}")
         if self.missing is Missing.MEAN:
@@ -166,7 +187,8 @@ class PrepareSection(Section):
                 "where the joint Gram matrix is opened (generalised linear models, inference) all parties read each "
                 "other's totals of every column in it"
             )
-        if self.categories or "C(" in self.formula:
+        named = self._joint_rule
+        if any(not named.category(name).levels for name in named.text):
             lines.append(f"levels with fewer than {self.minimum} records, or at one party alone, become 'other'")
         if self.combat:
             without = f", preserving {every(self.preserve)}" if self.preserve else ""
@@ -183,5 +205,7 @@ class PrepareSection(Section):
 
 def _indicators(name: str, each: CategorySection) -> str:
     less = " less the first" if each.drop_first else "" if each.reference is None else f" less {each.reference!r}"
+    if each.levels:
+        less = f" ({', '.join(map(repr, each.levels))}){less}"
     gaps = "" if each.missing is None else f"; a missing entry is the level {each.missing!r}"
     return f"column {name!r} becomes indicators of its levels{less}{gaps}"

@@ -24,7 +24,7 @@ def submitted_job(file: Mapping[str, Any]) -> Job:
 def _submitted(text: str) -> Job:
     file = json.loads(text)
     for party in file.get("party") or ():
-        if isinstance(party, Mapping) and (party.get("data") is not None or party.get("link") is not None):
+        if isinstance(party, Mapping) and any(party.get(key) is not None for key in ("data", "link", "map")):
             raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
     job = job_from(file, Path())
     _expect_shown(job)
@@ -53,6 +53,7 @@ def written_file(job: Job, every: bool = False) -> dict[str, Any]:
     sections |= {} if job.match.asks_nothing else {"match": written(job.match)}
     sections |= {} if job.prepare.asks_nothing else {"prepare": written(job.prepare)}
     sections |= {"masks": written(job.masks)}
+    sections |= {} if job.dictionary is None else {"dictionary": {"says": job.dictionary.record()}}
     sections |= {} if job.foreign is None else {"foreign": job.foreign.written(every)}
     sections |= {} if job.authority is None else {"authority": written(job.authority)}
     return {**sections, "party": [{"name": party.name} for party in job.parties]}

@@ -69,6 +69,7 @@ _EVERY = (
     fact("matching", to=To.OWN),
     fact("prepared", to=To.OWN),
     fact("recipe", to=To.OWN),
+    fact("table", to=To.OWN),
     fact("look_at", to=To.OWN),
 )
 """What any study may give: ids of a party's rows, how records were matched, how tables were prepared."""

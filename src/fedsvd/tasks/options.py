@@ -13,10 +13,19 @@ from fedsvd.tasks.foreign_options import FOREIGN
 from fedsvd.tasks.model_options import MODEL
 from fedsvd.tasks.option import Option
 from fedsvd.tasks.study_options import FACTORISATION, MASKS, STUDY
-from fedsvd.tasks.table_options import MATCH, PREPARE
+from fedsvd.tasks.table_options import DICTIONARY, MATCH, PREPARE
 from fedsvd.types import Scalar
 
-OPTIONS: tuple[Option, ...] = (*STUDY, *MODEL, *FACTORISATION, *MATCH, *PREPARE, *MASKS, *FOREIGN)
+OPTIONS: tuple[Option, ...] = (
+    *STUDY,
+    *MODEL,
+    *FACTORISATION,
+    *DICTIONARY,
+    *MATCH,
+    *PREPARE,
+    *MASKS,
+    *FOREIGN,
+)
 
 
 def section_of(name: str) -> tuple[Option, ...]:

@@ -303,6 +303,18 @@ MASKS = (
         names={CLI: "linkage"},
         metavar="NAME=FILE",
     ),
+    Option(
+        "map",
+        "party",
+        optional(TEXT),
+        None,
+        "How a party's own table is mapped: a file with the keys of [table]; once for each.",
+        (
+            "how its table becomes what the study wants: a TOML file with the keys of `[table]` of a `site.toml` "
+            "([deployment](deployment.md)): names, levels, units, codes; on one machine only"
+        ),
+        metavar="NAME=FILE",
+    ),
     Option("trust", "", word(Trust), Trust.PEERS, "Who deals the masks: peers, or an authority."),
 )
 """How data is hidden, and between whom."""

@@ -14,7 +14,9 @@ from fedsvd.tasks.values import (
     LEVELS,
     NAMES,
     ORDERS,
+    RECORD,
     RENAMES,
+    TEXT,
     number,
     optional,
     whole,
@@ -28,6 +30,36 @@ LEAST_COUNT = 5
 """Fewest occurrences of a level, and fewest entries behind a joint mean, unless a job says otherwise."""
 
 _OVER = ("joint", "site", "none")
+
+DICTIONARY = (
+    Option(
+        "file",
+        "dictionary",
+        optional(TEXT),
+        None,
+        "The consortium's dictionary.toml: columns are its own, with units and levels.",
+        (
+            "the consortium's `dictionary.toml` ([a dictionary for your consortium](howto/dictionary.md)), seen from "
+            "the job file. The job then names its columns and groups, and nothing else; units, ranges and levels are "
+            "those of the dictionary, and a table that falls short of them is refused at home"
+        ),
+        names={CLI: "dictionary"},
+        metavar="FILE",
+    ),
+    Option(
+        "says",
+        "dictionary",
+        RECORD,
+        {},
+        "",
+        (
+            "what that file says, word for word; a job file leaves it out, and a job that is submitted has it. A party "
+            "refuses a job whose dictionary is not the one it has"
+        ),
+        unset="what the file says",
+        names={CLI: ""},
+    ),
+)
 
 MATCH = (
     Option(
@@ -130,6 +162,17 @@ PREPARE = (
         metavar="OLD=NEW",
     ),
     Option(
+        "view",
+        "prepare",
+        optional(COLUMN),
+        None,
+        "A view of the dictionary: its columns, and the rows that miss nothing of them.",
+        (
+            "a named view of the dictionary: its columns are those of the study where none are named, and with "
+            '`missing = "drop"` the rows are those that miss nothing of the view, whichever of its columns are taken'
+        ),
+    ),
+    Option(
         "missing",
         "prepare",
         word(("error", "mean", "constant", "drop", "low-rank")),
@@ -204,10 +247,11 @@ PREPARE = (
         (
             "text columns that become indicators of their levels at all parties, `NAME_LEVEL`, after the "
             "numbers, together: a name, a list, or `[prepare.categories]` with `sex = { drop_first = true }`, "
-            '`{ reference = "f" }` (left out), `{ missing = "unknown" }` (the level that an empty cell is) or '
-            "`{ order = [...] }` (as `ordinal`). Numbers may be categories too. Levels that one party alone "
-            "has, or that are rarer than `minimum`, are pooled as `other` (`other (pooled)` where the data has "
-            "a level called `other`)"
+            '`{ reference = "f" }` (left out), `{ missing = "unknown" }` (the level that an empty cell is), '
+            "`{ order = [...] }` (as `ordinal`) or `{ levels = [...] }`: all its levels, so that no session is needed "
+            "to agree on them and one that is not listed is refused. Numbers may be categories too. Levels that one "
+            "party alone has, or that are rarer than `minimum`, are pooled as `other` (`other (pooled)` where the data "
+            "has a level called `other`)"
         ),
         columns=True,
     ),
@@ -227,6 +271,7 @@ PREPARE = (
         metavar="COLUMN=LEVEL",
     ),
     Option("order", "prepare.categories", LEVELS, (), "", names={CLI: ""}),
+    Option("levels", "prepare.categories", LEVELS, (), "", names={CLI: ""}),
     Option(
         "missing",
         "prepare.categories",

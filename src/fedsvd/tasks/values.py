@@ -4,7 +4,6 @@ Each is checked as a job file is parsed, and a fault names what would be right.
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from fedsvd.errors import near
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RENAMED, ComponentRule, Item, Scheme, is_rule
 from fedsvd.tasks.option import Kind
@@ -40,12 +40,6 @@ LARGEST_COUNT = 2**48
 
 
 # --- words of a list --------------------------------------------------------------------------------------------------
-
-
-def near(word: object, words: Iterable[str]) -> str:
-    """The question whether a word like this was meant, or nothing."""
-    close = get_close_matches(str(word), [str(each) for each in words], n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def one_of(value: object, allowed: Iterable[str]) -> object:

@@ -120,7 +120,7 @@ def rules(compared):
 
 
 def test_a_site_names_its_columns_as_studies_call_them(tmp_path):
-    (tmp_path / SITE).write_text('[rename]\n"Gewicht (kg)" = "weight"\n', encoding="utf-8")
+    (tmp_path / SITE).write_text('[table.map]\n"Gewicht (kg)" = "weight"\n', encoding="utf-8")
     assert read_site(tmp_path).rename == {"Gewicht (kg)": "weight"}
     (tmp_path / SITE).write_text('rename = "weight"\n')
     with pytest.raises(ConfigError, match="not a table"):

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
 from fedsvd.cli.output import Format, Output, duration, facts, listing
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, near
 
 if TYPE_CHECKING:
     from fedsvd_lab.experiments.reproduce import Summary
@@ -59,8 +59,6 @@ def reproduce(
 
 
 def _chosen(names: list[str], known: list[str]) -> list[str]:
-    from fedsvd.tasks.values import near
-
     if "all" in names:
         return known
     for name in names:
