@@ -13,6 +13,7 @@ PAGE = Path(__file__).parents[1] / "job-file.md"
 HEAD = "| key | default | meaning |\n|---|---|---|\n"
 TABLES = {
     "## `[job]`": ("job",),
+    "## `[dictionary]`": ("dictionary",),
     "## `[match]`": ("match",),
     "## `[prepare]`": ("prepare",),
     "## `[foreign]`": ("foreign",),

@@ -63,8 +63,7 @@ never an entry of a matrix, a seed or a key. Much of it comes from peers and fil
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from pathlib import Path
 
 _OURS = Path(__file__).parent.as_posix() + "/"
@@ -81,12 +80,6 @@ def printable(text: object, longest: int = LONGEST_TEXT) -> str:
     if len(text) > longest:
         text = f"{text[: longest - 3]}..."
     return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
-
-
-def near(word: object, words: Iterable[object]) -> str:
-    """The question whether a word like this was meant, or nothing: the end of a fix."""
-    close = get_close_matches(str(word), [str(each) for each in words], n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _shown(character: str) -> str:

@@ -7,6 +7,7 @@ CuPy); ``Float`` and ``Ring`` are always NumPy.
 
 import re
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any, NewType
 
 import numpy as np
@@ -65,3 +66,9 @@ def expect_shape(name: str, array: Array, *shape: int) -> None:
     """Raise ``ShapeError`` unless ``array`` has exactly this shape."""
     if tuple(array.shape) != shape:
         raise ShapeError(f"{name} has shape {tuple(array.shape)}, expected {shape}")
+
+
+def near(word: object, words: Iterable[object]) -> str:
+    """The question whether a word like this was meant, or nothing: the end of a fix."""
+    close = get_close_matches(str(word), [str(each) for each in words], n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -55,6 +55,13 @@ def test_the_advice_of_the_page_about_text_columns_works(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_dictionary_as_typed(tmp_path):
+    said = typed(page("howto/dictionary.md"), tmp_path)
+    assert "The table fits the dictionary." in said
+    assert float(re.search(r"largest difference: (\S+)", said)[1]) < RESULT_BAR
+
+
+@pytest.mark.slow
 def test_components_outliers_and_two_tables_as_typed(tmp_path):
     said = typed(page("howto/components.md"), tmp_path)
     assert "patient 7 is beyond" in said

@@ -16,7 +16,7 @@ import typer
 
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output
-from fedsvd.errors import ConfigError, StorageError, near
+from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import NAME
@@ -27,6 +27,7 @@ from fedsvd.studies.job_file import job_from, schema
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import TASKS
 from fedsvd.tasks.options import applies
+from fedsvd.types import near
 
 JOB = "job.toml"
 Answer = TypeVar("Answer")

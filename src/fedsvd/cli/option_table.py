@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from fedsvd.protocol.tasks import Task
+from fedsvd.tasks.dictionary_options import DICTIONARY
 from fedsvd.tasks.option import CLI, Option
 from fedsvd.tasks.options import applies, option_of, section_of
-from fedsvd.tasks.table_options import DICTIONARY, MATCH, PREPARE
+from fedsvd.tasks.table_options import MATCH, PREPARE
 
 # What is left out on the command line is left out of these tables: a key that says nothing is refused there.
 _LEFT_OUT = ("match", "prepare", "prepare.categories")

@@ -39,7 +39,7 @@ def predict(
     party: Parties,
     ids: Annotated[Ids, asked("job", "ids")] = Ids.COMPARE,
     linkage: Annotated[list[str] | None, asked("party", "link")] = None,
-    map: Annotated[list[str] | None, asked("party", "map")] = None,
+    mapped_by: Annotated[list[str] | None, asked("party", "map")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for what is predicted.")] = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
@@ -50,7 +50,9 @@ def predict(
     output, model = Output(format, quiet), read_result(results)
     if out is not None:
         expect_free(out, overwrite)
-    mapping = {name: read_map(Path(file)) for name, file in (pair("--map", "NAME=FILE", words) for words in map or ())}
+    mapping = {
+        name: read_map(Path(file)) for name, file in (pair("--map", "NAME=FILE", words) for words in mapped_by or ())
+    }
     known = _maps(results, model)
     named = {}
     for each in named_parties(party):

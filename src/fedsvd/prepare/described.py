@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from fedsvd.data.checks import not_numeric
 from fedsvd.data.source import Index, MatrixSource, as_run
-from fedsvd.errors import DataError, FedSVDError, near, together
+from fedsvd.errors import DataError, FedSVDError, together
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
 from fedsvd.prepare.dictionary import Column, Dictionary, Group
-from fedsvd.types import Float
+from fedsvd.types import Float, near
 
 _HOW = "[table.map] of site.toml"
 

@@ -44,9 +44,10 @@ from pydantic import (
 )
 from pydantic import ValidationError as Invalid
 
-from fedsvd.errors import ConfigError, near, printable
+from fedsvd.errors import ConfigError, printable
 from fedsvd.prepare.table_map import Code, Finite, Name, Words
 from fedsvd.storage.toml import first_fault, read_toml, spelt_fields
+from fedsvd.types import near
 
 FILE = "dictionary.toml"
 ANY = "*"

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
-from fedsvd.errors import ConfigError, near
+from fedsvd.errors import ConfigError
+from fedsvd.types import near
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, FedSVDError, near
+from fedsvd.errors import ConfigError, FedSVDError
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import under_own_names
 from fedsvd.prepare.columns import arranged
@@ -50,7 +50,7 @@ from fedsvd.studies.table_columns import (
     labels_in,
     row_ids,
 )
-from fedsvd.types import Float
+from fedsvd.types import Float, near
 
 BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
 _AS_THEY_ARE = PrepareSection()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsvd.errors import ConfigError, near
+from fedsvd.errors import ConfigError
 from fedsvd.prepare.dictionary import Dictionary, dictionary_of, read_dictionary
 from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.missing import Missing
@@ -19,6 +19,7 @@ from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.studies.study_section import StudySection
+from fedsvd.types import near
 
 WHERE = "[dictionary] of the job"
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from fedsvd.errors import ConfigError, near
+from fedsvd.errors import ConfigError
+from fedsvd.types import near
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
 

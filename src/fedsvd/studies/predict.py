@@ -15,9 +15,9 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.prepare.at_home import renamed
-from fedsvd.prepare.identifiers import BETWEEN, RecordIds, identified, of_text, read_link
 from fedsvd.prepare.described import described
 from fedsvd.prepare.dictionary import dictionary_of
+from fedsvd.prepare.identifiers import BETWEEN, RecordIds, identified, of_text, read_link
 from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.sites import Over

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsvd.errors import near
 from fedsvd.protocol.tasks import Check, Family, Ids, Split, Task, Write
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import OWN_CLUSTERS, vertical
 from fedsvd.tasks.option import TASKS, Option, Rule
 from fedsvd.tasks.options import named_columns, option_of, section_of
 from fedsvd.tasks.rules import does_not_apply
+from fedsvd.types import near
 
 # Of these a rule below, or one of the study, says more than that they do not apply.
 _REFUSED_ELSEWHERE = ("split", "components", "release", "sort_by_id", "ids")

@@ -9,11 +9,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import Task
+from fedsvd.tasks.dictionary_options import DICTIONARY
 from fedsvd.tasks.foreign_options import FOREIGN
 from fedsvd.tasks.model_options import MODEL
 from fedsvd.tasks.option import Option
 from fedsvd.tasks.study_options import FACTORISATION, MASKS, STUDY
-from fedsvd.tasks.table_options import DICTIONARY, MATCH, PREPARE
+from fedsvd.tasks.table_options import MATCH, PREPARE
 from fedsvd.types import Scalar
 
 OPTIONS: tuple[Option, ...] = (

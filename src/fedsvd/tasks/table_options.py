@@ -14,9 +14,7 @@ from fedsvd.tasks.values import (
     LEVELS,
     NAMES,
     ORDERS,
-    RECORD,
     RENAMES,
-    TEXT,
     number,
     optional,
     whole,
@@ -30,36 +28,6 @@ LEAST_COUNT = 5
 """Fewest occurrences of a level, and fewest entries behind a joint mean, unless a job says otherwise."""
 
 _OVER = ("joint", "site", "none")
-
-DICTIONARY = (
-    Option(
-        "file",
-        "dictionary",
-        optional(TEXT),
-        None,
-        "The consortium's dictionary.toml: columns are its own, with units and levels.",
-        (
-            "the consortium's `dictionary.toml` ([a dictionary for your consortium](howto/dictionary.md)), seen from "
-            "the job file. The job then names its columns and groups, and nothing else; units, ranges and levels are "
-            "those of the dictionary, and a table that falls short of them is refused at home"
-        ),
-        names={CLI: "dictionary"},
-        metavar="FILE",
-    ),
-    Option(
-        "says",
-        "dictionary",
-        RECORD,
-        {},
-        "",
-        (
-            "what that file says, word for word; a job file leaves it out, and a job that is submitted has it. A party "
-            "refuses a job whose dictionary is not the one it has"
-        ),
-        unset="what the file says",
-        names={CLI: ""},
-    ),
-)
 
 MATCH = (
     Option(

@@ -19,11 +19,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from fedsvd.errors import near
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RENAMED, ComponentRule, Item, Scheme, is_rule
 from fedsvd.tasks.option import Kind
-from fedsvd.types import bytes_of
+from fedsvd.types import bytes_of, near
 
 SCHEMES = ("auto", *Scheme)
 MOST_ID_COLUMNS = 16

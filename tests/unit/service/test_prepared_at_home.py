@@ -10,10 +10,12 @@ from tests.messy import PREPARE, messy_hospitals, numbers, record
 from fedsvd.errors import ConfigError
 from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.table_map import TableMap
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.enlist import open_data
 from fedsvd.service.site_file import SITE, read_site
 from fedsvd.studies.job_file import job_from
+from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.submitted import submitted_file, submitted_job
 
 FOUR = frozenset(f"party/{name}" for name in "abcd")
@@ -31,12 +33,17 @@ def test_a_name_that_cannot_be_shown_as_it_is_is_refused():
         submitted_job(record(None, {"ordinal": {"grade": ["low\u202e"]}}))
 
 
+def called(names):
+    """What a site says of its tables: columns have other names in studies."""
+    return OwnTables(TableMap(map=names))
+
+
 def test_facts_are_those_of_the_prepared_table(tmp_path):
     joint = messy_hospitals(tmp_path)
     own_words = {key: value for key, value in PREPARE.items() if key != "rename"}
     job = submitted_job(record(None, own_words))
     north = open_data(job, "north", tmp_path / "north.csv", tmp_path)
-    west = open_data(job, "west", tmp_path / "west.xlsx", tmp_path, {"Fläche": "mean area"})
+    west = open_data(job, "west", tmp_path / "west.xlsx", tmp_path, called({"Fläche": "mean area"}))
     assert west.facts.rows == len(numbers(joint)[310:].dropna())
     assert west.facts.columns == 4
     assert west.facts.features == north.facts.features
@@ -55,7 +62,7 @@ def test_what_a_member_says_of_its_table_does_not_depend_on_its_gaps_its_names_o
     full.to_csv(tmp_path / "full.csv", index=False)
     gaps.to_csv(tmp_path / "gaps.csv", index=False)
     one = open_data(job, "a", tmp_path / "full.csv", tmp_path)
-    other = open_data(job, "a", tmp_path / "gaps.csv", tmp_path, {"Alter": "age"})
+    other = open_data(job, "a", tmp_path / "gaps.csv", tmp_path, called({"Alter": "age"}))
     assert one.facts == other.facts
     assert one.data.table.fingerprint() == other.data.table.fingerprint()
     assert one.data.prepared.filled == 0
@@ -121,7 +128,21 @@ def rules(compared):
 
 def test_a_site_names_its_columns_as_studies_call_them(tmp_path):
     (tmp_path / SITE).write_text('[table.map]\n"Gewicht (kg)" = "weight"\n', encoding="utf-8")
-    assert read_site(tmp_path).rename == {"Gewicht (kg)": "weight"}
-    (tmp_path / SITE).write_text('rename = "weight"\n')
+    assert read_site(tmp_path).table.names() == {"Gewicht (kg)": "weight"}
+    (tmp_path / SITE).write_text('table = "weight"\n')
     with pytest.raises(ConfigError, match="not a table"):
         read_site(tmp_path)
+
+
+def test_the_table_of_names_that_was_is_answered_with_the_one_that_is(tmp_path):
+    (tmp_path / SITE).write_text('[rename]\n"Gewicht (kg)" = "weight"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"\[rename\]") as refused:
+        read_site(tmp_path)
+    assert "[table.map]" in refused.value.fix
+
+
+def test_a_misspelt_key_of_a_mapped_column_is_answered_with_its_nearest(tmp_path):
+    (tmp_path / SITE).write_text("[table.map]\nbili = { factr = 17.1 }\n")
+    with pytest.raises(ConfigError, match=r"table\.map\.bili\.factr") as refused:
+        read_site(tmp_path)
+    assert "did you mean 'factor'?" in refused.value.fix

@@ -258,7 +258,7 @@ def test_the_schema_knows_the_section():
     keys = schema()["$defs"]["PrepareSection"]["properties"]
     at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal", "penalty", "rounds"}
     together = {"categories", "formula", "combat", "preserve", "covariates", "centre", "scale"}
-    assert set(keys) == at_home | together | {"minimum", "most_levels"}
+    assert set(keys) == at_home | together | {"minimum", "most_levels", "view"}
 
 
 def test_another_preparation_does_not_go_on_from_what_was_compressed_before(tmp_path):

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
 from fedsvd.cli.output import Format, Output, duration, facts, listing
-from fedsvd.errors import ConfigError, near
+from fedsvd.errors import ConfigError
+from fedsvd.types import near
 
 if TYPE_CHECKING:
     from fedsvd_lab.experiments.reproduce import Summary
