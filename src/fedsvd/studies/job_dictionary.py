@@ -66,7 +66,7 @@ def by_dictionary(
     for where, names in _named(study, prepare, match, foreign):
         dictionary.expect_names(where, names)
     aside = _aside(study, foreign)
-    viewed = _view(dictionary, prepare, {*aside})
+    viewed = _view(dictionary, study, prepare)
     by_formula = prepare.joint.parsed if prepare.formula and prepare.joint is not None else None
     columns = [name for name in viewed or dictionary.features if name not in aside and name not in prepare.drop]
     taken = prepare.columns or columns if by_formula is None else by_formula.variables
@@ -103,7 +103,7 @@ def _named(
         yield "the formula", tuple(name for name in parsed.variables if name not in site)
 
 
-def _view(dictionary: Dictionary, prepare: PrepareSection, aside: set[str]) -> tuple[str, ...]:
+def _view(dictionary: Dictionary, study: StudySection, prepare: PrepareSection) -> tuple[str, ...]:
     """The columns of the view that the job names; rows with gaps are left out by a view, or not at all."""
     views = dictionary.views
     if prepare.view is None:
@@ -118,8 +118,9 @@ def _view(dictionary: Dictionary, prepare: PrepareSection, aside: set[str]) -> t
         raise ConfigError(fault, f"{known}{near(prepare.view, views)}")
     viewed, groups = views[prepare.view], dictionary.groups
     parsed = prepare.joint.parsed if prepare.formula and prepare.joint is not None else None
-    named = (*prepare.columns, *(() if parsed is None else parsed.variables))
-    outside = [name for name in named if (groups[name].of if name in groups else name) not in {*viewed, *aside, SITE}]
+    # A gap in a label or a weight leaves a row out, too: outside of the view it would make another set of rows.
+    named = (*study.label_columns, *prepare.columns, *(() if parsed is None else parsed.variables))
+    outside = [name for name in named if (groups[name].of if name in groups else name) not in {*viewed, SITE}]
     if outside:
         fault = f"the study takes {outside[0]!r}, which is not in the view {prepare.view!r}"
         raise ConfigError(fault, f"the view has {', '.join(map(repr, viewed))}")
