@@ -60,7 +60,8 @@ def test_the_figure_of_messages_is_that_of_the_tables():
 def test_the_schema_of_job_files_takes_what_the_program_takes():
     record = schema()
     json.dumps(record)
-    assert set(record["properties"]) == {"job", "match", "prepare", "masks", "csp", "authority", "foreign", "party"}
+    sections = {"job", "dictionary", "match", "prepare", "masks", "csp", "authority", "foreign", "party"}
+    assert set(record["properties"]) == sections
     keys = record["$defs"]["StudySection"]["properties"]
     text = (DOCS / "job-file.md").read_text(encoding="utf-8")
     for key in keys:
