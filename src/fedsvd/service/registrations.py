@@ -31,14 +31,14 @@ class Registered:
 
 def register(site: Site, data: Path, path: Path, replace: bool = False) -> Registered:
     """Compare a table of this site with a dictionary; if it fits, that dictionary is the site's from now on."""
-    dictionary, own = read_dictionary(path), site.dictionary()
+    dictionary, own = read_dictionary(path), site.tables().dictionary
     if own is not None and own.digest != dictionary.digest and not replace:
         raise ConfigError(
             f"this site has the dictionary {own.shown}, and {path} is {dictionary.shown}: they differ in "
             f"{own.difference(dictionary)}",
             "--replace, if the consortium agreed on the new one",
         )
-    source = open_mapped(data, site.settings().table, site.scratch())
+    source = open_mapped(data, site.tables().map, site.scratch())
     least = site.policy().least_count
     found = tuple(shortfalls(source, dictionary, least, by_name=True))
     if any(each.refused for each in found):

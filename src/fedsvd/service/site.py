@@ -27,8 +27,6 @@ from fedsvd.identity.pins import read_pins
 from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.policy_file import POLICY, read_policy
 from fedsvd.policy.rules import NOTHING, SHARED, Policy
-from fedsvd.prepare.dictionary import FILE as DICTIONARY
-from fedsvd.prepare.dictionary import Dictionary, read_dictionary
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
@@ -206,12 +204,7 @@ class Site:
 
     def tables(self) -> OwnTables:
         """How tables of this site are mapped, and which dictionary it has."""
-        return OwnTables(self.settings().table, self.dictionary())
-
-    def dictionary(self) -> Dictionary | None:
-        """The consortium's dictionary as this site has it; None where it has none."""
-        path = self.kit.directory / DICTIONARY
-        return read_dictionary(path) if path.exists() else None
+        return self.settings().tables_in(self.kit.directory)
 
     def expect_known(self, member: str, facts: EnlistedFacts) -> None:
         """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""

@@ -32,10 +32,13 @@ from pydantic_core import PydanticCustomError
 from fedsvd.errors import ConfigError
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
+from fedsvd.prepare.dictionary import FILE as DICTIONARY
+from fedsvd.prepare.dictionary import read_dictionary
 from fedsvd.prepare.table_map import NOTHING, TableMap
 from fedsvd.service.capacity import OPEN_JOBS
 from fedsvd.storage import private
 from fedsvd.storage.toml import first_fault, read_toml
+from fedsvd.studies.own_table import OwnTables
 from fedsvd.types import byte_size, bytes_of
 
 SITE = "site.toml"
@@ -94,6 +97,11 @@ class SiteFile(_Table):
     data: dict[str, Text] = {}
     link: dict[str, Text] = {}
     table: TableMap = NOTHING
+
+    def tables_in(self, folder: Path) -> OwnTables:
+        """What this site says of its tables; the consortium's dictionary is next to this file, where it has one."""
+        path = folder / DICTIONARY
+        return OwnTables(self.table, read_dictionary(path) if path.exists() else None)
 
     def link_for(self, job: str) -> str | None:
         """The linkage map for a job of this name; None where the site names none."""

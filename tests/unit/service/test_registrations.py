@@ -29,7 +29,7 @@ def test_a_table_that_fits_is_registered_with_its_records_and_the_digest(site, t
     assert not found.found
     (line,) = history(site)
     assert (line["event"], line["records"], line["dictionary"]) == ("registered", 20, found.dictionary.digest)
-    assert site.dictionary() == found.dictionary
+    assert site.tables().dictionary == found.dictionary
 
 
 def test_a_table_that_falls_short_is_not_registered_and_its_owner_is_shown_why(site, tmp_path):
@@ -38,7 +38,7 @@ def test_a_table_that_falls_short_is_not_registered_and_its_owner_is_shown_why(s
     assert [each.column for each in found.found if each.refused] == ["age", "sex"]
     assert "'f' (10" in found.found[-1].text
     assert history(site) == []
-    assert site.dictionary() is None
+    assert site.tables().dictionary is None
 
 
 def test_another_dictionary_takes_the_place_of_the_first_only_where_it_is_said(site, tmp_path):
@@ -48,7 +48,7 @@ def test_another_dictionary_takes_the_place_of_the_first_only_where_it_is_said(s
     with pytest.raises(ConfigError, match="range of the column 'age'"):
         register(site, tmp_path / "a.csv", other)
     found = register(site, tmp_path / "a.csv", other, replace=True)
-    assert site.dictionary() == found.dictionary
+    assert site.tables().dictionary == found.dictionary
 
 
 def test_a_study_is_forgotten_a_month_after_it_began_and_the_audit_log_says_so(site):
