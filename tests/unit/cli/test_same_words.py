@@ -11,7 +11,7 @@ from tests.tolerances import RESULT_BAR, assert_close
 import fedsvd as package
 from fedsvd import FederatedLinearRegression, Policy, Simulation
 from fedsvd.cli.option_table import match_options, parameters, prepare_options
-from fedsvd.cli.tasks import add_links, prepare_section
+from fedsvd.cli.tasks import add_files, prepare_section
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.matched import words_of
 from fedsvd.protocol.tasks import Task
@@ -77,10 +77,10 @@ def test_categories_on_the_command_line_are_those_of_the_job_file():
 
 def test_a_linkage_map_belongs_to_a_party():
     parties = [{"name": "a", "data": "a.csv"}, {"name": "b", "data": "b.csv"}]
-    add_links(parties, ["b=map.csv"])
+    add_files(parties, "linkage", "link", ["b=map.csv"])
     assert parties == [{"name": "a", "data": "a.csv"}, {"name": "b", "data": "b.csv", "link": "map.csv"}]
     with pytest.raises(ConfigError, match="party 'c', and there is none"):
-        add_links(parties, ["c=map.csv"])
+        add_files(parties, "linkage", "link", ["c=map.csv"])
 
 
 def test_a_reference_level_and_a_level_for_gaps_by_one_command(fedsvd, tmp_path, monkeypatch):
