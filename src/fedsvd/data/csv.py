@@ -115,7 +115,12 @@ def _arrow_batches(layout: Layout, columns: list[int], kind: str) -> Iterator[An
     except ImportError:
         raise ArrowGaveUp from None
     block = min(max(_ARROW_BLOCK, _ROWS_WANTED * layout.longest_line), ARROW_BLOCK_MOST)
-    if not layout.plain_utf8 or not layout.writing.is_plain or not columns or block < _ROWS_NEEDED * layout.longest_line:
+    if (
+        not layout.plain_utf8
+        or not layout.writing.is_plain
+        or not columns
+        or block < _ROWS_NEEDED * layout.longest_line
+    ):
         raise ArrowGaveUp
     wanted = [f"c{column}" for column in columns]
     names = [f"c{column}" for column in range(layout.width)]
