@@ -6,7 +6,7 @@ import pytest
 
 import fedsvd.tasks
 from fedsvd.protocol.tasks import Answer, Item, Labels, Own, Split, Task
-from fedsvd.roles.user.seeding import script_of
+from fedsvd.roles.user.script import script_of
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import TASKS
 
