@@ -71,9 +71,9 @@ def test_a_study_of_split_rows_is_one_job_for_all_who_fit_it(tmp_path):
 
 def test_a_party_of_split_columns_has_its_own_coefficients(tmp_path):
     with federation_of(tmp_path, PARTIES, how="threads") as federation:
-        federation.lay_data(vertical=True, holder="c")
+        federation.lay_data(vertical=True, holder="a")
         federation.start("csp/csp", *(f"party/{name}" for name in PARTIES))
-        asked = FederatedLinearRegression(split="vertical", id="id", label_party=2)
+        asked = FederatedLinearRegression(split="vertical", id="id")  # the party that has the column y holds it
         clone(asked).set_params(federation=at(federation, "researcher/res")).fit(None, "y")
         centred = federation.D - federation.D.mean(axis=0)
         expected = np.linalg.lstsq(centred, federation.y - federation.y.mean(), rcond=None)[0]

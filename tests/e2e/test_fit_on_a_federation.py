@@ -54,6 +54,28 @@ def test_classes_of_text_are_those_that_were_given(scratch):
     assert list(Path(scratch).iterdir()) == []
 
 
+def test_y_is_a_column_of_every_table_of_split_rows(scratch):
+    table = pd.DataFrame(X, columns=["age", "dose", "marker"]).assign(outcome=Y)
+    where = Local(policy=Policy.permissive())
+    found = FederatedLinearRegression(federation=where).fit([table[:80], table[80:160], table[160:]], y="outcome")
+    expected = np.linalg.lstsq(np.column_stack((np.ones(240), X)), Y, rcond=None)[0]
+    assert_close(np.r_[found.intercept_, found.coef_], expected, RESULT_BAR)
+    assert list(found.feature_names_in_) == ["age", "dose", "marker"]
+    assert found.target_names_ == ("outcome",)
+
+
+@pytest.mark.slow
+def test_y_is_a_column_of_one_party_of_split_columns(scratch):
+    ids = pd.Index([f"p{i}" for i in range(240)])
+    first = pd.DataFrame({"age": X[:, 0], "outcome": Y, "dose": X[:, 1]}, ids)
+    where = Local(policy=Policy.permissive())
+    asked = FederatedLinearRegression(split="vertical", federation=where)
+    found = asked.fit([first, pd.DataFrame({"marker": X[:, 2]}, ids)], y="outcome")
+    expected = np.linalg.lstsq(np.column_stack((np.ones(240), X)), Y, rcond=None)[0]
+    assert_close(np.r_[found.intercept_, found.coef_], expected, RESULT_BAR)
+    assert (found.plan_.label_user, found.target_names_) == (1, ("outcome",))
+
+
 @pytest.mark.slow
 def test_each_party_enforces_its_policy(scratch):
     where = Local(policy=Policy(records=100))

@@ -132,11 +132,14 @@ class Federated(Common, BaseEstimator):
                 raise AttributeError(f"{type(self).__name__} has no {name} here: {elsewhere}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    @property
+    def _split(self) -> Split:
+        return Split(one_of("split", self.split, tuple(Split)))
+
     def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
-        split = Split(one_of("split", self.split, tuple(Split)))
         one_of("ids", self.ids, tuple(Ids))
         words_of(self.align)  # refuses what is none
-        return tables_of(self, X, y, split, whole_number("parties", self._where.parties, 2))
+        return tables_of(self, X, y, self._split, whole_number("parties", self._where.parties, 2))
 
     def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:
         masks, memory = self._masks, self._where.memory

@@ -16,7 +16,7 @@ from fedsvd.errors import ConfigError, StillRunning, TimedOut
 from fedsvd.estimators.as_job import asked_of, job_file
 from fedsvd.estimators.federation import Federation, Masks
 from fedsvd.estimators.matched import id_columns
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Task
 from fedsvd.service.client import Connection, connect
 from fedsvd.service.failures import first_cause
 from fedsvd.service.records import JobState, WatchedJob
@@ -59,8 +59,6 @@ def job_of(estimator: Any, where: Federation, task: Task, masks: Masks, given: M
         raise ConfigError("groups are an array, and tables are not here", 'name the column: cluster="COLUMN"')
     if parameters.get("label_party") is not None:
         words["label_party"] = where.parties[int(parameters["label_party"])]
-    elif task is Task.LR and estimator.split == Split.VERTICAL:
-        words["label_party"] = where.parties[-1]
     if "multi_class" in parameters:  # a classifier
         words |= {"family": "binomial", "classes": _CLASSES}
     if where.memory is not None:

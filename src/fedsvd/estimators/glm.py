@@ -12,9 +12,10 @@ from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.rows import joint_labels
 from fedsvd.estimators.sklearn_types import RegressorMixin
+from fedsvd.estimators.target import target_in
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import LINKS, Family, Task
+from fedsvd.protocol.tasks import LINKS, Family, Split, Task
 from fedsvd.statistics.families import Family as Distribution
 from fedsvd.statistics.families import best_constant, family_named
 from fedsvd.types import Float
@@ -98,7 +99,8 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         X : list of one table per party, or one table of shape (n_samples, n_features)
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table is
             divided evenly among the parties of ``federation``.
-        y : array-like of shape (n_samples,), or a list of one per party
+        y : str, array-like of shape (n_samples,), or a list of one per party
+            A text names a column of every table, which is then no feature.
         sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
             Prior weights, 0 or more (R's ``weights``, statsmodels' ``var_weights``); a text names a column of every
             table, which is then no feature.
@@ -112,7 +114,8 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         if self._between(Task.GLM, X, y, weights=sample_weight, offset=offset):
             return self
         about = ModelPlan(*self._family(), **self._iterations())
-        self._fit(X, y, y, sample_weight, offset, about, flat=True)
+        X, target = target_in(X, y, Split.HORIZONTAL)
+        self._fit(X, target.values, target, sample_weight, offset, about, flat=True)
         return self
 
     def predict(self, X: Any, offset: Any = None) -> Float:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, projected, whole_number
-from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.matched import in_own_rows
 from fedsvd.estimators.row_columns import numbers_of_rows, set_aside, texts_of_rows
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
 from fedsvd.estimators.sklearn_types import RegressorMixin
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
+from fedsvd.estimators.target import target_in
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.parties import PartyData
@@ -122,9 +122,10 @@ class LinearModel(LinearPredictor):
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. Parties'
             tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
             is divided evenly among the parties of ``federation``.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
-            Split by samples, a list has one array of labels per party, and one array is cut as the samples are.
-            Split by features, y is one array and belongs to ``label_party``.
+        y : str, list of str, array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+            A text names a column, which is then no feature; a list of texts names several. Split by samples every table
+            has them; split by features one party's table has them, which holds the labels. A list of arrays has one per
+            party, and one array is cut as the samples are; split by features it belongs to ``label_party``.
         sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
             Weights of the rows, inverse variances (statsmodels' WLS, R's ``weights``); rows of weight 0 are left out. A
             text names a column of every table, which is then no feature. Split by features, all parties have them.
@@ -141,8 +142,10 @@ class LinearModel(LinearPredictor):
             return self
         words = {"weights": sample_weight, "offset": offset, "cluster": self.cluster}
         X, named = set_aside(X, {key: value for key, value in words.items() if isinstance(value, str)})
-        tables, y = self._tables(X, y)
-        holder = self._label_holder(tables)
+        asked = self._label_holder(len(X)) if are_parties(X) and self.label_party is not None else None
+        X, target = target_in(X, y, self._split, asked)
+        tables, y = self._tables(X, target.values)
+        holder = self._label_holder(len(tables.sources)) if target.holder is None else target.holder
         if self.ids == Ids.COMPARE and not tables.rehearsed:
             expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, holder)
         given, y = y, joint_labels(y, (tables.sources[holder].shape[0],) if tables.aligned else tables.counts)
@@ -166,7 +169,7 @@ class LinearModel(LinearPredictor):
             **self._asked(rows.given("cluster")),
         )
         outcome = self._run(study, rows.of_parties(tables.parties(labels)), tables.rehearsed)
-        found = self._store_run(outcome, tables, targets=names_of_targets(given, Y.shape[1]), flat=y.ndim == 1)
+        found = self._store_run(outcome, tables, targets=target.called(given, Y.shape[1]), flat=y.ndim == 1)
         self._warn_of(found)
         return self
 
@@ -177,8 +180,8 @@ class LinearModel(LinearPredictor):
     def _asked(self, clusters: bool) -> dict[str, Any]:
         """What the study is asked beyond what all linear models ask; ``clusters`` where rows have some."""
 
-    def _label_holder(self, tables: Tables) -> int:
-        last = len(tables.sources) - 1
+    def _label_holder(self, parties: int) -> int:
+        last = parties - 1
         if self.label_party is None:
             return last
         holder = whole_number("label_party", self.label_party, 0)

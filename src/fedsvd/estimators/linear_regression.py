@@ -58,7 +58,8 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
-        Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
+        Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last, or for the
+        one whose table has the column that y names.
     {parameters}
 
     Attributes

@@ -16,8 +16,9 @@ from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.sklearn_types import ClassifierMixin
 from fedsvd.estimators.stored import Found
+from fedsvd.estimators.target import target_in
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, Family, Task
+from fedsvd.protocol.tasks import LINKS, Family, Split, Task
 from fedsvd.results.model_table import classes_of
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.types import Float
@@ -96,8 +97,8 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         X : list of one table per party, or one table of shape (n_samples, n_features)
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table is
             divided evenly among the parties of ``federation``.
-        y : array-like of shape (n_samples,), or a list of one per party
-            Classes, as numbers or texts.
+        y : str, array-like of shape (n_samples,), or a list of one per party
+            Classes, as numbers or texts; one text names a column of every table, which is then no feature.
         sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
             Prior weights, 0 or more; a text names a column of every table, which is then no feature.
         offset : str, array-like of shape (n_samples,), or a list of one per party, default=None
@@ -109,12 +110,13 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         """
         if self._between(Task.GLM, X, y, weights=sample_weight, offset=offset):
             return self
-        labels = _labels(y)
+        X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
+        labels = _labels(target.values)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise DataError("the labels have one class", "a classifier needs two classes or more")
         about = self._about(len(classes))
-        self._fit(X, codes.astype(np.float64), y, sample_weight, offset, about, known={"classes": classes})
+        self._fit(X, codes.astype(np.float64), target, sample_weight, offset, about, known={"classes": classes})
         return self
 
     def _store(self, found: Found) -> None:

@@ -15,12 +15,12 @@ from sklearn.exceptions import DataConversionWarning
 from fedsvd.errors import ConfigError, DataError, ShapeError, warn_caller
 from fedsvd.estimators.base import Federated, projected, whole_number
 from fedsvd.estimators.federation import Local
-from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.model_table import ModelTable
 from fedsvd.estimators.row_columns import set_aside
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
+from fedsvd.estimators.target import Target
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import Task
@@ -51,14 +51,16 @@ class FederatedModel(Federated, ModelTable):
     intercept_: Any
     offset_: str | None  # the column's name; None where it was an array, or none
 
-    def _fit(self, X: Any, y: Any, given: Any, sample_weight: Any, offset: Any, about: ModelPlan, **said: Any) -> None:
-        """Run the study; ``given`` is y as it was given, for its name and its index."""
+    def _fit(
+        self, X: Any, y: Any, target: Target, sample_weight: Any, offset: Any, about: ModelPlan, **said: Any
+    ) -> None:
+        """Run the study; ``target`` is y as it was given, for its name and its index."""
         said["known"] = {**said.get("known", {}), "offset": offset if isinstance(offset, str) else None}
         X, extra = _by_name(X, {"offset": offset, "weights": sample_weight})
         tables, y = self._tables(X, y)
         if not tables.rehearsed:
-            expect_labels_fit(given, [source.row_labels() for source in tables.sources], tables.split, 0)
-        said |= {"targets": names_of_targets(given, 1)}
+            expect_labels_fit(target.values, [source.row_labels() for source in tables.sources], tables.split, 0)
+        said |= {"targets": target.called(target.values, 1)}
         labels = [_one_column(joint_labels(y, tables.counts))]
         words = {"weights": "sample_weight"}
         given_too = [(key, extra[key]) for key in extra if extra[key] is not None]

@@ -7,11 +7,11 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, whole_number
-from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.linear_model import LinearPredictor
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
+from fedsvd.estimators.target import target_in
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import ComponentRule, Ids, Split, Task
 from fedsvd.results.component_tables import component_models
@@ -88,7 +88,8 @@ class FederatedPCR(LinearPredictor):
         X : list of one table per party, each of shape (n_i, n_features), or one table
             NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table
             is divided evenly among the parties of ``federation``.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+        y : str, list of str, array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+            A text names a column of every table, which is then no feature; a list of texts names several.
 
         Returns
         -------
@@ -96,7 +97,8 @@ class FederatedPCR(LinearPredictor):
         """
         if self._between(Task.PCR, X, y):
             return self
-        tables, y = self._tables(X, y)
+        X, target = target_in(X, y, self._split)
+        tables, y = self._tables(X, target.values)
         if tables.split is not Split.HORIZONTAL:
             raise ConfigError("PCR needs samples split over the parties", 'set split = "horizontal"')
         if self.ids == Ids.COMPARE and not tables.rehearsed:
@@ -109,7 +111,7 @@ class FederatedPCR(LinearPredictor):
             components=asked if isinstance(asked, int) else None, components_by=asked if isinstance(asked, str) else "",
         )  # fmt: skip
         outcome = self._run(study, tables.parties([*cut(Y, tables.edges)]), tables.rehearsed)
-        self._store_run(outcome, tables, targets=names_of_targets(given, Y.shape[1]), flat=y.ndim == 1)
+        self._store_run(outcome, tables, targets=target.called(given, Y.shape[1]), flat=y.ndim == 1)
         return self
 
     def summary(self, target: int = 0) -> Summary:

@@ -7,24 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, NotNumeric, ShapeError
 from fedsvd.estimators.rows import joint_labels
-from fedsvd.estimators.tables import are_parties
+from fedsvd.estimators.tables import are_parties, opened_tables
 from fedsvd.studies.table_columns import row_ids
-from fedsvd.types import Float
+from fedsvd.types import Float, near
 
 
 def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDArray[Any]]]]:
     """The tables without the columns of these names, and what each party's columns hold; as they are without names."""
     if not named:
         return X, {}
-    one = not are_parties(X)
-    sources = [open_source(table) for table in ([X] if one else X)]
+    sources, one = opened(X), not are_parties(X)
     for key, name in named.items():
-        lacking = [str(i) for i, source in enumerate(sources, start=1) if name not in (source.names or ())]
-        if lacking:
-            fix = "name a column that every table has"
-            raise ConfigError(f"{key} = {name!r}: no such column at party {', '.join(lacking)}", fix)
+        expect_everywhere(sources, key, name)
     found = {key: [source.column(name) for source in sources] for key, name in named.items() if key != "cluster"}
     for key, columns in found.items():
         if any(column.dtype.kind not in "iuf" for column in columns):
@@ -33,6 +30,22 @@ def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDA
         found["cluster"] = [row_ids(source, named["cluster"]) for source in sources]
     rest = [source.without(list(named.values())) for source in sources]
     return rest[0] if one else rest, found
+
+
+def opened(X: Any) -> tuple[MatrixSource, ...]:
+    """The tables of a list, or one table that is to be divided."""
+    return opened_tables(X) if are_parties(X) else (open_source(X),)
+
+
+def expect_everywhere(sources: Sequence[MatrixSource], key: str, name: str) -> None:
+    """Raise unless every table has a column of this name; the name that is nearest is part of the error."""
+    lacking = [i for i, source in enumerate(sources) if name not in (source.names or ())]
+    if lacking:
+        known = sources[lacking[0]].names
+        where = f" at party {', '.join(str(i + 1) for i in lacking)}" if len(sources) > 1 else ""
+        fix = "name a column that every table has" + near(name, known or ())
+        unnamed = "" if known else ": the table has no names of columns"
+        raise ConfigError(f"{key} = {name!r}: no such column{where}{unnamed}", fix)
 
 
 def numbers_of_rows(values: Any, counts: Sequence[int], what: str) -> Float:

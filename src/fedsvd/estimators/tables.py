@@ -135,7 +135,7 @@ def given(
     Without ``needed``, which is for new tables, the column ``id`` may be missing from all of them. ``match`` is how
     records are matched, where they are.
     """
-    whole, columns, made = _opened(X), id_columns(id), None
+    whole, columns, made = opened_tables(X), id_columns(id), None
     if not needed and match is None:
         columns = tuple(name for name in columns if _where_all_have(name, whole) is not None)
     rule = match or record_ids_of(columns, None)
@@ -172,7 +172,7 @@ def _row_ids(sources: Sequence[MatrixSource], id: str | None) -> tuple[Labels, .
     return found
 
 
-def _opened(X: Sequence[Any]) -> tuple[MatrixSource, ...]:
+def opened_tables(X: Sequence[Any]) -> tuple[MatrixSource, ...]:
     """Every party's table; one error with all of them that are no tables, and what is wrong with the others."""
     problems, sources = Problems(), {}
     for index, item in enumerate(X, start=1):

@@ -81,6 +81,12 @@ CASES = {
     ),
     "lr of two targets": (FederatedLinearRegression(), (ROWS, [np.column_stack((y, -y)) for y in LABELS])),
     "lr of columns": (FederatedLinearRegression(split="vertical", label_party=1), (WITH_IDS, pd.Series(Y, index=IDS))),
+    "lr of a column by name": (FederatedLinearRegression(), (FRAMES, "y")),
+    "pcr of a column by name": (FederatedPCR(2), (FRAMES, "dose, mg")),
+    "two classes by name": (
+        FederatedLogisticRegression(0.5),
+        ([own.assign(kind=part) for own, part in zip(FRAMES, np.split(LIKELY, [50, 110]), strict=True)], "kind"),
+    ),
     "ridge by cross-validation": (FederatedRidgeCV((0.1, 5.0)), (ROWS, LABELS)),
     "counts with an offset and weights": (
         FederatedGLM("poisson", alpha=1.0),
@@ -145,7 +151,7 @@ FILES = [
         FederatedLinearRegression(inference=True, split="vertical", id="pid"),
         Task.LR,
         {"y": "cost"},
-        {"task": "lr", "split": "vertical", "inference": True, "id": "pid", "label": ["cost"], "label_party": "c"},
+        {"task": "lr", "split": "vertical", "inference": True, "id": "pid", "label": ["cost"]},
     ),
     (
         FederatedLinearRegression(inference=True, cov_type="HC3"),

@@ -1,0 +1,87 @@
+"""y of ``fit``: values, or names of columns of the parties' tables; the same names that a job between institutions has.
+
+Split by samples every party's table has the columns. Split by features one party's table has them, and that party holds
+the labels. They are then no features. What y is called is kept, for tables of coefficients.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError, NotNumeric
+from fedsvd.estimators.inference import names_of_targets
+from fedsvd.estimators.row_columns import expect_everywhere, opened
+from fedsvd.estimators.tables import are_parties
+from fedsvd.protocol.tasks import Split
+from fedsvd.types import near
+
+
+@dataclass(frozen=True, repr=False)
+class Target:
+    """Labels as arrays, what their columns are called where y named them, and the one party whose table had them."""
+
+    values: Any
+    names: tuple[str, ...] = ()
+    holder: int | None = None  # counted from 0, where features are split over the tables that were given
+
+    def called(self, values: Any, count: int) -> tuple[str, ...]:
+        """The names of the targets: those of columns, or those that values have."""
+        return self.names or names_of_targets(values, count)
+
+
+def target_in(
+    X: Any, y: Any, split: Split, label_party: int | None = None, *, classes: bool = False
+) -> tuple[Any, Target]:
+    """The tables without the columns that y names, and y's values; both as they were where y holds values.
+
+    A list of texts is a list of names, but for ``classes``, which may be texts themselves.
+    """
+    names = _named(y, classes)
+    if not names:
+        return X, Target(y)
+    sources, one = opened(X), not are_parties(X)
+    if one or split is Split.HORIZONTAL:
+        for name in names:
+            expect_everywhere(sources, "y", name)
+        parts = [_values(source, names, classes) for source in sources]
+        rest = [source.without(names) for source in sources]
+        return (rest[0], Target(parts[0], names)) if one else (rest, Target(parts, names))
+    holder = _holder(sources, names, label_party)
+    rest = [source.without(names) if i == holder else source for i, source in enumerate(sources)]
+    return rest, Target(_values(sources[holder], names, classes), names, holder)
+
+
+def _named(y: Any, classes: bool) -> tuple[str, ...]:
+    if isinstance(y, str):
+        return (y,)
+    listed = isinstance(y, list | tuple) and not classes and all(isinstance(name, str) for name in y)
+    return tuple(y) if listed else ()
+
+
+def _holder(sources: Sequence[MatrixSource], names: Sequence[str], asked: int | None) -> int:
+    """Whose table has all these columns; refused where another has one of them too, as in a job."""
+    every = [name for source in sources for name in source.names or ()]
+    for name in names:
+        if name not in every:
+            raise ConfigError(f"y = {name!r}: no party has such a column", f"check the spelling{near(name, every)}")
+    holding = [i for i, source in enumerate(sources) if not set(names).isdisjoint(source.names or ())]
+    called = ", ".join(repr(name) for name in names)
+    if len(holding) > 1:
+        where = ", ".join(str(i + 1) for i in holding)
+        raise ConfigError(f"y = {called}: columns of the parties {where}", "leave labels out of all tables but one")
+    if asked not in (None, *holding):
+        fault = f"y = {called}: a column of party {holding[0] + 1}, and not of the party that label_party names"
+        raise ConfigError(fault, f"label_party={holding[0]}, or leave it out")
+    return holding[0]
+
+
+def _values(source: MatrixSource, names: Sequence[str], classes: bool) -> NDArray[Any]:
+    columns = [source.column(name) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if not classes and column.dtype.kind not in "iuf":
+            raise NotNumeric(f"the label column {name!r} holds text, not numbers", "encode it as numbers")
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
