@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.e2e.commands import ENVIRONMENT, Process, answered, command
+from tests.e2e.federations import federation_of
 from tests.foreign import NAME, declared, install_example, install_task
 from tests.tolerances import RESULT_BAR, assert_close
 
 import fedsvd
-from fedsvd import FederatedStatistic, Policy, Simulation
+from fedsvd import FederatedStatistic, Federation, Local, Policy, Simulation
 from fedsvd.engine.installed_tasks import installed_task
 from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
 from fedsvd.studies.job_data import prepare
@@ -110,6 +111,43 @@ def test_without_a_policy_that_names_it_a_simulation_warns_and_another_hash_is_r
     strict = Simulation(policy=Policy(enforce=True))
     with pytest.raises(ReleaseRefused, match="not among those allowed"):
         FederatedStatistic(NAME, options=OPTIONS, federation=strict).fit(tables)
+
+
+def test_the_same_statistic_on_processes_of_this_machine_asks_every_policy(installed, tables, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
+    asked = FederatedStatistic(NAME, options=OPTIONS, federation=Local(policy=Policy(foreign={NAME: installed.hash})))
+    found = asked.fit(tables)
+    expect_variances(found.outputs_, tables)
+    assert found.feature_names_in_ == ("a", "b")
+    assert found.plan_.foreign.name == NAME
+    with pytest.raises(ReleaseRefused, match="not among those allowed"):
+        FederatedStatistic(NAME, options=OPTIONS, federation=Local()).fit(tables)
+
+
+def test_the_same_statistic_is_one_job_between_institutions(installed, tables, tmp_path):
+    names = ("a", "b", "c")
+    for name, table in zip(names, tables, strict=True):
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    allowing = Policy(foreign={NAME: installed.hash}, researcher="shared")
+    with federation_of(tmp_path / "federation", names, policy=allowing, how="threads") as federation:
+        for name in names:
+            site = federation.kits[f"party/{name}"] / "site.toml"
+            site.write_text(f'[data]\ndefault = "{tmp_path / f"{name}.csv"}"\n')
+        federation.start("csp/csp", *(f"party/{name}" for name in names))
+
+        def at(who, **more):
+            where = Federation(federation.kits[who], names, "variances", address=federation.csp, wait=120.0, **more)
+            return FederatedStatistic(NAME, options=OPTIONS, federation=where)
+
+        researcher = at("researcher/res").fit(None)
+        expect_variances(researcher.outputs_, tables)
+        party = at("party/b").fit(None)
+        expect_variances(party.outputs_, tables)
+        assert party.job_ == researcher.job_
+        with pytest.raises(ConfigError, match="X was given, and tables of a federation are where"):
+            at("party/b").fit(tables)
+        with pytest.raises(ConfigError, match="takes all columns of the tables"):
+            at("party/b", columns=["a"]).fit(None)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,10 @@ def job_on_files(
             columns.words["label_party"] = names[study.label_user - 1]
         listed = [{"name": name, "data": str(path)} for name, path in zip(names, data, strict=True)]
         asked = {key: value for key, value in {**words, **columns.words}.items() if value is not None}
-        yield job_from(job_file({"name": "fit", **asked}, masks, listed), folder), folder
+        file = job_file({"name": "fit", **asked}, masks, listed)
+        if study.foreign is not None:
+            file["foreign"] = study.foreign.section
+        yield job_from(file, folder), folder
 
 
 class _Columns:

@@ -20,6 +20,7 @@ from fedsvd.protocol.tasks import Task
 from fedsvd.service.client import Connection, connect
 from fedsvd.service.failures import first_cause
 from fedsvd.service.records import JobState, WatchedJob
+from fedsvd.studies.foreign import ForeignStudy
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.studies.submitted import submitted_file
 
@@ -28,7 +29,11 @@ _CLASSES = ["0", "1"]
 
 def fit_between(estimator: Any, where: Federation, task: Task, masks: Masks, given: Mapping[str, Any]) -> None:
     """Run the study that an estimator asks for as a job, and set what this kit may have of it."""
-    job = job_of(estimator, where, task, masks, given)
+    fit_by_job(estimator, where, job_of(estimator, where, task, masks, given))
+
+
+def fit_by_job(estimator: Any, where: Federation, job: Job) -> None:
+    """Find the job or submit it, wait for it, and set what this kit may have of its results."""
     for name in [name for name in vars(estimator) if name.endswith("_")]:
         delattr(estimator, name)
     with connect(Path(where.kit), where.address) as connection:
@@ -46,11 +51,7 @@ def fit_between(estimator: Any, where: Federation, task: Task, masks: Masks, giv
 
 def job_of(estimator: Any, where: Federation, task: Task, masks: Masks, given: Mapping[str, Any]) -> Job:
     """The job file of an estimator's parameters, and of the columns that ``fit`` was given the names of."""
-    if given.get("X") is not None:
-        raise ConfigError(
-            "X was given, and tables of a federation are where each site's site.toml says",
-            'fit(None, y="COLUMN"); cross-validation, which divides tables, is for Simulation() and Local()',
-        )
+    _expect_elsewhere(given.get("X"))
     parameters = estimator.get_params(deep=False)
     words = asked_of(task, parameters) | {"label": _columns("y", given.get("y"))}
     words |= {key: _column(key, given.get(key)) for key in ("weights", "offset")}
@@ -61,14 +62,38 @@ def job_of(estimator: Any, where: Federation, task: Task, masks: Masks, given: M
         words["label_party"] = where.parties[int(parameters["label_party"])]
     if "multi_class" in parameters:  # a classifier
         words |= {"family": "binomial", "classes": _CLASSES}
-    if where.memory is not None:
-        words["memory"] = where.memory
-    said = {key: value for key, value in words.items() if value not in (None, [])}
-    file = job_file({"name": where.name, **said}, masks, [{"name": name} for name in where.parties], where.authority)
+    sections: dict[str, Any] = {}
     if where.columns:
-        file["prepare"] = {"columns": list(where.columns)}
+        sections["prepare"] = {"columns": list(where.columns)}
     if estimator.align is not None:
-        file["match"] = {"align": estimator.align} if isinstance(estimator.align, str) else dict(estimator.align)
+        sections["match"] = {"align": estimator.align} if isinstance(estimator.align, str) else dict(estimator.align)
+    return _job(where, words, masks, sections)
+
+
+def statistic_job(where: Federation, study: ForeignStudy, X: Any) -> Job:
+    """The job file of a foreign task; its declaration travels in it."""
+    _expect_elsewhere(X)
+    if where.columns:
+        raise ConfigError(
+            "columns of a federation are features, and a statistic takes all columns of the tables",
+            "leave columns out of Federation(...)",
+        )
+    return _job(where, {"task": str(Task.FOREIGN)}, Masks(), {"foreign": study.section})
+
+
+def _expect_elsewhere(X: Any) -> None:
+    if X is not None:
+        raise ConfigError(
+            "X was given, and tables of a federation are where each site's site.toml says",
+            'fit(None, y="COLUMN"); cross-validation, which divides tables, is for Simulation() and Local()',
+        )
+
+
+def _job(where: Federation, words: Mapping[str, Any], masks: Masks, sections: Mapping[str, Any]) -> Job:
+    """The job of these keys of ``[job]`` and these other sections, under the federation's name for it."""
+    said = {key: value for key, value in {**words, "memory": where.memory}.items() if value not in (None, [])}
+    file = job_file({"name": where.name, **said}, masks, [{"name": name} for name in where.parties], where.authority)
+    file |= sections
     if where.each_fit_is_a_job:
         digest = hashlib.sha256(json.dumps(file, sort_keys=True).encode()).hexdigest()[:8]
         file["job"] = {**file["job"], "name": f"{where.name}-{digest}"}

@@ -1,6 +1,6 @@
-"""A statistic that a person outside fedsvd wrote, run in this process: ``FederatedStatistic`` (ADR 0065).
+"""A statistic that a person outside fedsvd wrote, as an estimator: ``FederatedStatistic`` (ADR 0065).
 
-The script itself runs in a process of its own for every party, as between institutions; only the roles are here.
+The script itself runs in a process of its own for every party, in a simulation as between institutions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,9 @@ from typing import Any, Self
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotFittedError, warn_caller
-from fedsvd.estimators.federation import Simulation
+from fedsvd.estimators.as_job import found_locally
+from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
@@ -28,7 +30,7 @@ class FederatedStatistic:
     """A foreign task on tables whose rows several parties hold.
 
     The task is found by its name among the installed distributions (``fedsvd tasks``) and loaded in a child process
-    alone. Run it between institutions by a job file: ``docs/howto/write-a-statistic.md``.
+    alone, at every party (``docs/howto/write-a-statistic.md``).
 
     Parameters
     ----------
@@ -36,9 +38,10 @@ class FederatedStatistic:
         The task's name, as in ``fedsvd tasks``.
     options : mapping, default={}
         The task's options; what is left out has its default.
-    federation : Simulation, default=None
-        Where it runs; None for ``Simulation()``. Its policy names the task by its hash: the default policy names no
-        foreign task and warns of this (``PrivacyWarning``), and one that names another hash than is installed refuses.
+    federation : Simulation, Local or Federation, default=None
+        Where it runs; None for ``Simulation()``. A policy names the task by its hash: the default policy names no
+        foreign task, of which a simulation warns (``PrivacyWarning``) and which every party of the others refuses; one
+        that names another hash than is installed refuses. A ``Federation`` has each party's own policy.
 
     Attributes
     ----------
@@ -46,6 +49,8 @@ class FederatedStatistic:
         The declared outputs by name.
     feature_names_in_ : tuple of str
         The columns that no option names, in the order of an axis ``feature``.
+    job_ : str
+        The number of the job, on a ``Federation``.
     plan_ : SessionPlan
         What the parties agreed on before anything was sent.
     certificate_ : Certificate
@@ -69,35 +74,43 @@ class FederatedStatistic:
     name: str
     _: KW_ONLY
     options: Mapping[str, Any] = field(default_factory=dict)
-    federation: Simulation | None = None
+    federation: Simulation | Local | Federation | None = None
 
-    def fit(self, X: Sequence[Any]) -> Self:
+    def fit(self, X: Sequence[Any] | None) -> Self:
         """Run the statistic on the parties' tables.
 
         Parameters
         ----------
-        X : list of array-like, frame, path or MatrixSource, each of shape (n_i, columns)
-            One table per party, with the same columns.
+        X : list of array-like, frame, path or MatrixSource, each of shape (n_i, columns), or None
+            One table per party, with the same columns. None on a ``Federation``, whose tables are at the parties.
 
         Returns
         -------
         self
         """
+        where = self.federation or Simulation()
+        for name in ("_elsewhere", "job_"):  # of an earlier fit
+            vars(self).pop(name, None)
+        if isinstance(where, Federation):
+            from fedsvd.estimators.between import fit_by_job, statistic_job  # which brings sockets along
+
+            fit_by_job(self, where, statistic_job(where, installed_study(self.name, self.options), X))
+            return self
         if not isinstance(X, list | tuple) or len(X) < 2:
             raise ConfigError("a statistic is of the tables of two parties or more", "give a list, one table per party")
         parties = [PartyData(open_source(table)) for table in X]
         order = one_order({str(i): feature_names(party.table) for i, party in enumerate(parties, start=1)})
         if order is not None:
             parties = [in_order(party, order) for party in parties]
-        where = self.federation or Simulation()
-        if type(where) is not Simulation:
-            fix = 'write a job file, task = "foreign", and run it: fedsvd run --env local, or fedsvd job submit'
-            raise ConfigError("a statistic is fitted in a simulation", fix)
+        study = Study(Task.FOREIGN, foreign=installed_study(self.name, self.options), memory=where.memory)
+        if isinstance(where, Local):
+            words = {"task": str(Task.FOREIGN), "device": where.device, "engine": where.engine}
+            self._store_result(found_locally(words, Masks(), study, parties, where.policy or Policy()).here)
+            return self
         if where.random_state is not None:
             warn_caller(
                 "random_state makes every mask and pad a function of one number: insecure seeds, for tests only"
             )
-        study = Study(Task.FOREIGN, foreign=installed_study(self.name, self.options), memory=where.memory)
         outcome = run_study(study, parties, random_state=where.random_state, policy=where.policy)
         names = feature_names(parties[0].table)
         self._store(outcome.plan, outcome.certificate, outcome.parties[0].outputs, names)
@@ -110,7 +123,15 @@ class FederatedStatistic:
         self.plan_, self.certificate_, self.outputs_ = plan, certificate, dict(outputs)
         self.feature_names_in_ = tuple(name for name in names if name not in aside)
 
+    def _store_result(self, result: PartyResult) -> None:
+        about = result.plan.foreign
+        outputs = {} if about is None else {output.name: result.arrays[output.name] for output in about.outputs}
+        self._store(result.plan, result.certificate, outputs, result.feature_names(result.plan.m))
+
     def __getattr__(self, name: str) -> Any:
+        elsewhere = vars(self).get("_elsewhere", "")
+        if elsewhere and name.endswith("_") and not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no {name} here: {elsewhere}")
         if name in ("outputs_", "plan_", "certificate_", "feature_names_in_"):
             raise NotFittedError(f"this {type(self).__name__} has no {name} yet", "call fit first")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -136,6 +157,5 @@ def statistic_from(result: PartyResult) -> FederatedStatistic:
     if about is None:
         raise ConfigError("this result is of no foreign task", "fedsvd.load")
     found = FederatedStatistic(about.name, options=about.chosen)
-    outputs = {output.name: result.arrays[output.name] for output in about.outputs}
-    found._store(result.plan, result.certificate, outputs, result.feature_names(result.plan.m))
+    found._store_result(result)
     return found

@@ -28,6 +28,15 @@ class ForeignStudy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", self.declaration.options(self.options))
 
+    @property
+    def section(self) -> dict[str, Any]:
+        """``[foreign]`` of a job file of this study, with its declaration."""
+        return {
+            "name": self.declaration.name,
+            "options": dict(self.options),
+            "declaration": self.declaration.record,
+        }
+
 
 @with_keys("foreign")
 class ForeignSection(Section):
