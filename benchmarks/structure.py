@@ -3,7 +3,8 @@
     python -m benchmarks.structure [--source SRC]
 
 Traces one ``FederatedPCA.fit`` in this process, and one job of three parties in which every role is a process, with
-``sys.setprofile`` on every thread. ``--source`` names another checkout's ``src``, to compare with. Prints JSON.
+``sys.setprofile`` on every thread; bodies of modules and classes, which run at import, do not count. ``--source`` names
+another checkout's ``src``, to compare with. Prints JSON.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def watch(frame, event, arg):
     if event != "call":
         return
     here = place(frame.f_code.co_filename)
-    if here is None or frame.f_code.co_name == "<module>":
+    if here is None or not frame.f_code.co_flags & 1:  # CO_OPTIMIZED: a function; bodies of modules and classes are not
         return
     files[threading.current_thread().name].add(here)
     calls[frame.f_code.co_name] += 1
