@@ -45,6 +45,12 @@ GLM_BAR = 1e-8
 TEN_DIGITS, SEVEN_DIGITS = 1e-10, 1e-7
 """How many digits of NIST's certified values must agree."""
 
+DIGITS_STEP_BAR = 1e-10
+"""Standard errors by which coefficients of a model by few digits may be off."""
+
+DIGITS_ERRORS_BAR, DIGITS_MORE_BAR = 1e-4, 1e-7
+"""Of standard errors and of the likelihood, by ``digits = "table"`` and by ``"more"``."""
+
 A_FIFTH_OF_A_PIXEL = 0.2
 """How far a length in a drawing may be from the number it stands for: one decimal is written."""
 

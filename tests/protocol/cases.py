@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsvd.prepare.rule import CategoryRule, Rule
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Trust
 from fedsvd.studies.foreign import ForeignStudy
 from fedsvd.tasks.declaration import declaration_of
@@ -153,13 +153,15 @@ def ridge(k: int = 2, chosen_by: str = "loo") -> Federation:
     return lr_horizontal(k, alphas=(0.1, 1.0, 10.0), chosen_by=chosen_by, release=release)
 
 
-def glm(k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, **asked) -> Federation:
+def glm(
+    k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, digits: Digits = Digits.ALL, **asked
+) -> Federation:
     """Few rows, whose outcome no feature separates: the same row with each outcome."""
     rng = np.random.default_rng(9)
     D = [np.repeat(rng.normal(size=(3 + i, 1)), classes or 2, axis=0) for i in range(k)]
     y = [np.tile(np.arange(float(classes or 2)), 3 + i) for i in range(k)]
     y[0][0] = 1.0
-    about = ModelPlan(family, LINKS[family][0], classes=classes, tolerance=1e-3)
+    about = ModelPlan(family, LINKS[family][0], classes=classes, tolerance=1e-3, digits=digits)
     return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
 
 
@@ -248,6 +250,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal, a ridge by leaving out rows": ridge,
     "lr horizontal, a ridge by generalised cross-validation": lambda k=2: ridge(k, "gcv"),
     "glm": glm,
+    "glm of few digits": lambda k=2: glm(k, digits=Digits.TABLE),
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "predict": predict,
     "preparation": prepared,

@@ -55,7 +55,7 @@ def asked_in(study):
         job |= {"release": named} if study.task in option_of("job", "release").tasks else {}
     if study.glm is not None:
         classes = [f"c{place}" for place in range(study.glm.classes)]
-        job |= {key: getattr(study.glm, key) for key in ("tolerance", "least_class", "least_events")}
+        job |= {key: getattr(study.glm, key) for key in ("tolerance", "digits", "least_class", "least_events")}
         job["family"] = str(study.glm.family)
         job |= {"classes": classes} if classes else {}
     masks = {"scheme": study.scheme, "mode": study.mode, "block_size": study.block_size}

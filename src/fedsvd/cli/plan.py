@@ -131,6 +131,9 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
         task = plan.foreign.name
         roles["parties"] = f"run the script of {task}, each in a process of its own; open the sums it asks for"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
+    elif plan.glm is not None and plan.glm.few_digits:
+        roles["parties"] = "round their own sums to a few digits, open the totals, take the next step; test at home"
+        roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.mode is Mode.A:
         answered = any(step.kind is StepKind.FROM_USER_1 for step in listed(plan.steps))
         made = "factorise it; test the result by their own" if answered else "compute the result from it, each alone"
@@ -157,7 +160,9 @@ def _whom(plan: SessionPlan, item: Item) -> str:
     if item is Item.OWN_PART or own:
         return "to each party its own"
     if item is Item.INFERENCE:
-        return "to every party, each computes it from the joint Gram matrix that all will hold"
+        few = plan.glm is not None and plan.glm.few_digits
+        held = "information, in a few digits," if few else "Gram matrix"
+        return f"to every party, each computes it from the joint {held} that all will hold"
     return "to the label holder" if item is Item.SCORE else "to every party"
 
 
@@ -185,7 +190,12 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         return [*lines, *_sets(plan)]
     if plan.check_ids:
         lines.append("one keyed hash of all its row ids; the key stays among the parties")
-    if What.DEVIANCE in found:
+    if What.SCORE in found:
+        lines.append(
+            "for each evaluation its gradient, now and then its information and its deviance, rounded at home to a few "
+            "digits with noise in the last of them, under pads that only totals survive; the parties open them"
+        )
+    elif What.DEVIANCE in found:
         lines.append("for each iteration its sums of squares, deviance and counts, under pads that only totals survive")
     elif found & {What.MEAN, What.ENERGY, What.LABELS}:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")

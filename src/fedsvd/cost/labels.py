@@ -38,6 +38,7 @@ USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     "labels": (None, masked.labels),
     # what is summed or uploaded, and what is made of the answer
     "evaluate": (users.evaluate, None),
+    "information": (users.information, None),
     "share": (users.share, None),
     "factorise": (users.factorise, None),
     "answer": (users.answer, None),
@@ -189,7 +190,9 @@ def _before(user: User, step: PlannedStep) -> tuple[str, ...]:
             if plan.reads_rows:
                 return (*(() if user.plays("orthogonality") else ("right vectors",)), "verification")
             return () if user.plays("orthogonality") else ("right vectors",)
-        case _ if step.what is What.DEVIANCE:
+        case _ if step.what is What.INFORMATION:
+            return ("information",) if step.name.split()[1] == "1" else ()  # the next pieces are what is left of it
+        case _ if step.what in (What.DEVIANCE, What.SCORE, What.SIZES):
             return ("evaluate",)
     return _BEFORE.get(step.name, ())
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.messages import Message, size
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import BEGINS, CONSTANT, CURVED, ENDS, STARTS, ModelPlan, more_digits
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.step_messages import Sent, Session, messages_of_steps
@@ -135,6 +135,9 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
     the null model and, where a dispersion is estimated, the likelihood. Steps that are halved, and the iterations of a
     null model with an offset, are not foreseen.
     """
+    if about.few_digits:
+        yield from _by_digits(about, expected)
+        return
     estimated = about.family in (Family.GAUSSIAN, Family.GAMMA) and plan.alpha == 0.0
     endings = int(about.family is not Family.MULTINOMIAL) + int(estimated)
     iterations = min(about.max_iterations, expected.iterations)
@@ -142,3 +145,13 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
         yield from (set() for _ in range(iterations + 1))
         yield {STEPPED}
         yield from ({FELL} for _ in range(endings))
+
+
+def _by_digits(about: ModelPlan, expected: Expected) -> Iterator[set[str]]:
+    """The same of a model by few digits: information in twelve bits twice, and a table in twice as many at the end."""
+    between = {BEGINS, STARTS, ENDS}
+    for _ in range(about.fits * (2 if about.offset else 1)):
+        yield {ENDS, more_digits(1)}
+        yield between | {more_digits(1)}
+        yield from (between | {CURVED} for _ in range(min(about.max_iterations, expected.iterations) - 1))
+        yield {BEGINS, STARTS, CURVED, more_digits(2), *((CONSTANT,) if about.family is Family.MULTINOMIAL else ())}

@@ -184,6 +184,12 @@ def evaluate(user: User) -> Pieces:
     yield Piece("evaluate", pass_, piece * (_SPECIAL + user.plan.m))
 
 
+def information(user: User) -> Pieces:
+    """The information of a model by few digits: made in that pass, where it is asked for."""
+    P, piece = user.plan.M - 1, float(_equations(user) * user.panel)
+    yield Piece("evaluate", Work(gemm=2.0 * P * P * user.n_i), piece * (_SPECIAL + 2 * user.plan.m) + P * P)
+
+
 def _weighted_factor(user: User) -> Pieces:
     """L_i of the weighted rows: made in that pass, and counted where a Gram matrix is summed."""
     plan, M = user.plan, user.plan.M

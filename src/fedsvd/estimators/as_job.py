@@ -94,7 +94,7 @@ class _Columns:
         about = study.glm
         if about is not None:
             self._sides = [key for key, given in (("offset", about.offset), ("weights", about.weighted)) if given]
-            self.words |= {"family": str(about.family), "link": about.link}
+            self.words |= {"family": str(about.family), "link": about.link, "digits": str(about.digits)}
             self.words |= {"least_class": about.least_class, "least_events": about.least_events}
             if about.classes:
                 self.words["classes"] = [str(code) for code in range(about.classes)]

@@ -50,6 +50,8 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         The iteration ends when the next step is below so many standard errors.
     max_iterations : int, default=25
         Beyond, the fit ends in ``NotConverged``.
+    digits : str, default="all"
+        Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
     {parameters}
 
     Attributes
@@ -85,6 +87,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
     fit_intercept: bool = True
     tolerance: float = 1e-9
     max_iterations: int = 25
+    digits: str = "all"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

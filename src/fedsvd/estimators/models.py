@@ -22,7 +22,7 @@ from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.estimators.target import Target
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.results.model_table import models_of
 from fedsvd.studies.parties import PartyData, expect_target
@@ -47,6 +47,7 @@ class FederatedModel(Federated, ModelTable):
     fit_intercept: bool
     tolerance: float
     max_iterations: int
+    digits: str
     coef_: Float
     intercept_: Any
     offset_: str | None  # the column's name; None where it was an array, or none
@@ -77,6 +78,8 @@ class FederatedModel(Federated, ModelTable):
 
     def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan, **said: Any) -> None:
         policy = self._where.policy
+        if about.digits is Digits.AUTO:
+            about = replace(about, digits=Digits.ALL)  # one machine holds all records
         if policy is not None:
             about = replace(about, least_class=policy.least_class, least_events=policy.least_events)
         elif isinstance(self._where, Local):
@@ -150,9 +153,12 @@ class FederatedModel(Federated, ModelTable):
     def _iterations(self) -> dict[str, Any]:
         if not isinstance(self.tolerance, Real) or not 0 < self.tolerance < 1:
             raise ConfigError(f"tolerance is {self.tolerance!r}", "a number between 0 and 1")
+        if self.digits not in tuple(Digits):
+            raise ConfigError(f"digits is {self.digits!r}", f"one of {', '.join(Digits)}")
         return {
             "tolerance": float(self.tolerance),
             "max_iterations": whole_number("max_iterations", self.max_iterations, 1),
+            "digits": Digits(self.digits),
         }
 
 

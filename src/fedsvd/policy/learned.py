@@ -39,10 +39,11 @@ def gram_by_consent(plan: SessionPlan) -> bool:
 def full_outputs(plan: SessionPlan) -> bool:
     """Whether the users get U and S, or so much of U that S follows from it or is hardly missed.
 
-    Who holds the joint Gram matrix has them, whatever the task releases of it.
+    Who holds the joint Gram matrix has them, whatever the task releases of it; a model's information is one, though in
+    few digits.
     """
     found = opened(plan)
-    if What.GRAM in found or What.CANONICAL in found:
+    if {What.GRAM, What.CANONICAL, What.INFORMATION} & found:
         return True
     return What.VECTORS in found and full_u_and_s(plan)
 
@@ -141,7 +142,13 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         return
     if plan.check_ids:
         yield "The CSP sees one keyed hash of each party's row ids: whether all are equal, and nothing else of them."
-    if What.ITERATES in opened(plan):
+    if What.SCORE in opened(plan):
+        yield (
+            f"The CSP learns the shapes ({shapes}), how often the model was evaluated, in how many pieces its "
+            "information was added up, and where the session was stopped, the code of the reason; nothing else of the "
+            "data."
+        )
+    elif What.ITERATES in opened(plan):
         yield (
             f"The CSP learns the shapes ({shapes}), how many iterations the model needed and how often one was halved, "
             "and where the session was stopped, the code of the reason; nothing else of the data."
@@ -214,6 +221,12 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
     found = opened(plan)
     if What.CANONICAL in found:
         yield from _two_canonical(plan)
+        return
+    if What.SCORE in found:
+        yield (
+            "With two parties, each can compute the other's gradient of each iteration and its information in the "
+            "digits that were opened, from its own part."
+        )
         return
     if full_outputs(plan):
         full = What.GRAM in found or components(plan) == min(plan.m, plan.n)

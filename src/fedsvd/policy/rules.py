@@ -165,6 +165,12 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
     if What.GRAM in opened(plan) and not plan.releases(Item.SPECTRUM):
         what = "all entries of the joint Gram matrix"
+    if What.INFORMATION in opened(plan):
+        what = "gradients and information of the model"
+        whose = (
+            "either can compute the other's" if plan.k == 2 else f"each can compute the sum of the other {plan.k - 1}"
+        )
+        derived = f"{whose} in the digits that are opened"
     if What.CANONICAL in opened(plan):
         what = f"the first {r} canonical variables"
         whose = "either can compute the other's" if plan.k == 2 else "each can compute the sum of the others'"

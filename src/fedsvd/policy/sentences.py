@@ -7,7 +7,8 @@ asks for a task. What follows from several openings together, from the number of
 
 from collections.abc import Callable, Iterator
 
-from fedsvd.protocol.openings import opened
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.openings import expected_bits, granted_bits, opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
 from fedsvd.protocol.sums import ORDER_BLOCK, ORDER_OUTSIDE, order_left, order_steps, order_sums
@@ -243,13 +244,22 @@ def _iterates(plan: SessionPlan) -> Iterator[str]:
     about = plan.glm
     if about is None:
         return
-    several = f", for each of {about.fits} models" if about.fits > 1 else ""
+    several = _several(about)
     yield (
         f"All parties will hold one joint Gram matrix of weighted features and target ({plan.M} x {plan.M}) for each "
         f"iteration{several}, {about.max_iterations} at most, the coefficients and the deviance of each, and each the "
         "sum of the others' alone: every party needs the coefficients to weight its rows for the next one. Only the "
         "last are the result."
     )
+    yield from _model(plan, about)
+
+
+def _several(about: ModelPlan) -> str:
+    return f", for each of {about.fits} models" if about.fits > 1 else ""
+
+
+def _model(plan: SessionPlan, about: ModelPlan) -> Iterator[str]:
+    """What every party has of a model in the end, and what it learns of the outcome on the way."""
     yield (
         "Every party gets all coefficients, their standard errors, tests and covariance, and the deviance of the model "
         f"and of the null model. {freedom_in_words(plan)}."
@@ -260,6 +270,24 @@ def _iterates(plan: SessionPlan) -> Iterator[str]:
             f"where a class has fewer than {about.least_class} rows, or fewer than {about.least_events} for each "
             "coefficient."
         )
+
+
+def _scores(plan: SessionPlan) -> Iterator[str]:
+    about = plan.glm
+    if about is None:
+        return
+    P = coefficients(plan)
+    yield (
+        f"Parties open the model's sums a few digits at a time{_several(about)}: the mean of each column in 16 bits, "
+        f"for each iteration the gradient ({P} numbers of 14 new bits) and the coefficients, now and then its "
+        f"information ({P} x {P}) in 12 bits or twelves of the rest, at the end in as many as the table needs. About "
+        f"{expected_bits(plan):,} bits are expected in all; no party opens more than {granted_bits(plan):,}."
+    )
+    yield (
+        "Before a party sends anything at new coefficients it tests at home that none of its records stands out there; "
+        "where one does the study ends as one that did not converge, and no party learns at which."
+    )
+    yield from _model(plan, about)
 
 
 SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
@@ -279,6 +307,7 @@ SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.SQUARED_SCORES, _squared_scores),
     (What.COEFFICIENTS, _penalties),
     (What.ITERATES, _iterates),
+    (What.SCORE, _scores),
 )
 
 

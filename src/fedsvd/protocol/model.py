@@ -5,6 +5,7 @@ needs is found during it; a plan has as many as it may need at most.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import LINKS, Family
@@ -14,6 +15,33 @@ MOST_EVALUATIONS = 1 << 15
 
 _HALVINGS = 24
 """Evaluations of a model beyond two to each iteration, for steps that are halved and for what is asked at the end."""
+
+
+MOST_STEPS = 40
+"""Evaluations of a model whose sums have few digits, at most."""
+
+
+class Digits(StrEnum):
+    """How many digits the sums of a model have (specification, section 3)."""
+
+    AUTO = "auto"  # decided in the plan, from public numbers
+    TABLE = "table"  # as few as coefficients to 1e-10 and standard errors to 1e-4 need
+    MORE = "more"  # standard errors to 1e-7
+    ALL = "all"  # Gram matrices in all digits of float64
+
+
+SCORE_BITS, PIECE_BITS, MOMENT_BITS, ENDING_BITS = 14, 12, 24, {Digits.TABLE: 24, Digits.MORE: 34}
+PIECES, HOME_TESTS, START_SIZES = 5, 2, 3
+"""Bits of each number of a score, of a piece of information, of the moments and the end; and how many there are."""
+
+BEGINS, STARTS, CURVED = "a model begins", "a null model", "a long or slow step"
+ENDS, CONSTANT, ESTIMATED = "the end", "the null model's deviance", "the likelihood"
+"""What an evaluation by few digits may leave out."""
+
+
+def more_digits(piece: int) -> str:
+    """The same of a matrix in pieces: those after so many."""
+    return f"more than {piece * PIECE_BITS} bits"
 
 
 @dataclass(frozen=True)
@@ -29,12 +57,16 @@ class ModelPlan:
     max_iterations: int = 25
     least_class: int = 0  # rows of the smallest class, below which the session ends before a Gram matrix is opened
     least_events: int = 0  # events for each coefficient, likewise
+    digits: Digits = Digits.ALL  # of the sums
 
     def __post_init__(self) -> None:
         if self.family not in tuple(Family) or self.link not in LINKS[Family(self.family)]:
             known = "; ".join(f"{family}: {', '.join(links)}" for family, links in LINKS.items())
             raise ConfigError(f"family is {self.family!r} with link {self.link!r}", f"one of {known}")
         object.__setattr__(self, "family", Family(self.family))
+        if self.digits not in tuple(Digits):
+            raise ConfigError(f"digits is {self.digits!r}", f"one of {', '.join(Digits)}")
+        object.__setattr__(self, "digits", Digits(self.digits))
         if self.classes and (self.family not in (Family.BINOMIAL, Family.MULTINOMIAL) or self.classes < 2):
             raise ConfigError(f"{self.classes} classes of a {self.family} model", "two classes or more of a binomial")
         if self.family is Family.MULTINOMIAL and self.classes < 3:
@@ -72,11 +104,23 @@ class ModelPlan:
         return self.family in (Family.BINOMIAL, Family.MULTINOMIAL, Family.POISSON)
 
     @property
+    def few_digits(self) -> bool:
+        """Whether sums open a few digits at a time, and no Gram matrix in all of its own."""
+        return self.digits in (Digits.TABLE, Digits.MORE)
+
+    @property
+    def moments(self) -> int:
+        """Numbers that are opened before the first step, next to the means of the columns."""
+        return 2 + (self.classes if self.family is Family.MULTINOMIAL else 1)
+
+    @property
     def totals(self) -> int:
         """Numbers of an evaluation that are summed next to the energies of the columns."""
         return max(3, 2 + (self.classes if self.family is Family.MULTINOMIAL else 0))
 
     @property
     def evaluations(self) -> int:
-        """How often the models are evaluated at most: the number of sums of totals, and of Gram matrices, in a plan."""
+        """How often the models are evaluated at most: a plan has as many rounds of sums."""
+        if self.few_digits:
+            return self.fits * MOST_STEPS * (2 if self.offset else 1)
         return self.fits * (2 * self.max_iterations + _HALVINGS) * (2 if self.offset else 1)

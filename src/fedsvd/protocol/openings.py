@@ -1,8 +1,9 @@
 """What a session opens, and to whom, as the steps of its plan declare it: the numbers that each role comes to see.
 
 A step says what it opens (``What``); here is how many numbers that is, to whom, in how many bits, and whether they are
-of single records or of all together. Bits are nominal: those of a float64, although the words of a sum are wider. What
-follows from an earlier opening, such as S from a Gram matrix, opens nothing more and has no bits.
+of single records or of all together. Bits are nominal where no step says theirs: those of a float64, although the words
+of a sum are wider. What follows from an earlier opening, such as S from a Gram matrix, opens nothing more and has no
+bits.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,14 +12,21 @@ from enum import StrEnum
 from functools import lru_cache
 
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
+from fedsvd.protocol.held import model_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
-from fedsvd.protocol.steps import FACTORS, SUMS, PlannedStep, StepKind, What, listed
+from fedsvd.protocol.steps import FACTORS, SIZE_CLASSES, SUMS, PlannedStep, StepKind, What, listed
 from fedsvd.protocol.tasks import Item
 
 NUMBER, FLAG, ROUNDED = 53, 1, 16
 """Bits of a number of float64, of an OR, and of a product outside of U (specification, step 7)."""
+
+SIZE_BITS = 7
+"""Bits of one of 128 powers of two."""
+
+_GRANTED = 8
+"""How many times the expected bits a model may open before every user ends it."""
 
 
 class To(StrEnum):
@@ -60,6 +68,21 @@ def openings(plan: SessionPlan, steps: Iterable[PlannedStep]) -> Iterator[Openin
         yield from _of_step(plan, step)
 
 
+def expected_bits(plan: SessionPlan) -> int:
+    """Bits that the users are expected to open of a model by few digits, by a formula of public numbers alone.
+
+    About twelve scores, two openings of the information and the table, and the sums at both ends. Nearly dependent
+    columns, and data that is nearly separated, take more: ``granted_bits`` is the end of it.
+    """
+    about = plan.glm
+    return 0 if about is None or not about.few_digits else model_bits(about, plan.M - 1)
+
+
+def granted_bits(plan: SessionPlan) -> int:
+    """Bits beyond which every user ends a model by few digits before it opens them."""
+    return _GRANTED * expected_bits(plan)
+
+
 def totals(found: Iterable[Opening]) -> dict[tuple[What, To], tuple[int, int]]:
     """Numbers and bits of all openings, by what they are and who sees them."""
     added: dict[tuple[What, To], tuple[int, int]] = {}
@@ -90,6 +113,10 @@ def _of_step(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
 def _of_sum(step: PlannedStep) -> Opening:
     if step.what is What.DECLARED:
         return Opening(step.what, To.USERS, opened_numbers(step), opened_bits(step))
+    if step.what is What.SIZES:
+        return Opening(step.what, To.USERS, step.size // len(SIZE_CLASSES), SIZE_BITS)
+    if step.kind is StepKind.DIGITS:
+        return Opening(step.what, To.USERS, step.size, step.step)
     numbers = step.size * (step.size + 1) // 2 if step.kind is StepKind.GRAM else step.size
     bits = FLAG if step.kind is StepKind.BOUND else NUMBER
     if step.what is What.ORDER and step.kind is StepKind.TOTAL and not step.step:

@@ -23,6 +23,7 @@ class Why(StrEnum):
     PREPARATION = "preparation"
     FOREIGN = "foreign"
     ITERATIONS = "iterations"
+    FEW_DIGITS = "few-digits"
     FROM_GRAM = "from-gram"
     STANDARD_ERRORS = "standard-errors"
     RIDGE_PATH = "ridge-path"
@@ -42,6 +43,7 @@ TEXTS = {
     Why.PREPARATION: "the parties open every sum themselves",
     Why.FOREIGN: "a foreign task adds up what it declares, and the parties open every sum themselves",
     Why.ITERATIONS: "the parties open one Gram matrix to each iteration, and weight their rows for the next by it",
+    Why.FEW_DIGITS: "the parties open the model's gradients and its information, a few digits at a time",
     Why.FROM_GRAM: "the result follows from the joint Gram matrix, so the parties open the sum themselves",
     Why.STANDARD_ERRORS: "standard errors determine the joint Gram matrix, so the parties open the sum themselves",
     Why.RIDGE_PATH: "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves",

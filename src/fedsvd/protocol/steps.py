@@ -30,6 +30,7 @@ class StepKind(StrEnum):
     WHOLE = "whole"  # a sum of whole numbers, exactly and without noise
     TOTAL = "total"  # a sum of numbers in a public unit
     GRAM = "gram"  # the same of the upper triangle of a matrix, whose side is the size
+    DIGITS = "digits"  # a sum of rounded numbers in units found on the way; ``step``: bits that it opens of each
     BOUND = "bound"  # an OR over all users for each number
     SHARED = "shared"  # masks of the users, to which the CSP adds what it splits among them
     FROM_USER_1 = "from user 1"  # a message that user 1 seals to all others
@@ -66,6 +67,10 @@ class What(StrEnum):
     COMPONENTS = "components"  # and the coefficients on them
     ITERATES = "iterates"  # coefficients that are not the result yet
     DEVIANCE = "deviance"  # of coefficients, and counts of the outcome
+    SIZES = "sizes"  # powers of two above single numbers
+    MOMENTS = "moments"  # means of the columns, and the outcome's, in few digits
+    SCORE = "score"  # the gradient of a likelihood, in few digits
+    INFORMATION = "information"  # its curvature, in few digits
     LEFT_OUT = "left out"  # errors of rows that were left out
     SQUARED_SCORES = "squared scores"
     NULL_SPACE = "null space"
@@ -81,7 +86,18 @@ class What(StrEnum):
     RATIOS = "ratios"  # of singular values
 
 
-SUMS = (StepKind.WIDE, StepKind.WHOLE, StepKind.TOTAL, StepKind.GRAM, StepKind.BOUND, StepKind.SHARED)
+SUMS = (
+    StepKind.WIDE,
+    StepKind.WHOLE,
+    StepKind.TOTAL,
+    StepKind.GRAM,
+    StepKind.DIGITS,
+    StepKind.BOUND,
+    StepKind.SHARED,
+)
+
+SIZE_CLASSES = range(-64, 64)
+"""Powers of two among which the size of a single number is found (specification, section 3)."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +173,16 @@ def bound(name: str) -> PlannedStep:
 def flags(name: str, count: int, what: What) -> PlannedStep:
     """An OR over all users for each of ``count`` flags."""
     return PlannedStep(name, StepKind.BOUND, count, what=what)
+
+
+def sizes(name: str, count: int) -> PlannedStep:
+    """The power of two above every user's own number, for each of so many."""
+    return PlannedStep(name, StepKind.BOUND, len(SIZE_CLASSES) * count, what=What.SIZES)
+
+
+def digits(name: str, count: int, bits: int, what: What) -> PlannedStep:
+    """A sum of so many numbers that opens so many bits of each."""
+    return PlannedStep(name, StepKind.DIGITS, count, bits, what=what)
 
 
 def folded(name: str, count: int) -> PlannedStep:

@@ -62,6 +62,7 @@ class Family:
     log_likelihood: Callable[[Float, Float, Float, float], Float]  # of y, eta, weights and the scale
     inside: Callable[[Float], bool]  # whether targets can belong to the family
     targets: str  # in words
+    curvature: Callable[[Float, Float, Local], Float] = lambda eta, y, local: expected_curvature(local)
 
     def __repr__(self) -> str:
         return f"Family({self.name}, {self.link_name})"
@@ -74,6 +75,11 @@ class Family:
         """Raise ``DataError`` unless y can be the target of this family."""
         if not (np.all(np.isfinite(y)) and self.inside(y)):
             raise DataError(f"the target of a {self.name} model must be {self.targets}", "check the target column")
+
+
+def expected_curvature(local: Local) -> Float:
+    """Of minus the log-likelihood by eta, as expected; of a canonical link it is the curvature itself."""
+    return local.slope * (local.slope / local.variance)
 
 
 def _divergence(x: Float, M: Float, difference: Float, log_ratio: Float) -> Float:
@@ -129,6 +135,13 @@ def _probit(eta: Float, y: Float) -> Local:
     slope = np.exp(-0.5 * np.square(eta)) / math.sqrt(2.0 * math.pi)
     deviance = _binomial_deviance(y, mu, rest, special.log_ndtr(eta), special.log_ndtr(-eta))
     return Local(mu, slope, mu * rest, deviance)
+
+
+def _probit_curvature(eta: Float, y: Float, local: Local) -> Float:
+    eta = np.clip(eta, -_FAR_PROBIT, _FAR_PROBIT)
+    below, above = local.slope / local.mu, local.slope / special.ndtr(-eta)
+    found: Float = np.maximum(y * below * (below + eta) + (1.0 - y) * above * (above - eta), np.finfo(np.float64).tiny)
+    return found
 
 
 def _binomial_deviance(y: Float, mu: Float, rest: Float, log_mu: Float, log_rest: Float) -> Float:
@@ -189,6 +202,10 @@ def _gamma(eta: Float, y: Float) -> Local:
     return Local(mu, mu, np.square(mu), 2.0 * _divergence(np.ones_like(far), np.exp(far), -np.expm1(far), -far))
 
 
+def _gamma_curvature(eta: Float, y: Float, local: Local) -> Float:
+    return y / local.mu
+
+
 def _gamma_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
     shape = weights / scale
     saturated = 0.5 * np.log(shape / (2.0 * math.pi)) - _stirling(shape) - np.log(y)
@@ -224,6 +241,7 @@ PROBIT = Family(
     _binomial_likelihood(_probit),
     _share,
     "0 or 1, or a share between them",
+    _probit_curvature,
 )
 POISSON = Family(
     "poisson",
@@ -246,6 +264,7 @@ GAMMA = Family(
     _gamma_likelihood,
     lambda y: bool(np.all((y >= 1.0 / _MOST_SQUARED) & (y <= _MOST_SQUARED))),
     "above 0, from 1e-150 to 1e150",
+    _gamma_curvature,
 )
 FAMILIES = {
     ("gaussian", "identity"): GAUSSIAN,

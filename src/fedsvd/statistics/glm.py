@@ -13,6 +13,7 @@ matrix, and the summed totals. What follows from a factor is yielded again, as a
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,7 +147,7 @@ def fit(
     start = yield from asked(Request("step", 0, None, ("rows", "weight", "target"), gram=True))
     n, weight = round(start.totals["rows"]), start.totals["weight"]
     mean = start.totals["target"] / weight
-    _expect_variation(family, mean)
+    expect_variation(family, mean)
     limits = Limits(n, weight, tolerance, max_iterations, family.dispersion, family.name == "binomial")
     q = _columns(start) - 1
     penalty = math.sqrt(alpha) * np.eye(q)[int(intercept) :] if alpha > 0.0 else None
@@ -175,12 +176,38 @@ def fit(
         last = Request("likelihood", found.iterations, found.beta, ("log_likelihood",), gram=False, scale=at)
         likelihood = (yield from asked(last)).totals["log_likelihood"]
     known = not (isinstance(likelihood, Undefined) or alpha > 0.0)
-    return _inference(family, found, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level)
+    beta, aliased, inverse = inverse_of(found, n, alpha)
+    ended = Ended(
+        beta, inverse, found.totals, found.iterations, found.halvings, found.beta, found.problem.rank, aliased
+    )
+    return inference(family, ended, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level)
 
 
-def _inference(
+@dataclass(frozen=True, repr=False)
+class Ended:
+    """How a fit ended, whichever iteration it had: coefficients, a root of the inverse information, totals."""
+
+    beta: Float  # NaN where aliased
+    inverse: Numbers
+    totals: Mapping[str, float]
+    iterations: int
+    halvings: int
+    least_norm: Float | None = None  # of the same fitted values; None: the coefficients
+    lost: int | None = None  # the rank, where it may be less than the number of coefficients
+    aliased: tuple[int, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self.beta) if self.lost is None else self.lost
+
+    @property
+    def solution(self) -> Float:
+        return self.beta if self.least_norm is None else self.least_norm
+
+
+def inference(
     family: Family,
-    found: Fit,
+    found: Ended,
     n: int,
     intercept: bool,
     scale: Number,
@@ -189,8 +216,7 @@ def _inference(
     alpha: float,
     level: float,
 ) -> GLMInference:
-    rank = found.problem.rank
-    beta, aliased, inverse = inverse_of(found, n, alpha)
+    rank, beta, aliased, inverse = found.rank, found.beta, found.aliased, found.inverse
     errors: Numbers
     covariance: Numbers
     if is_array(inverse) and not isinstance(scale, Undefined):
@@ -226,7 +252,7 @@ def _inference(
         halvings=found.halvings,
         alpha=alpha,
         level=level,
-        solution=found.beta,
+        solution=found.solution,
         aliased=aliased,
     )
 
@@ -257,7 +283,7 @@ def _columns(start: Answer) -> int:
     return int(start.factor.shape[1])
 
 
-def _expect_variation(family: Family, mean: float) -> None:
+def expect_variation(family: Family, mean: float) -> None:
     """A mean at the end of its range has no finite constant: all outcomes are equal."""
     least, most = {"binomial": (0.0, 1.0), "poisson": (0.0, math.inf)}.get(family.name, (-math.inf, math.inf))
     if not least < mean < most:

@@ -184,7 +184,7 @@ def iterate(
             before, moved = np.abs(target - point.beta), moved + 1 if moving else 0
             unit = _unit(limits, problem, point.answer.totals)
             if penalty is None and moving and step <= _STALLED * unit:
-                raise _separated()
+                raise separated()
             grows = previous <= step and _unseen(point, step)
             # Of nearly dependent columns a step has an error of its own, the rounding of residuals times the condition.
             noise = grows and damping and step <= _NOISE * unit
@@ -192,7 +192,7 @@ def iterate(
                 end = Fit(target, problem, point.answer.totals, iteration - 1, halvings)
                 return (yield from _at_the_end(end, limits, penalty, last)) if last else end
             if penalty is None and limits.outcomes and _without_error(point, limits.weight):
-                raise _separated()
+                raise separated()
             # Expected weights may be less than half of the curvature there is: whole steps then jump over the end.
             damping += grows
         if iteration > limits.max_iterations:
@@ -201,7 +201,7 @@ def iterate(
         point, halved = yield from _advance(point, target, step, rounding, penalty, request, damping)
         halvings += halved
     if moved >= _FOR_EVER and penalty is None:
-        raise _separated()
+        raise separated()
     raise not_converged(limits.max_iterations)
 
 
@@ -321,7 +321,7 @@ def _factor(answer: Answer) -> Float:
     return answer.factor
 
 
-def _separated() -> Separated:
+def separated() -> Separated:
     return Separated(
         "a combination of features predicts the outcome without error, so the coefficients grow for ever",
         "add a ridge penalty, or leave out the feature that does",

@@ -8,16 +8,20 @@ The ridge penalty is that of scikit-learn: on all K coefficient vectors of the s
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import wald
-from fedsvd.statistics.glm import inverse_of
-from fedsvd.statistics.irls import Contribution, Fit, Limits, Request, Steps, asked, iterate
+from fedsvd.statistics.glm import Ended, inverse_of
+from fedsvd.statistics.glm_digits import uncentred
+from fedsvd.statistics.irls import Contribution, Limits, Request, Steps, asked, iterate
+from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
+from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape, design
 from fedsvd.statistics.undefined import PENALISED, Number, Numbers, is_array
 from fedsvd.types import Float
 
@@ -65,10 +69,7 @@ def contribution(
     request: Request, X: Float, codes: Float, classes: int, *, intercept: bool = True, weights: Float | None = None
 ) -> Contribution:
     """A party's answer, from its rows X, (n_i, features), and the class of each as a number from 0."""
-    labels = np.asarray(codes).astype(np.int64)
-    inside = np.array_equal(labels, codes) and bool(np.all((labels >= 0) & (labels < classes)))
-    if labels.shape != (X.shape[0],) or not inside:
-        raise DataError(f"classes are not whole numbers from 0 to {classes - 1}, one for each row")
+    labels = _labels(X, codes, classes)
     rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if intercept else X
     prior = np.ones(X.shape[0]) if weights is None else weights
     chosen = np.eye(classes)[labels]
@@ -100,6 +101,74 @@ def contribution(
     return Contribution(np.concatenate((design, working.reshape(-1, 1)), axis=1), totals)
 
 
+def _labels(X: Float, codes: Float, classes: int) -> NDArray[np.int64]:
+    labels = np.asarray(codes).astype(np.int64)
+    inside = np.array_equal(labels, codes) and bool(np.all((labels >= 0) & (labels < classes)))
+    if labels.shape != (X.shape[0],) or not inside:
+        raise DataError(f"classes are not whole numbers from 0 to {classes - 1}, one for each row")
+    return labels
+
+
+def evaluate(
+    at: Point, X: Float, codes: Float, classes: int, *, intercept: bool = True, weights: Float | None = None
+) -> Evaluation:
+    """A party's part of deviance, score and information at a point, from its rows X and the class of each."""
+    labels = _labels(X, codes, classes)
+    Z, prior = design(at, X, int(intercept)), np.ones(X.shape[0]) if weights is None else weights
+    K, q = classes - 1, Z.shape[1]
+    eta = Z @ at.beta.reshape(K, q).T
+    log_share = special.log_softmax(np.concatenate((np.zeros((eta.shape[0], 1)), eta), axis=1), axis=1)
+    deviance = -2.0 * float(prior @ np.take_along_axis(log_share, labels[:, None], axis=1)[:, 0])
+    share, chosen = np.exp(log_share[:, 1:]), np.eye(classes)[labels][:, 1:]
+    score = ((chosen - share) * prior[:, None]).T @ Z
+    curved = prior[:, None] * share * (1.0 - share)
+    information = None
+    if at.information:
+        information = np.empty((K * q, K * q))
+        for a in range(K):
+            for b in range(a, K):
+                weight = curved[:, a] if a == b else -prior * share[:, a] * share[:, b]
+                block = (Z * weight[:, None]).T @ Z
+                information[a * q : (a + 1) * q, b * q : (b + 1) * q] = block
+                information[b * q : (b + 1) * q, a * q : (a + 1) * q] = block.T
+    return Evaluation(deviance, 0.0, score.ravel(), information, curved)
+
+
+def fit_by_digits(classes: int, shape: Shape, *, alpha: float, level: float = 0.95) -> Fitting:
+    """The whole fit by sums of few digits (``newton.py``): a ``MultinomialInference``, and the last step."""
+    if alpha > 0.0:
+        root = _penalty(classes, shape.features, shape.intercept, alpha)
+        shape = replace(shape, penalty=root.T @ root)
+    moments: Moments = yield from opened_moments(shape)
+    counts = moments.targets
+    found: Found = yield from fitted(shape, moments, _null_constants(counts))
+    totals = yield from by_size("end", found.at, shape, ending_bits(shape.table))
+    ended = Ended(
+        uncentred(found.beta, found.centre, shape),
+        PENALISED if alpha > 0.0 else uncentred(found.root, found.centre, shape),
+        {"deviance": max(float(totals[0]), 0.0)},
+        found.iterations,
+        found.halvings,
+    )
+    null = _null_deviance(counts, float(counts.sum()))
+    return _inference(ended, classes, shape.n, shape.intercept, counts, null, alpha, level), found.decrement
+
+
+def _null_constants(counts: Float) -> Float:
+    if not np.all(counts > 0.0):
+        raise _empty()
+    constants: Float = np.log(counts[1:] / counts[0])
+    return constants
+
+
+def _empty() -> DataError:
+    return DataError("a class has no row in the joint data", "leave it out of the classes of the study")
+
+
+def _null_deviance(counts: Float, weight: float) -> float:
+    return float(-2.0 * np.sum(counts * np.log(counts / weight)))
+
+
 def fit(
     classes: int,
     features: int,
@@ -117,13 +186,16 @@ def fit(
     start = yield from asked(Request("step", 0, None, ("rows", "weight", *names), gram=True))
     counts = np.array([start.totals[name] for name in names])
     if not np.all(counts > 0.0):
-        raise DataError("a class has no row in the joint data", "leave it out of the classes of the study")
+        raise _empty()
     n, weight = round(start.totals["rows"]), start.totals["weight"]
     limits = Limits(n, weight, tolerance, max_iterations, dispersion=False, outcomes=True)
     penalty = _penalty(classes, features, intercept, alpha) if alpha > 0.0 else None
     found = yield from iterate(start, limits, penalty, ("deviance",), last=("deviance",))
-    null = float(-2.0 * np.sum(counts * np.log(counts / weight)))
-    return _inference(found, classes, n, intercept, counts, null, alpha, level)
+    beta, aliased, inverse = inverse_of(found, n, alpha)
+    ended = Ended(
+        beta, inverse, found.totals, found.iterations, found.halvings, found.beta, found.problem.rank, aliased
+    )
+    return _inference(ended, classes, n, intercept, counts, _null_deviance(counts, weight), alpha, level)
 
 
 def _chain(share: Float, chosen: Float) -> tuple[Float, Float]:
@@ -155,10 +227,9 @@ def _penalty(classes: int, features: int, intercept: bool, alpha: float) -> Floa
 
 
 def _inference(
-    found: Fit, classes: int, n: int, intercept: bool, counts: Float, null: float, alpha: float, level: float
+    found: Ended, classes: int, n: int, intercept: bool, counts: Float, null: float, alpha: float, level: float
 ) -> MultinomialInference:
-    rank = found.problem.rank
-    beta, aliased, inverse = inverse_of(found, n, alpha)
+    rank, beta, aliased, inverse = found.rank, found.beta, found.aliased, found.inverse
     errors: Numbers = inverse
     if is_array(inverse):
         errors = not_of(np.sqrt(np.einsum("ij,ij->i", inverse, inverse)), aliased)
@@ -188,6 +259,6 @@ def _inference(
         iterations=found.iterations,
         alpha=alpha,
         level=level,
-        solution=found.beta.reshape(shape),
+        solution=found.solution.reshape(shape),
         aliased=aliased,
     )

@@ -11,6 +11,7 @@ from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.prepare.rule import planned_steps
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
+from fedsvd.protocol.held import decided
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.shared import MOST_SHARED, shares_inverse, shares_vectors
@@ -52,11 +53,7 @@ class Planned:
 
 
 def plan_study(
-    study: Study,
-    m: int,
-    counts: tuple[int, ...],
-    session: SessionId,
-    identities: tuple[str, ...] = (),
+    study: Study, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...] = ()
 ) -> Planned:
     """The plan for this study on matrices X_i of m rows and these columns: nothing of this machine is in it."""
     expect_legal(study)
@@ -82,7 +79,9 @@ def plan_study(
     _expect_permutable(study, scheme, m, memory, needed)
     mode, because = _choose_mode(study, scheme, m, counts)
     plan = _session_plan(study, m, counts, scheme, mode, memory)
-    plan = replace(plan, session=session, why=tuple(dict.fromkeys((why, *because))), identities=identities)
+    few = plan.glm is not None and plan.glm.few_digits
+    reasons = (Why.FEW_DIGITS,) if few else tuple(dict.fromkeys((why, *because)))
+    plan = replace(plan, session=session, why=reasons, identities=identities)
     return Planned(with_steps(_with_masks(plan) if scheme is Scheme.MASK else plan))
 
 
@@ -161,7 +160,7 @@ def _session_plan(
         least_overlap=study.least_overlap,
         check=study.check,
         certain_bound=study.certain_bound,
-        glm=study.glm,
+        glm=None if study.glm is None else decided(study.glm, m, study.centre is not False, counts),
         options=completed(study.task, study.options),
         memory=memory,
     )

@@ -93,4 +93,5 @@ def model_of(keys: StudySection) -> ModelPlan:
         max_iterations=keys.max_iterations,
         least_class=keys.least_class,
         least_events=keys.least_events,
+        digits=keys.digits,
     )

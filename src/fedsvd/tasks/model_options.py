@@ -1,5 +1,6 @@
 """Options of ``[job]`` that describe a model: linear regression, ridge, generalised linear models."""
 
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.tasks import LINKS, ChosenBy, Clusters, Family, Robust, Task
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
 from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, number, optional, whole, word
@@ -191,6 +192,21 @@ MODEL = (
         "beyond, the study ends in [FSVD-304](errors/FSVD-304.md) (`glm`)",
         tasks=(Task.GLM,),
         defaults={"FederatedLogisticRegression": 50},
+    ),
+    Option(
+        "digits",
+        "job",
+        word(Digits),
+        Digits.ALL,
+        "Digits of the sums that parties open: table, more, all, or auto.",
+        (
+            'how many digits of the sums the parties open (`glm`): `"table"`, as few as coefficients to 1e-10 standard '
+            'errors and standard errors to 1e-4 need; `"more"`, standard errors to 1e-7; `"all"`, a Gram matrix in all '
+            'digits for each iteration, from which single records can be read; `"auto"`, the most of these that opens '
+            "less than a quarter of what the others' records hold, from public numbers alone, and with an estimator, "
+            "which holds all records, `all`. Sums of few digits need linearly independent columns"
+        ),
+        tasks=(Task.GLM,),
     ),
     Option(
         "least_class",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.foreign import ForeignPlan
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
@@ -108,6 +108,7 @@ def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
         "max_iterations": 7,
         "least_class": 5,
         "least_events": 2,
+        "digits": Digits.MORE,
     }
     assert set(other) == {field.name for field in fields(ModelPlan)}
     digests = {replace(plan, glm=replace(model, **{name: value})).digest for name, value in other.items()}

@@ -146,6 +146,11 @@ def certificate(result: PartyResult) -> Section:
 
 def _verified(plan: SessionPlan) -> str:
     """What residual and orthogonality are measured of, and by whom."""
+    if plan.glm is not None and plan.glm.few_digits:
+        return (
+            "Every party opened the same totals, each under a tag that the CSP cannot make, and took the same steps: "
+            "the residual is the length of the last one in standard errors, where the coefficients stand."
+        )
     if plan.glm is not None:
         return (
             "For each iteration every party opened the same sum, factorised it and tested the coefficients that party "

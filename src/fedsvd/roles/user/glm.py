@@ -8,22 +8,18 @@ user 1's numbers alone, so it is decided alike at every user. A step that is to 
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
 import numpy as np
 
-from fedsvd.compress.reduce import PANELS, column_panels, panel_width
-from fedsvd.errors import LocalProtocolError, NumericalError, ReleaseRefused, VerificationFailed
+from fedsvd.errors import LocalProtocolError, NumericalError, VerificationFailed
 from fedsvd.linalg.backend import column_norms, qr_r, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.wide_factor import WideFactor, factor
-from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Family
-from fedsvd.roles.user.models import Model, models
+from fedsvd.roles.user.digits import DigitsSession
+from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of
 from fedsvd.roles.user.requests import Common, Local, Script, Sum
 from fedsvd.roles.user.share import batches_of, common_unit, share
 from fedsvd.roles.user.sums import wide_sum_of_floats
@@ -48,7 +44,8 @@ class GLMResult:
     coefficients: Float  # (1 or classes, features)
     intercept: Float  # (1 or classes,)
     rank: int
-    residual: float  # of the last factor, from the exact sum
+    residual: float  # of the last factor, from the exact sum; by few digits, of the last step in standard errors
+    bits: float = 0.0  # that users opened, by few digits
 
     def __repr__(self) -> str:
         return f"GLMResult(coefficients={self.coefficients.shape}, rank={self.rank})"
@@ -58,7 +55,8 @@ def script(work: Work) -> Script:
     """All models of the plan, one after the other."""
     if work.labels is None or work.plan.glm is None:
         raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
-    session, found = FittingSession(work), []
+    session = DigitsSession(work) if work.plan.glm.few_digits else FittingSession(work)
+    found = []
     for model in models(work.plan):
         found.append((yield from session.play(model)))
     first = int(work.plan.centre)
@@ -67,7 +65,7 @@ def script(work: Work) -> Script:
     else:
         W = np.stack([model.solution for model in found])
     intercept = W[:, 0] if first else np.zeros(len(W))
-    return GLMResult(tuple(found), W[:, first:], intercept, found[0].rank - first, session.residual)
+    return GLMResult(tuple(found), W[:, first:], intercept, found[0].rank - first, session.residual, session.bits)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +84,7 @@ class FittingSession:
         assert work.plan.glm is not None
         self.work, self._plan, self._about = work, work.plan, work.plan.glm
         self._evaluations, self._number = count(1), 0
-        self.residual = 0.0
+        self.residual, self.bits = 0.0, 0.0
 
     def play(self, model: Model) -> Script:
         """The fit of one model, by what all users open and what user 1 proposes."""
@@ -157,32 +155,6 @@ class FittingSession:
         return R
 
 
-def expect_counts(plan: SessionPlan, totals: dict[str, float]) -> None:
-    """Refuse to open a Gram matrix where a class, or the number of events, is below what the plan asks for.
-
-    All users learn the counts, and all end here. The text is the same whatever the counts are.
-    """
-    about = plan.glm
-    if about is None or "weight" not in totals:
-        return
-    counts = _counts(about, totals)
-    coefficients = plan.m + int(plan.centre)
-    if counts and min(counts) < max(about.least_class, about.least_events * coefficients):
-        raise ReleaseRefused(
-            "a class of the target, or its events for each coefficient, are fewer than this study asks for",
-            "choose fewer features, join classes, or agree on a lower least_class or least_events",
-        )
-
-
-def _counts(about: ModelPlan, totals: dict[str, float]) -> list[float]:
-    """Of each class, or the events of a count; empty where the target is measured."""
-    if about.family is Family.MULTINOMIAL:
-        return [value for name, value in totals.items() if name.startswith("class ")]
-    if about.family is Family.BINOMIAL:
-        return [totals["target"], totals["weight"] - totals["target"]]
-    return [totals["target"]] if about.family is Family.POISSON else []
-
-
 def _unbounded(totals: Float) -> Float:
     """Opened totals, infinite where a user's own was."""
     found: Float = np.where(np.abs(totals) >= _OVERFLOW, np.copysign(np.inf, totals), totals)
@@ -197,9 +169,9 @@ def _own_pass(work: Work, model: Model, request: Request) -> _Pass:
     """
     M, width = work.plan.M, 2 if request.constant_only else work.plan.M
     parts: list[tuple[float, ...]] = []
-    lanes = [_Rows(width) for _ in range(_lanes(work))]
+    lanes = [_Rows(width) for _ in range(lanes_of(work))]
 
-    panels = _panels(work, request, len(lanes))
+    panels = panels_of(work, request.constant_only, len(lanes))
     while group := list(islice(panels, len(lanes))):
         found: list[tuple[float, ...]] = [()] * len(group)
 
@@ -224,26 +196,6 @@ def _own_pass(work: Work, model: Model, request: Request) -> _Pass:
     wide, wide_energy = np.zeros((M, L.shape[1])), np.zeros(M)
     wide[[0, -1]], wide_energy[[0, -1]] = L, energy
     return _Pass(totals, wide, wide_energy)
-
-
-def _lanes(work: Work) -> int:
-    """As many as have many panels each, whose panels fit the memory together."""
-    features, n_i = work.source.shape
-    wanted = min(_LANES, n_i // (_PANELS_A_LANE * panel_width(features)))
-    return max(1, min(wanted, work.plan.memory // (PANELS * 8 * features * panel_width(features))))
-
-
-def _panels(work: Work, request: Request, lanes: int) -> Iterator[tuple[slice, Float]]:
-    """Rows of X_i, samples first, for so many lanes; without features where the model has none."""
-    rows, n_i = work.source.shape
-    step = panel_width(rows, work.plan.memory // lanes)
-    if request.constant_only:
-        for start in range(0, n_i, step):
-            place = slice(start, min(start + step, n_i))
-            yield place, np.empty((place.stop - place.start, 0))
-        return
-    for place, X in column_panels(work.source, step, None):  # weights are special functions, which the host has
-        yield place, X.T
 
 
 def _bounded(values: Float) -> Float:

@@ -6,26 +6,42 @@ target of classes is the number of its class, from 0.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.compress.reduce import PANELS, column_panels, panel_width
+from fedsvd.errors import LocalProtocolError, ReleaseRefused
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Family
-from fedsvd.statistics import glm, multinomial
+from fedsvd.roles.user.work import Work
+from fedsvd.statistics import glm, glm_digits, multinomial
 from fedsvd.statistics.families import Family as Distribution
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.irls import Contribution, Request, Steps
+from fedsvd.statistics.newton import MORE, TABLE, Fitting
+from fedsvd.statistics.newton_requests import Evaluation, Point, Shape
 from fedsvd.types import Float
+
+_LANES, _PANELS_A_LANE = 8, 4
+_OF_TOLERANCE = 1e-2  # a score has few digits: the iteration ends where rounding cannot make up the tolerance
 
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """One model: its fit, and a user's part of an evaluation, from rows and labels of a panel."""
+    """One model: its fit, and a user's part of an evaluation, from rows and labels of a panel.
+
+    The last five are those of a fit by sums of few digits.
+    """
 
     fit: Callable[[], Steps]
     contribution: Callable[[Request, Float, Float], Contribution]
+    by_digits: Callable[[], Fitting]
+    evaluate: Callable[[Point, Float, Float], Evaluation]
+    likelihood: Callable[[Point, Float, Float, float], float]
+    moments: Callable[[Float], Float]  # of labels: sums of weights, of the offset's share, of the outcome
+    outcomes: bool  # whether the target is a class
 
 
 def models(plan: SessionPlan) -> Iterator[Model]:
@@ -47,12 +63,57 @@ def split_labels(about: ModelPlan, labels: Float) -> tuple[Float, Float | None, 
     return labels[:, 0], offset, labels[:, -1] if about.weighted else None
 
 
+def expect_counts(plan: SessionPlan, totals: dict[str, float]) -> None:
+    """Refuse to open a Gram matrix where a class, or the number of events, is below what the plan asks for.
+
+    All users learn the counts, and all end here. The text is the same whatever the counts are.
+    """
+    about = plan.glm
+    if about is None or "weight" not in totals:
+        return
+    counts = _counts(about, totals)
+    coefficients = plan.m + int(plan.centre)
+    if counts and min(counts) < max(about.least_class, about.least_events * coefficients):
+        raise ReleaseRefused(
+            "a class of the target, or its events for each coefficient, are fewer than this study asks for",
+            "choose fewer features, join classes, or agree on a lower least_class or least_events",
+        )
+
+
+def _counts(about: ModelPlan, totals: dict[str, float]) -> list[float]:
+    """Of each class, or the events of a count; empty where the target is measured."""
+    if about.family is Family.MULTINOMIAL:
+        return [value for name, value in totals.items() if name.startswith("class ")]
+    if about.family is Family.BINOMIAL:
+        return [totals["target"], totals["weight"] - totals["target"]]
+    return [totals["target"]] if about.family is Family.POISSON else []
+
+
 def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distribution, k: int | None) -> Model:
     def contribution(request: Request, X: Float, labels: Float) -> Contribution:
         y, offset, weights = split_labels(about, labels)
         if k is not None:
             y = (y == k).astype(np.float64)
         return glm.contribution(request, distribution, X, y, intercept=plan.centre, offset=offset, weights=weights)
+
+    def known(labels: Float) -> tuple[Float, dict[str, Any]]:
+        y, offset, weights = split_labels(about, labels)
+        y = y if k is None else (y == k).astype(np.float64)
+        return y, {"intercept": plan.centre, "offset": offset, "weights": weights}
+
+    def evaluate(at: Point, X: Float, labels: Float) -> Evaluation:
+        y, settings = known(labels)
+        return glm_digits.evaluate(at, distribution, X, y, **settings)
+
+    def likelihood(at: Point, X: Float, labels: Float, scale: float) -> float:
+        y, settings = known(labels)
+        return glm_digits.log_likelihood(at, distribution, X, y, scale, **settings)
+
+    def moments(labels: Float) -> Float:
+        y, settings = known(labels)
+        prior, offset = _prior(labels, settings["weights"]), settings["offset"]
+        shift = 0.0 if offset is None else float(prior @ glm_digits.moment_of_offset(distribution, offset))
+        return np.array([prior.sum(), shift, prior @ y])
 
     return Model(
         lambda: glm.fit(
@@ -64,13 +125,54 @@ def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distri
             max_iterations=about.max_iterations,
         ),
         contribution,
+        lambda: glm_digits.fit_by_digits(distribution, shape_of(plan, about), offset=about.offset, alpha=plan.alpha),
+        evaluate,
+        likelihood,
+        moments,
+        about.family is Family.BINOMIAL,
     )
+
+
+def shape_of(plan: SessionPlan, about: ModelPlan) -> Shape:
+    """What an iteration by few digits knows of the model of a plan."""
+    several = about.family is Family.MULTINOMIAL
+    return Shape(
+        users=plan.k,
+        n=plan.n,
+        features=plan.m,
+        equations=about.equations,
+        intercept=plan.centre,
+        targets=about.classes if several else 1,
+        weighted=about.weighted,
+        counted=about.classes > 0 and not about.weighted,
+        dispersion=about.family in (Family.GAUSSIAN, Family.GAMMA),
+        tolerance=about.tolerance * _OF_TOLERANCE,
+        max_iterations=about.max_iterations,
+        table=MORE if about.digits is Digits.MORE else TABLE,
+    )
+
+
+def _prior(labels: Float, weights: Float | None) -> Float:
+    return np.ones(len(labels)) if weights is None else weights
 
 
 def _multinomial(plan: SessionPlan, about: ModelPlan) -> Model:
     def contribution(request: Request, X: Float, labels: Float) -> Contribution:
         codes, _, weights = split_labels(about, labels)
         return multinomial.contribution(request, X, codes, about.classes, intercept=plan.centre, weights=weights)
+
+    def evaluate(at: Point, X: Float, labels: Float) -> Evaluation:
+        codes, _, weights = split_labels(about, labels)
+        return multinomial.evaluate(at, X, codes, about.classes, intercept=plan.centre, weights=weights)
+
+    def likelihood(at: Point, X: Float, labels: Float, scale: float) -> float:
+        return -evaluate(at, X, labels).deviance / 2.0
+
+    def moments(labels: Float) -> Float:
+        codes, _, weights = split_labels(about, labels)
+        prior = _prior(labels, weights)
+        counts = np.bincount(codes.astype(np.int64), prior, about.classes)
+        return np.concatenate(((prior.sum(), 0.0), counts))
 
     return Model(
         lambda: multinomial.fit(
@@ -82,4 +184,29 @@ def _multinomial(plan: SessionPlan, about: ModelPlan) -> Model:
             max_iterations=about.max_iterations,
         ),
         contribution,
+        lambda: multinomial.fit_by_digits(about.classes, shape_of(plan, about), alpha=plan.alpha),
+        evaluate,
+        likelihood,
+        moments,
+        True,
     )
+
+
+def lanes_of(work: Work) -> int:
+    """As many as have many panels each, whose panels fit the memory together."""
+    features, n_i = work.source.shape
+    wanted = min(_LANES, n_i // (_PANELS_A_LANE * panel_width(features)))
+    return max(1, min(wanted, work.plan.memory // (PANELS * 8 * features * panel_width(features))))
+
+
+def panels_of(work: Work, constant_only: bool, lanes: int) -> Iterator[tuple[slice, Float]]:
+    """Rows of X_i, samples first, for so many lanes; without features where the model has none."""
+    rows, n_i = work.source.shape
+    step = panel_width(rows, work.plan.memory // lanes)
+    if constant_only:
+        for start in range(0, n_i, step):
+            place = slice(start, min(start + step, n_i))
+            yield place, np.empty((place.stop - place.start, 0))
+        return
+    for place, X in column_panels(work.source, step, None):  # weights are special functions, which the host has
+        yield place, X.T

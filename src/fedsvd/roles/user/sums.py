@@ -249,6 +249,11 @@ def any_user(name: str, violated: bool, own: Seed) -> Script:
     return bool(found[0])
 
 
+def batches_of_numbers(count: int) -> list[slice]:
+    """The numbers of each batch of a total."""
+    return _cuts(SumKind.TOTAL, count)
+
+
 def _cuts(kind: SumKind, count: int) -> list[slice]:
     starts = np.cumsum((0, *even_batches(kind, count))).tolist()
     return [slice(start, stop) for start, stop in pairwise(starts)]

@@ -1,0 +1,170 @@
+"""A generalised linear model by sums of few digits, as a user plays it (specification, section 3).
+
+``statistics.newton`` asks for sums in public units; here a user rounds its own numbers to them at home, adds a whole
+number within four units of its own stream, and opens the total. No mask and no Gram matrix in all digits: the CSP sees
+padded words, and how many evaluations there are. Every user counts the bits that were opened and ends the session
+before they pass what the plan grants; a home test that fails at any user ends it at all of them, and no one learns at
+which: its words are random, and so is the total.
+"""
+
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.protocol.model import HOME_TESTS
+from fedsvd.protocol.openings import SIZE_BITS, granted_bits
+from fedsvd.protocol.steps import SIZE_CLASSES
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.roles.user.home import Home
+from fedsvd.roles.user.models import Model, expect_counts
+from fedsvd.roles.user.requests import Local, Script, Sum
+from fedsvd.roles.user.sums import any_of, batches_of_numbers
+from fedsvd.roles.user.work import Work
+from fedsvd.secagg import words128
+from fedsvd.statistics.irls import not_converged
+from fedsvd.statistics.newton import NOISE, refused
+from fedsvd.statistics.newton_requests import Asked, Point, Sizes, Totals
+from fedsvd.types import Float, Ring
+
+_NAMES = {"end": "end sizes", "null": "null sizes", "likelihood": "likelihood sizes"}
+_MOST = 2.0**100  # words of a number at home; far below what a sum of 500 holds
+_HIDING = np.uint64(2**52 - 1)  # of a high half: a random word hides any number, and 500 of them do not wrap
+
+
+class DigitsSession:
+    """The sums of all models of one session, numbered by evaluations; ``bits`` were opened so far."""
+
+    def __init__(self, work: Work) -> None:
+        assert work.plan.glm is not None
+        self._work, self._about, self._granted = work, work.plan.glm, float(granted_bits(work.plan))
+        self._coefficients = work.plan.M - 1
+        self._evaluations, self._number = count(1), 1
+        next(self._evaluations)
+        self._scored = False
+        self.bits, self.residual = 0.0, 0.0
+
+    def play(self, model: Model) -> Script:
+        """The fit of one model."""
+        home, steps = Home(self._work, model), model.by_digits()
+        asked = next(steps)
+        while True:
+            if isinstance(asked, Sizes):
+                answer: NDArray[np.int64] | Totals = yield from self._sizes(home, asked)
+            else:
+                answer = yield from self._totals(home, asked)
+            try:
+                asked = steps.send(answer)
+            except StopIteration as end:
+                table, self.residual = end.value
+                return table
+
+    def _sizes(self, home: Home, asked: Sizes) -> Script:
+        """For each number the exponent of the least class that no user reaches."""
+        if asked.of in ("columns", "start"):
+            self._next_evaluation()
+        own: Float = yield Local("evaluate", lambda: home.sizes(asked))
+        _, exponents = np.frexp(np.where(np.isfinite(own), own, np.inf))
+        exponents = np.where(own == 0.0, SIZE_CLASSES.start, np.where(np.isfinite(own), exponents, SIZE_CLASSES.stop))
+        reached = np.add.outer(exponents, -np.asarray(SIZE_CLASSES)) > 0
+        self._count(SIZE_BITS * len(own))
+        name = _NAMES.get(asked.of, asked.of)
+        found = yield from any_of(f"{name} {self._number}", reached.ravel(), self._work.own)
+        classes = found.reshape(reached.shape).sum(axis=1)
+        if (classes == len(SIZE_CLASSES)).any():
+            raise refused()
+        return SIZE_CLASSES.start + classes
+
+    def _totals(self, home: Home, asked: Asked) -> Script:
+        """The total of what every user rounded at home."""
+        if asked.of == "score":
+            return (yield from self._score(home, asked))
+        values: Float = yield Local("evaluate", lambda: home.values(asked))
+        name = f"{asked.of} {asked.piece + 1}" if asked.of in ("information", "table") else asked.of
+        units = self._padded(asked.units, asked)
+        whole, noise = self._rounded(name, self._padded(values, asked), units)
+        home.sent(asked, ((whole + noise) * units)[: len(values)])
+        total = yield from self._opened(name, words128.to_words(whole, 0, noise=noise, terms=self._work.plan.k), units)
+        found = total[: len(values)]
+        if asked.of == "moments":
+            expect_counts(self._work.plan, self._counts(found))
+        return Totals(found)
+
+    def _score(self, home: Home, asked: Asked) -> Script:
+        """Home tests, then deviance and score; random words where a test failed."""
+        assert asked.at is not None
+        if self._scored:
+            self._next_evaluation()
+        self._scored = True
+        at: Point = asked.at
+
+        def tested() -> tuple[bool, bool, Float]:
+            far = home.beyond(at, asked.scale)  # a step that went too far is halved
+            return not far and home.stands_out(at), far, home.values(asked)
+
+        stands_out, beyond, values = yield Local("evaluate", tested)
+        units = self._padded(np.concatenate((np.zeros(HOME_TESTS), asked.units)), asked)
+        numbers = self._padded(np.concatenate((np.zeros(HOME_TESTS), values)), asked)
+        words = self._tested(stands_out, beyond, numbers, units)
+        total = yield from self._opened("score", words, units)
+        failed = total[:HOME_TESTS] != 0.0
+        if failed[0]:
+            return Totals(None)
+        return Totals(None if failed[1] else total[HOME_TESTS : len(asked.units) + HOME_TESTS], beyond=bool(failed[1]))
+
+    def _tested(self, stands_out: bool, beyond: bool, numbers: Float, units: Float) -> Ring:
+        """Words of a score; none of them says anything where a test failed, but for the two that say so."""
+        if not (stands_out or beyond):
+            whole, noise = self._rounded("score", numbers, units)
+            return words128.to_words(whole, 0, noise=noise, terms=self._work.plan.k)
+        stream = Keystream.of(self._work.own, "noise", "refused", str(self._number))
+        words = stream.words(2 * len(numbers)).reshape(-1, 2).astype(np.uint64)
+        words[:, 1] &= _HIDING
+        words[:HOME_TESTS][~np.array([stands_out, beyond])] = 0
+        return words
+
+    def _rounded(self, name: str, values: Float, units: Float) -> tuple[Float, NDArray[np.int64]]:
+        """Own numbers in units, and noise of this user's own stream; neither where nothing is asked for."""
+        asked = units > 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = np.rint(np.where(asked, values, 0.0) / np.where(asked, units, 1.0))
+        whole = np.clip(np.nan_to_num(whole, nan=_MOST, posinf=_MOST, neginf=-_MOST), -_MOST, _MOST)
+        drawn = Keystream.of(self._work.own, "noise", name, str(self._number)).words(len(values))
+        noise = (drawn % np.uint64(2 * NOISE + 1)).astype(np.int64) - NOISE
+        return whole, np.where(asked, noise, 0)
+
+    def _opened(self, name: str, words: Ring, units: Float) -> Script:
+        """The total in natural units; its bits are counted, and none are opened beyond what is granted."""
+        cuts = batches_of_numbers(len(units))
+        total: Ring = yield Sum(f"{name} {self._number}", lambda batch: words[cuts[batch]])
+        whole = words128.to_numbers(total, 0)
+        self._count(float(np.log2(2.0 * np.abs(whole[units > 0.0]) + 2.0).sum()))
+        found: Float = whole * np.where(units > 0.0, units, 1.0)
+        return found
+
+    def _count(self, bits: float) -> None:
+        self.bits += bits
+        if self.bits > self._granted:
+            raise refused()
+
+    def _next_evaluation(self) -> None:
+        if not self._scored:
+            return
+        self._number, self._scored = next(self._evaluations), False
+        if self._number > self._about.evaluations:
+            raise not_converged(self._about.max_iterations)
+
+    def _padded(self, values: Float, asked: Asked) -> Float:
+        """As long as the plan says: a null model has fewer coefficients, and its sums are as long."""
+        P = self._coefficients
+        lengths = {"score": HOME_TESTS + 2 + P, "information": P * (P + 1) // 2, "table": P * (P + 1) // 2}
+        length = lengths.get(asked.of, len(values))
+        return np.concatenate((values, np.zeros(length - len(values))))
+
+    def _counts(self, moments: Float) -> dict[str, float]:
+        """The outcome's part of the moments by name."""
+        outcome = moments[2 : self._about.moments].tolist()
+        weight = float(moments[0]) if self._about.weighted else float(self._work.plan.n)
+        if len(outcome) == 1:
+            return {"weight": weight, "target": outcome[0]}
+        return {"weight": weight, **{f"class {k}": value for k, value in enumerate(outcome)}}

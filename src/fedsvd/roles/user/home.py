@@ -1,0 +1,241 @@
+"""What a user computes at home for a model by few digits: its own part of each sum, and the tests before it is sent.
+
+One pass over the rows gives deviance, score and, where it is asked for, information at a point. Before a share of any
+of them is made the user tests the point itself (specification, section 3): no row of its own may carry most of what it
+would send (leverage), and its own deviance must be one that an iteration of its own rows could come to. A point that
+another party steered to would show one record; an honest iteration does not come there.
+
+Leverage needs a factor of the own information and a second pass. Mostly a bound is enough: a row's part is at most its
+weighted squared length over the least eigenvalue; and where weights alone have changed since, that bound times by how
+much they have.
+"""
+
+import math
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from fedsvd.errors import LocalProtocolError
+from fedsvd.roles.user.models import Model, lanes_of, panels_of
+from fedsvd.roles.user.work import Work
+from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes, design
+from fedsvd.types import Float
+
+MOST_LEVERAGE = 0.8
+"""Of a user's own row in what it sends, at any coefficients but those of the null model."""
+
+MOST_DEVIANCE, GROWN = 16.0, 8.0
+"""Of an own record, in units of the dispersion; and beyond outcomes of classes, of what it was at the null model."""
+
+_FEW = 1e-10  # of the largest eigenvalue: directions that own rows do not have
+_SLACK = 1.0 + 2.0**-10  # leverage at the null model, which the owner has approved, but for rounding
+
+
+class Home:
+    """One user's own parts of the sums of one model."""
+
+    def __init__(self, work: Work, model: Model) -> None:
+        if work.labels is None:
+            raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
+        self._work, self._model, self._labels = work, model, work.labels
+        self._moments: Float | None = None
+        self._raw = np.zeros(0)  # own root mean square of each column
+        self._spread = np.ones(work.plan.m)  # own root mean square of each centred column
+        self._at: Point | None = None
+        self._own: Evaluation | None = None
+        self._sent = np.zeros(0)  # of an information matrix
+        self._least_leverage = MOST_LEVERAGE
+        self._tested: tuple[float, Float] | None = None  # a bound of the leverage, and the weights it was found at
+        self._start_deviance: float | None = None
+
+    # --- numbers --------------------------------------------------------------------------------------------------
+
+    def sizes(self, asked: Sizes) -> Float:
+        """Own numbers whose magnitudes bound the joint ones."""
+        match asked.of:
+            case "columns":
+                moments = self._columns()
+                return np.concatenate((moments[: len(moments) - self._work.plan.m], self._raw))
+            case "start":
+                assert asked.at is not None
+                return self._start(asked.at)
+            case _:
+                return self._end(asked)
+
+    def values(self, asked: Asked) -> Float:
+        """Own parts of totals, in natural units."""
+        match asked.of:
+            case "moments":
+                return self._columns()
+            case "score":
+                assert asked.at is not None
+                own = self._evaluated(asked.at)
+                return np.concatenate(((own.deviance, own.pearson), own.score))
+            case "information" | "table":
+                assert asked.at is not None
+                own = self._evaluated(asked.at)
+                assert own.information is not None
+                triangle = own.information[np.triu_indices(len(own.score))]
+                if asked.piece == 0:
+                    self._sent = np.zeros(len(triangle))
+                return triangle - self._sent
+            case _:
+                return self._end(asked)
+
+    def sent(self, asked: Asked, values: Float) -> None:
+        """What went into a sum, noise included: the next piece is what is left."""
+        if asked.of in ("information", "table"):
+            self._sent = self._sent + values
+
+    # --- tests ----------------------------------------------------------------------------------------------------
+
+    def stands_out(self, at: Point) -> bool:
+        """Whether a row of this user would carry most of what it sends at these coefficients."""
+        own = self._evaluated(at)
+        if not (np.isfinite(own.score).all() and math.isfinite(own.deviance)):
+            return True
+        if self._tested is not None:
+            bound, before = self._tested
+            if before.shape == own.weights.shape:
+                with np.errstate(all="ignore"):
+                    quotient = own.weights / before
+                    grown = bound * (quotient.max() / quotient.min())
+                if grown <= MOST_LEVERAGE:
+                    return False
+        bound = self._leverage(at)
+        self._tested = bound, own.weights
+        return not bound <= self._least_leverage
+
+    def beyond(self, at: Point, dispersion: float) -> bool:
+        """Whether the own deviance is one that no iteration on its own rows would stay at."""
+        own, weight = self._evaluated(at), float(self._columns()[0])
+        limit = MOST_DEVIANCE * weight * dispersion
+        if not self._model.outcomes:
+            limit += GROWN * (self._start_deviance or 0.0)
+        return not own.deviance <= limit
+
+    def _leverage(self, at: Point) -> float:
+        """The largest own leverage at a point, or a bound of it that is small enough."""
+        at = Point(at.beta, at.centre, True, at.expected, at.constant_only)
+        own = self._evaluated(at)
+        assert own.information is not None
+        first = int(self._work.plan.centre or at.constant_only)
+        spread = np.concatenate((np.ones(first), self._spread[:0] if at.constant_only else self._spread))
+        width, largest = len(spread), 0.0
+        for equation in range(own.weights.shape[1]):
+            block = slice(equation * width, (equation + 1) * width)
+            scaled = own.information[block, block] / np.multiply.outer(spread, spread)
+            if not np.isfinite(scaled).all():
+                return math.inf
+            values, vectors = np.linalg.eigh(scaled)
+            kept = values > _FEW * max(values[-1], 0.0)
+            found = math.inf
+            if kept.all():
+                found = self._longest(at, own.weights[:, equation], first, spread) / float(values[0])
+            if not found <= MOST_LEVERAGE:
+                root = vectors[:, kept] / np.sqrt(values[kept]) / spread[:, None]
+                found = self._exact(at, own.weights[:, equation], first, root)
+            largest = max(largest, found)
+        return largest
+
+    def _longest(self, at: Point, weights: Float, first: int, spread: Float) -> float:
+        """The largest weighted squared length of an own row, columns in units of their spread."""
+        squared = np.square(1.0 / spread[first:])
+
+        def of(place: slice, X: Float) -> float:
+            Z = design(at, X, 0)
+            np.square(Z, out=Z)
+            return float((weights[place] * (Z @ squared + first)).max())
+
+        return float(max(self._panels(at.constant_only, of)))
+
+    def _exact(self, at: Point, weights: Float, first: int, root: Float) -> float:
+        def of(place: slice, X: Float) -> float:
+            turned = design(at, X, first) @ root
+            return float((weights[place] * np.einsum("ij,ij->i", turned, turned)).max())
+
+        return float(max(self._panels(at.constant_only, of)))
+
+    # --- passes ---------------------------------------------------------------------------------------------------
+
+    def _panels(self, constant_only: bool, make: Callable[[slice, Float], Any]) -> list[Any]:
+        """What ``make`` gives for every panel of rows, in order, several at once."""
+        work, found = self._work, []
+        lanes = lanes_of(work)
+        panels = panels_of(work, constant_only, lanes)
+        while group := list(islice(panels, lanes)):
+            made: list[Any] = [None] * len(group)
+
+            def one(number: int, group: list[Any] = group, made: list[Any] = made) -> None:
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused
+                    made[number] = make(*group[number])
+
+            for _ in (work.masks.each or map)(one, range(len(group))):
+                pass
+            found += made
+        return found
+
+    def _evaluated(self, at: Point) -> Evaluation:
+        """The own part at a point; one pass, whatever is asked for there."""
+        held = self._at
+        if self._own is not None and held is not None and _serves(held, at):
+            return self._own
+        parts = self._panels(at.constant_only, lambda place, X: self._model.evaluate(at, X, self._labels[place]))
+        information = None
+        if at.information:
+            information = np.sum([part.information for part in parts], axis=0)
+        self._at = at
+        self._own = Evaluation(
+            math.fsum(part.deviance for part in parts),
+            math.fsum(part.pearson for part in parts),
+            np.array([math.fsum(column) for column in zip(*(part.score for part in parts), strict=True)]),
+            information,
+            np.concatenate([part.weights for part in parts]),
+        )
+        return self._own
+
+    def _columns(self) -> Float:
+        """Own sums: of weights, of the offset's share, of the outcome, of each column."""
+        if self._moments is None:
+            sums = np.sum(self._panels(False, lambda place, X: (X.sum(axis=0), np.einsum("ij,ij->j", X, X))), axis=0)
+            self._raw = np.sqrt(sums[1] / self._work.n_i)
+            self._moments = np.concatenate((self._model.moments(self._labels), sums[0]))
+        return self._moments
+
+    def _start(self, at: Point) -> Float:
+        """At the null model: a bound of the scaled information, deviance, Pearson's sum, the spread of each column."""
+        n_i = self._work.n_i
+        if not at.constant_only:
+            squares = np.sum(self._panels(False, lambda place, X: np.square(X - at.centre).sum(axis=0)), axis=0)
+            self._spread = np.where(squares > 0.0, np.sqrt(squares / n_i), 1.0)
+        own = self._evaluated(at)
+        assert own.information is not None
+        first = int(self._work.plan.centre or at.constant_only)
+        spread = np.concatenate((np.ones(first), self._spread[:0] if at.constant_only else self._spread))
+        diagonal = own.information.diagonal() / np.tile(np.square(spread), own.weights.shape[1])
+        bound = float(diagonal.max())
+        self._start_deviance = own.deviance
+        leverage = self._leverage(at)
+        self._tested = leverage, own.weights
+        self._least_leverage = max(MOST_LEVERAGE, leverage * _SLACK)
+        columns = np.zeros(self._work.plan.m) if at.constant_only else np.where(squares > 0.0, self._spread, 0.0)
+        return np.concatenate(((bound, own.deviance, own.pearson), columns))
+
+    def _end(self, asked: Sizes | Asked) -> Float:
+        assert asked.at is not None
+        at = asked.at
+        if asked.of == "likelihood":
+            parts = self._panels(
+                at.constant_only, lambda place, X: self._model.likelihood(at, X, self._labels[place], asked.scale)
+            )
+            return np.array([math.fsum(parts)])
+        own = self._evaluated(at)
+        return np.array([own.deviance, own.pearson])
+
+
+def _serves(held: Point, at: Point) -> bool:
+    """Whether what was computed at a point has all that is asked for at another one."""
+    same = held.constant_only == at.constant_only and held.expected == at.expected
+    return same and (held.information or not at.information) and np.array_equal(held.beta, at.beta)

@@ -1,0 +1,336 @@
+"""Newton's method by sums of few digits: the fit of a model as a generator without data (specification, section 3).
+
+A Newton step needs few new digits, because the score is near zero against the last one. The generator asks for sums,
+each in a public unit, and knows no party:
+
+    Sizes       for each number the power of two above every party's own
+    Asked       totals in the units that it names; each party rounds at home and adds noise of a few units
+
+    begin       sizes of the columns; their means and the outcome's (the null model); sizes at the null model
+    score       gradient 14 bits of the last largest entry; deviance and Pearson's sum 24 bits while steps are long
+    information 12 bits of its largest diagonal entry, then twelves of what is left while its least eigenvalue is within
+                rounding; asked for again while steps are long or the decrement falls less than eightfold
+    table       the expected information at the end, in as many digits as standard errors need
+
+Coefficients are those of centred columns, the intercept first in each equation. Sums are in units of ``scales``, powers
+of two above the root mean square of each column. All arithmetic on opened totals is elementwise (``positive.py``), so
+every party comes to the same next request.
+"""
+
+import math
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import DataError, NotConverged
+from fedsvd.statistics.irls import not_converged, separated
+from fedsvd.statistics.newton_requests import Asked, Found, Moments, Point, Shape, Sizes, Totals
+from fedsvd.statistics.positive import Factor, factor, product, squares
+from fedsvd.types import Float
+
+NOISE = 4
+"""Units within which every party adds a whole number of its own stream to each number that it sends."""
+
+SCORE_BITS, TWELVE, START_BITS, MEAN_BITS = 14, 12, 24, 16
+MOST_BITS, PIECES = 56, 5
+"""Bits of an information matrix at most, and in how many sums: 12, 24, 36, 48, 56."""
+
+TABLE, MORE = 16, 26
+"""Bits of a table beyond those that its condition takes: standard errors to 1e-4, or to 1e-7."""
+
+_LONG = 0.3  # standard errors: a longer step is judged by the deviance, and by expected information
+_LONG_STEP, _SETTLED = 2.0**-4, 1e-3  # on the scale of the linear predictor; decrements below need no new information
+_LEAST_FALL = 8.0  # of the decrement between two scores
+_FIRST_SCORE = 64.0  # standard deviations
+_NOISE_OF_STEP = 4.0  # of the tolerance: what rounding may make of the last step
+_ROUGH, _SLOW, _MOST_SLOW = 1e-6, 1.5, 3
+_VANISHED = 2.0**-20  # of the first information, in any direction
+_SHORTEST = 2.0**-12
+_DEVIATION = 2.7  # of one party's rounding and noise, in units
+_NO_SPREAD = 2.0**-24  # of the dispersion of the null model
+_SOLVED = 2.0**-20
+_SEEN, _CLEAR = 0.05, 16.0  # standard errors that rounding may hide of a step; by how much the next ones show
+_START_GRID = 20
+
+
+Fitting = Generator[Sizes | Asked, NDArray[np.int64] | Totals, Any]
+
+
+def fitted(shape: Shape, moments: Moments, constants: Float) -> Fitting:
+    """The whole iteration, a ``Found``, from the constants of the null model."""
+    beta = np.zeros(shape.coefficients)
+    if shape.first:
+        # Logarithms may differ in the last digit between machines; so far down they do not.
+        beta[:: shape.width] = np.rint(constants * 2.0**_START_GRID) * 2.0**-_START_GRID
+    centre = moments.means if shape.intercept else np.zeros(shape.features)
+    return (yield from _Newton(shape, moments, centre).play(beta))
+
+
+def opened_moments(shape: Shape) -> Fitting:
+    """Sizes of the columns, then means in 16 bits, weights and the outcome in 24."""
+    sizes = yield Sizes("columns")
+    assert isinstance(sizes, np.ndarray)
+    most = _powers(sizes) * shape.users
+    columns = slice(2 + shape.targets, None)
+    units = most * 2.0**-START_BITS
+    units[0] *= float(shape.weighted)
+    units[columns] = _powers(sizes[columns]) * _power(shape.n) * 2.0**-MEAN_BITS
+    if not shape.intercept:
+        units[columns] = 0.0
+    if shape.counted:
+        units[2 : columns.start] = 1.0 / _power(4.0 * NOISE * shape.users)
+    values = yield from _opened(Asked("moments", units))
+    targets = values[2 : columns.start]
+    weight = float(values[0]) if shape.weighted else float(shape.n)
+    targets = np.rint(targets) if shape.counted else targets
+    return Moments(weight, float(values[1]), targets, values[columns] / shape.n)
+
+
+def ending_bits(table: int) -> int:
+    """Bits of deviance and likelihood at the end."""
+    return 24 + table - TABLE
+
+
+def by_size(of: str, at: Point, shape: Shape, bits: int, scale: float = 1.0) -> Fitting:
+    """Totals of numbers of any size: their sizes, then so many bits of each."""
+    sizes = yield Sizes(of, at, scale)
+    assert isinstance(sizes, np.ndarray)
+    return (yield from _opened(Asked(of, _powers(sizes) * shape.users * 2.0**-bits, at, scale)))
+
+
+def _opened(asked: Asked) -> Fitting:
+    answer = yield asked
+    assert isinstance(answer, Totals)
+    if answer.values is None:
+        raise refused()
+    return answer.values
+
+
+def refused() -> NotConverged:
+    """A party's home test failed: the same words as for any other end without a result."""
+    return NotConverged(
+        "the model came to coefficients that a party does not sum its rows at, or needs more digits than were approved",
+        "choose fewer features, rank or cap columns with extreme values, or add a ridge penalty",
+    )
+
+
+class _Newton:
+    """One iteration: the point, the information as it was opened last, the units."""
+
+    def __init__(self, shape: Shape, moments: Moments, centre: Float) -> None:
+        self.shape, self.moments, self.centre = shape, moments, centre
+        self.triangle = np.triu_indices(shape.coefficients)
+        self.bits = TWELVE
+        self.first: Float | None = None
+        self.unit = 0.0  # of the score
+
+    def play(self, beta: Float) -> Fitting:
+        shape = self.shape
+        at = Point(beta, self.centre, information=True, constant_only=shape.constant_only)
+        yield from self._start(at)
+        answer = yield from self._score(at, deviance=True)
+        if answer is None:
+            raise refused()
+        deviance, score = answer
+        at_start = deviance
+        yield from self._information(at)
+        previous, slow, halvings = math.inf, 0, 0
+        for iteration in range(shape.max_iterations + 1):
+            step, decrement, noise = self._step(score)
+            while noise > _SEEN and noise > decrement / _LEAST_FALL:
+                # Nearly dependent columns: what rounding hides of the score is a long step. More of its digits.
+                self.unit *= 2.0**-SCORE_BITS
+                _, score = yield from self._again(at)
+                step, decrement, noise = self._step(score)
+            if decrement <= shape.tolerance and noise <= _NOISE_OF_STEP * shape.tolerance:
+                break
+            slow = slow + 1 if previous / _SLOW < decrement < _ROUGH else 0
+            if slow >= _MOST_SLOW:
+                break
+            if iteration == shape.max_iterations:
+                raise not_converged(shape.max_iterations)
+            falls_slowly = _LEAST_FALL * decrement > previous  # of the first step nothing is known
+            if falls_slowly and decrement < 0.1:
+                self.bits = min(self.bits + 4, MOST_BITS)
+            # The next score has 14 bits of this one, and enough that rounding stays a part of the next step.
+            clear = self.unit * max(decrement, shape.tolerance) / (_CLEAR * noise)
+            self.unit = min(_power(self._largest(score)) * 2.0**-SCORE_BITS, _power(clear))
+            at, deviance, score, halved = yield from self._advance(at, step, decrement, deviance, falls_slowly)
+            halvings += halved
+            if at.information:
+                yield from self._information(at)
+            previous = decrement
+        table = replace(at, information=True, expected=True)
+        root = np.zeros((0, 0))
+        if not shape.constant_only:  # of the null model the deviance alone is wanted
+            root = yield from self._table(table)
+        return Found(
+            at.beta,
+            self.centre,
+            root,
+            self.moments,
+            table,
+            at_start,
+            decrement,
+            decrement <= shape.tolerance,
+            iteration,
+            halvings,
+        )
+
+    # --- sums -----------------------------------------------------------------------------------------------------
+
+    def _start(self, at: Point) -> Fitting:
+        """Sizes at the null model: scales of the columns, and bounds of information, deviance and Pearson's sum."""
+        shape = self.shape
+        sizes = yield Sizes("start", at)
+        assert isinstance(sizes, np.ndarray)
+        information, deviance, pearson = (_powers(sizes[:3]) * shape.users).tolist()
+        one = np.ones(shape.first)
+        columns = one[:0] if shape.constant_only else _powers(sizes[3:])
+        self.scales = np.tile(np.concatenate((one, columns)), shape.equations)
+        self.bound = _power(information)
+        self.deviance_unit = _power(deviance) * 2.0**-START_BITS
+        self.pearson_unit = _power(pearson) * 2.0**-START_BITS
+        self.dispersion = pearson / shape.n if shape.dispersion else 1.0
+        self.null_dispersion = self.dispersion
+        self.unit = _power(_FIRST_SCORE * math.sqrt(self.bound * self.dispersion)) * 2.0**-SCORE_BITS
+
+    def _score(self, at: Point, deviance: bool) -> Fitting:
+        """Deviance and score at a point; None where a party's own deviance is beyond its limit."""
+        told = (self.deviance_unit, self.pearson_unit if self.shape.dispersion else 0.0) if deviance else (0.0, 0.0)
+        answer = yield Asked("score", np.concatenate((told, self.unit * self.scales)), at, self.dispersion)
+        assert isinstance(answer, Totals)
+        if answer.beyond:
+            return None
+        if answer.values is None:
+            raise refused()
+        if deviance and self.shape.dispersion:
+            least = max(self.null_dispersion * _NO_SPREAD, math.ulp(0.0))
+            freedom = max(1, self.shape.n - self.shape.coefficients)
+            self.dispersion = max(float(answer.values[1]) / freedom, least)
+        score = answer.values[2:] / self.scales
+        if self.shape.penalty is not None:
+            score = score - product(self.shape.penalty, at.beta) / self.scales
+        return float(answer.values[0]), score
+
+    def _again(self, at: Point) -> Fitting:
+        """The score at the same point in a finer unit."""
+        answer = yield from self._score(at, deviance=False)
+        if answer is None:
+            raise refused()
+        return answer
+
+    def _information(self, at: Point) -> Fitting:
+        """The information in as many twelves as it needs; where none are enough, columns depend on each other."""
+        A = yield from self._pieces(at, self.bits, settle=True)
+        if self.first is None:
+            self.first = A
+        elif self.shape.penalty is None and isinstance(factor(A - _VANISHED * self.first), int):
+            raise separated()
+        found = factor(A)
+        assert isinstance(found, Factor)
+        self.factor, self.A = found, A
+        self.inverse = squares(found.inverse_root())  # the trace of the inverse
+        self.bound = max(self.bound / 4.0, _power(float(A.diagonal().max())))
+
+    def _pieces(self, at: Point, least: int, settle: bool) -> Fitting:
+        """The information at a point, penalty included, in this many bits of the bound, or in more where it must."""
+        shape, P = self.shape, self.shape.coefficients
+        A, bits = np.zeros((P, P)), 0
+        scales = np.multiply.outer(self.scales, self.scales)[self.triangle]
+        for piece in range(PIECES):
+            enough = not settle and bits < least  # a table stops at its last bit, unless rounding asks for more
+            bits = min(bits + TWELVE, max(least, TWELVE) if enough else MOST_BITS)
+            unit = self.bound * 2.0**-bits
+            values = yield from _opened(Asked("information" if settle else "table", unit * scales, at, piece=piece))
+            A[self.triangle] += values / scales
+            full = A + np.triu(A, 1).T
+            if shape.penalty is not None:
+                full = full + shape.penalty / np.multiply.outer(self.scales, self.scales)
+            rounding = 2.0 * math.sqrt(P * shape.users) * (1 + NOISE) * unit
+            settled = factor(full - rounding * np.eye(P))
+            if bits >= least and not isinstance(settled, int):
+                self.bits = max(self.bits, bits) if settle else self.bits
+                return full
+        if self.first is not None:
+            raise separated()
+        raise self._dependent(settled if isinstance(settled, int) else 0)
+
+    def _dependent(self, row: int) -> DataError:
+        column = row % self.shape.width - self.shape.first + 1
+        which = f"column {column}" if column > 0 else "a column"
+        return DataError(
+            f"the columns of this model depend on each other: {which} is a combination of those before it, or nearly",
+            'leave it out, add a ridge penalty, or ask for digits = "all", which names what is aliased',
+        )
+
+    def _table(self, at: Point) -> Fitting:
+        """A root of the inverse of the expected information at the end, in natural units."""
+        condition = float(self.A.diagonal().max()) * self.inverse * math.sqrt(self.shape.users)
+        bits = self.shape.table + max(0, math.frexp(condition)[1])
+        A = yield from self._pieces(at, min(bits, MOST_BITS), settle=False)
+        found = factor(A)
+        assert isinstance(found, Factor)
+        return found.inverse_root() / self.scales[:, None]
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def _step(self, score: Float) -> tuple[Float, float, float]:
+        """The step in scaled coefficients, its length in standard errors, and what rounding makes of that."""
+        step, unit = self.factor.solve(score), math.sqrt(self.dispersion)
+        left = score - product(self.A, step)
+        if not math.sqrt(squares(left)) <= _SOLVED * math.sqrt(squares(score)) + math.ulp(0.0):
+            raise refused()
+        decrement = math.sqrt(squares(self.factor.forward(score))) / unit
+        return step, decrement, _DEVIATION * self.unit * math.sqrt(self.shape.users * self.inverse) / unit
+
+    def _largest(self, score: Float) -> float:
+        """The largest entry of the score, or what its rounding could hide."""
+        return max(float(np.abs(score).max()), self.unit * (1 + NOISE))
+
+    def _advance(self, at: Point, step: Float, decrement: float, deviance: float, falls_slowly: bool) -> Fitting:
+        """The first point on the way back from the whole step whose deviance did not rise; halvings."""
+        gone, halved = 1.0, 0
+        judged = decrement > _LONG
+        slack = 4.0 * (1 + NOISE) * math.sqrt(self.shape.users) * self.deviance_unit
+        while gone >= _SHORTEST:
+            moved = gone * step
+            long = float(np.abs(moved).max()) > _LONG_STEP and decrement > _SETTLED
+            there = replace(
+                at, beta=at.beta + moved / self.scales, information=long or falls_slowly, expected=decrement > _LONG
+            )
+            answer = yield from self._score(there, deviance=judged)
+            if answer is not None:
+                found, score = answer
+                if found < -slack:
+                    raise refused()  # no sum of rows has a deviance below zero
+                rose = self._objective(there, found) > self._objective(at, deviance) + slack
+                if not (judged and rose):
+                    return there, found if judged else deviance, score, halved
+            elif not judged:
+                raise refused()
+            gone, halved = gone / 2.0, halved + 1
+        raise NotConverged(
+            f"the deviance does not fall after {halved} halvings of a step",
+            "standardise the features, or add a ridge penalty",
+        )
+
+    def _objective(self, at: Point, deviance: float) -> float:
+        if self.shape.penalty is None:
+            return deviance
+        return deviance + math.fsum((at.beta * product(self.shape.penalty, at.beta)).tolist())
+
+
+def _power(value: float) -> float:
+    """The power of two at or above a number; of none the smallest that has digits to spare."""
+    if not value > 0.0:
+        return 2.0**-960
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(1.0, exponent - (mantissa == 0.5))
+
+
+def _powers(exponents: NDArray[np.int64]) -> Float:
+    return np.ldexp(np.ones(len(exponents)), exponents)

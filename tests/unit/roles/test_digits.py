@@ -1,0 +1,234 @@
+"""Models by sums of few digits: statsmodels' coefficients and errors, the bits that were opened, and how a fit ends."""
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from sklearn.datasets import load_breast_cancer, load_wine
+from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_MORE_BAR, DIGITS_STEP_BAR
+from tests.unit.roles.test_glm import federation, model_of, reference
+
+from fedsvd.errors import DataError, NotConverged, Separated
+from fedsvd.protocol.messages import SumShare
+from fedsvd.protocol.model import Digits
+from fedsvd.protocol.openings import expected_bits, granted_bits
+from fedsvd.protocol.parties import CSP
+from fedsvd.statistics import glm_digits
+from fedsvd.statistics.newton_requests import Asked
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+LINK = {"binomial": "logit", "poisson": "log", "gamma": "log", "gaussian": "identity"}
+
+
+def played(X, labels, family, digits=Digits.TABLE, cuts=None, link=None, alpha=0.0, **keys):
+    """A session, its one model, and the bits that were opened in it."""
+    session = federation(X, labels, model_of(family, link, digits=digits, **keys), cuts, alpha=alpha)
+    result = session.run()[0]
+    return session, result.models[0], result.bits
+
+
+def apart(model, expected):
+    """How far coefficients are away in standard errors, and standard errors as a share of themselves."""
+    coefficients = np.abs(model.coefficients - expected.params) / expected.bse
+    return float(coefficients.max()), float(np.abs(model.standard_errors / expected.bse - 1.0).max())
+
+
+def drawn(family, kind, seed):
+    """A random problem: columns of many scales, off centre, nearly dependent, 0/1 or with long tails."""
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(300, 1500)), int(rng.integers(2, 7))
+    X = rng.standard_normal((n, p))
+    spread = X.copy()
+    match kind:
+        case "binary":
+            X = (X > 0.5).astype(float)
+        case "scaled":
+            X *= 10.0 ** rng.integers(-5, 6, p)
+        case "uncentred":
+            X += rng.uniform(20, 400, p)
+        case "collinear":
+            X[:, -1] = X[:, 0] + 1e-3 * X[:, -1]
+    eta = spread @ rng.normal(0, 0.5, p)
+    match family:
+        case "binomial":
+            y = (rng.random(n) < 1.0 / (1.0 + np.exp(-eta - 0.3))).astype(float)
+        case "poisson":
+            y = rng.poisson(np.exp(eta + 1.0)).astype(float)
+        case "gamma":
+            y = rng.gamma(2.0, np.exp(eta + 8.0) / 2.0)
+        case _:
+            y = 1e4 * (eta + rng.standard_normal(n))
+    return X, y
+
+
+KINDS = ("plain", "binary", "scaled", "uncentred")
+QUICK = [(family, kind, 7) for family, kind in zip(LINK, KINDS, strict=True)]
+RANDOM = [(family, kind, seed) for family in LINK for kind in (*KINDS, "collinear") for seed in (1, 2, 3)]
+SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in RANDOM]
+
+
+@pytest.mark.parametrize(("family", "kind", "seed"), [*QUICK, *SLOW])
+def test_a_model_by_few_digits_is_statsmodels(family, kind, seed):
+    X, y = drawn(family, kind, seed)
+    session, model, bits = played(X, [y], family)
+    step, errors = apart(model, reference(family, LINK[family], X, y))
+    assert step < DIGITS_STEP_BAR
+    assert errors < DIGITS_ERRORS_BAR
+    assert bits < granted_bits(session.plan)
+    if kind != "collinear":
+        assert bits < 2 * expected_bits(session.plan)
+
+
+def test_more_digits_give_more_of_the_errors():
+    X, y = drawn("binomial", "plain", 3)
+    _, model, _ = played(X, [y], "binomial", Digits.MORE)
+    step, errors = apart(model, reference("binomial", "logit", X, y))
+    assert step < DIGITS_STEP_BAR
+    assert errors < DIGITS_MORE_BAR
+
+
+def test_deviance_and_likelihood_of_breast_cancer_are_statsmodels_in_the_digits_that_are_printed():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X[:, :5] - X[:, :5].mean(axis=0)) / X[:, :5].std(axis=0)
+    _, model, _ = played(X, [y.astype(float)], "binomial")
+    expected = reference("binomial", "logit", X, y.astype(float))
+    for found, wanted in (
+        (model.deviance, expected.deviance),
+        (model.null_deviance, expected.null_deviance),
+        (model.log_likelihood, expected.llf),
+        (model.aic, expected.aic),
+        (model.pearson, expected.pearson_chi2),
+    ):
+        assert math.isclose(found, wanted, rel_tol=DIGITS_ERRORS_BAR)
+
+
+def test_probit_steps_by_its_own_curvature_and_reports_the_expected_one():
+    X, y = drawn("binomial", "plain", 5)
+    _, model, _ = played(X, [y], "binomial", link="probit")
+    assert max(apart(model, reference("binomial", "probit", X, y))) < DIGITS_ERRORS_BAR
+
+
+def test_an_offset_has_a_null_model_of_its_own():
+    X, y = drawn("poisson", "plain", 4)
+    offset = np.random.default_rng(0).normal(1.0, 0.3, len(y))
+    _, model, _ = played(X, [y, offset], "poisson", offset=True)
+    expected = reference("poisson", "log", X, y, offset=offset)
+    step, errors = apart(model, expected)
+    assert step < DIGITS_STEP_BAR
+    assert errors < DIGITS_ERRORS_BAR
+    assert math.isclose(model.null_deviance, expected.null_deviance, rel_tol=DIGITS_ERRORS_BAR)
+
+
+def test_three_classes_are_statsmodels_multinomial():
+    X, y = load_wine(return_X_y=True)
+    X = X[:, [0, 2]]
+    _, model, _ = played(X, [y.astype(float)], "multinomial", classes=3, cuts=[60, 110])
+    expected = sm.MNLogit(y, sm.add_constant(X)).fit(disp=0, method="newton", maxiter=100, tol=1e-14)
+    errors = np.asarray(expected.bse).T
+    assert np.abs((model.coefficients - np.asarray(expected.params).T) / errors).max() < GIVEN_STEPS
+    assert np.abs(model.standard_errors / errors - 1.0).max() < DIGITS_ERRORS_BAR
+    assert model.counts.tolist() == np.bincount(y).tolist()
+
+
+GIVEN_STEPS = DIGITS_ERRORS_BAR
+"""statsmodels' own multinomial fit ends at the precision of its last step."""
+
+
+def test_a_ridge_is_the_ridge_of_all_digits():
+    X, y = drawn("binomial", "plain", 6)
+    _, few, _ = played(X, [y], "binomial", alpha=3.0)
+    _, exact, _ = played(X, [y], "binomial", Digits.ALL, alpha=3.0)
+    assert np.abs(few.coefficients - exact.coefficients).max() < GIVEN_STEPS * 1e-4
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+def test_separated_data_end_as_separated():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0.0, 1.0], 60)
+    X = np.column_stack((rng.normal(size=120) + 20.0 * y, rng.normal(size=120)))
+    order = rng.permutation(120)
+    with pytest.raises((Separated, NotConverged)):
+        played(X[order], [y[order]], "binomial")
+
+
+def test_a_column_that_is_another_one_is_named():
+    X, y = drawn("binomial", "plain", 8)
+    with pytest.raises(DataError, match="column 3 is a combination"):
+        played(np.column_stack((X[:, :2], X[:, 0] - 2.0 * X[:, 1])), [y], "binomial")
+
+
+def test_a_trial_of_one_to_one_whose_first_gradient_is_zero_goes_on_to_the_last_digit():
+    rng = np.random.default_rng(1)
+    X = np.tile([0.0, 1.0], 200)[:, None]
+    y = np.repeat(rng.random(200) < 0.4, 2).astype(float)
+    y[:2] = 0.0, 1.0
+    _, model, _ = played(X, [y], "binomial")
+    assert apart(model, reference("binomial", "logit", X, y))[0] < DIGITS_STEP_BAR
+
+
+def test_counts_of_1e8_keep_their_digits():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 2))
+    y = rng.poisson(np.exp(18.4 + X @ [0.1, -0.05])).astype(float)
+    _, model, _ = played(X, [y], "poisson")
+    assert max(apart(model, reference("poisson", "log", X, y))) < DIGITS_ERRORS_BAR
+
+
+def test_one_class_at_one_party_and_a_party_of_eight_rows():
+    X, y = drawn("binomial", "plain", 9)
+    order = np.concatenate((np.flatnonzero(y == 1)[:60], np.flatnonzero(y == 0), np.flatnonzero(y == 1)[60:]))
+    X, y = X[order], y[order]
+    _, model, _ = played(X, [y], "binomial", cuts=[60, 68])
+    assert max(apart(model, reference("binomial", "logit", X, y))) < DIGITS_ERRORS_BAR
+
+
+# --- what was opened --------------------------------------------------------------------------------------------------
+
+
+def test_the_bits_that_were_opened_are_those_of_a_recount():
+    X, y = drawn("binomial", "binary", 2)
+    record, original = [], glm_digits.fit_by_digits
+    glm_digits.fit_by_digits = recording(original, record)
+    try:
+        session, _, bits = played(X, [y], "binomial")
+    finally:
+        glm_digits.fit_by_digits = original
+    words = 0.0
+    for asked, answer in record[0]:
+        if isinstance(asked, Asked):
+            numbers = answer.values[asked.units > 0.0] / asked.units[asked.units > 0.0]
+            assert np.array_equal(numbers, np.rint(numbers))
+            words += float(np.log2(2.0 * np.abs(numbers) + 2.0).sum())
+        else:
+            words += 7.0 * len(answer)
+    assert math.isclose(words, bits)
+    assert words < granted_bits(session.plan)
+
+
+def recording(original, record):
+    """The same fit, which writes down what it asked for and what was opened."""
+
+    def fit(*positional, **named):
+        steps, seen = original(*positional, **named), []
+        record.append(seen)
+        asked = next(steps)
+        while True:
+            answer = yield asked
+            seen.append((asked, answer))
+            try:
+                asked = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+
+    return fit
+
+
+def test_the_csp_adds_up_no_gram_matrix():
+    X, y = drawn("binomial", "plain", 1)
+    session, _, _ = played(X, [y], "binomial")
+    names = {message.name.rstrip(" 0123456789") for _, message in session.views.of(CSP, SumShare)}
+    assert {"score", "information", "table", "moments"} <= names
+    assert not any(name.startswith("gram") for name in names)
