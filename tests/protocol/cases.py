@@ -153,16 +153,23 @@ def ridge(k: int = 2, chosen_by: str = "loo") -> Federation:
     return lr_horizontal(k, alphas=(0.1, 1.0, 10.0), chosen_by=chosen_by, release=release)
 
 
-def glm(
-    k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, digits: Digits = Digits.ALL, **asked
-) -> Federation:
+def glm(k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, **asked) -> Federation:
     """Few rows, whose outcome no feature separates: the same row with each outcome."""
     rng = np.random.default_rng(9)
     D = [np.repeat(rng.normal(size=(3 + i, 1)), classes or 2, axis=0) for i in range(k)]
     y = [np.tile(np.arange(float(classes or 2)), 3 + i) for i in range(k)]
     y[0][0] = 1.0
-    about = ModelPlan(family, LINKS[family][0], classes=classes, tolerance=1e-3, digits=digits)
+    about = ModelPlan(family, LINKS[family][0], classes=classes, tolerance=1e-3)
     return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
+
+
+def glm_of_few_digits(k: int = 2) -> Federation:
+    """A feature that tells something of the outcome: the first gradient stands clear of its rounding."""
+    rng = np.random.default_rng(3)
+    D = [rng.normal(size=(20 + i, 1)) for i in range(k)]
+    y = [(own[:, 0] + rng.normal(size=len(own)) > 0.0).astype(float) for own in D]
+    about = ModelPlan(Family.BINOMIAL, "logit", tolerance=1e-3, digits=Digits.TABLE)
+    return Federation(D, Task.GLM, H, labels=y, glm=about)
 
 
 def predict(k: int = 2, **asked) -> Federation:
@@ -250,7 +257,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal, a ridge by leaving out rows": ridge,
     "lr horizontal, a ridge by generalised cross-validation": lambda k=2: ridge(k, "gcv"),
     "glm": glm,
-    "glm of few digits": lambda k=2: glm(k, digits=Digits.TABLE),
+    "glm of few digits": glm_of_few_digits,
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "predict": predict,
     "preparation": prepared,

@@ -148,10 +148,15 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
 
 
 def _by_digits(about: ModelPlan, expected: Expected) -> Iterator[set[str]]:
-    """The same of a model by few digits: information in twelve bits twice, and a table in twice as many at the end."""
+    """The same of a model by few digits: a score at the null model, and one after each iteration.
+
+    Information in twelve bits comes with each but the last two; a table in twice as many with the last. A score that is
+    asked for again in more digits is not foreseen.
+    """
     between = {BEGINS, STARTS, ENDS}
+    iterations = min(about.max_iterations, expected.iterations)
     for _ in range(about.fits * (2 if about.offset else 1)):
         yield {ENDS, more_digits(1)}
-        yield between | {more_digits(1)}
-        yield from (between | {CURVED} for _ in range(min(about.max_iterations, expected.iterations) - 1))
+        yield from (between | {more_digits(1)} for _ in range(iterations - 2))
+        yield from (between | {CURVED} for _ in range(min(iterations - 1, 1)))
         yield {BEGINS, STARTS, CURVED, more_digits(2), *((CONSTANT,) if about.family is Family.MULTINOMIAL else ())}

@@ -113,7 +113,8 @@ def refused() -> NotConverged:
     """A party's home test failed: the same words as for any other end without a result."""
     return NotConverged(
         "the model came to coefficients that a party does not sum its rows at, or needs more digits than were approved",
-        "choose fewer features, rank or cap columns with extreme values, or add a ridge penalty",
+        "choose fewer features, rank or cap columns with extreme values, or add a ridge penalty, as where a "
+        "combination of features predicts the outcome without error",
     )
 
 

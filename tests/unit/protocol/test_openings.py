@@ -36,7 +36,8 @@ def test_every_sum_says_what_it_opens_but_for_words_that_are_uniform(name):
 def test_numbers_that_a_user_opens_are_those_that_its_steps_declare(name):
     """Counted in the replies that user 1 received; each row of a payload is one number, or a flag.
 
-    A bound of a foreign task is declared as one number, the class that its flags show.
+    A bound of a foreign task is declared as one number, the class that its flags show. So is each size of a model by
+    few digits: 128 flags of powers of two.
     """
     warnings.simplefilter("ignore", PrivacyWarning)
     session = CASES[name]()
@@ -47,7 +48,9 @@ def test_numbers_that_a_user_opens_are_those_that_its_steps_declare(name):
     replies = [m for _, to, m in session.sent if isinstance(m, SumReply) and to == user(1) and m.name not in shared]
     private = {step.name for step in steps if step.to}
     classes = {step.name for step in steps if step.what is What.DECLARED and step.kind is StepKind.BOUND}
-    numbers = [1 if reply.name in classes else len(reply.payload) for reply in replies if reply.name not in private]
+    sizes = {step.name for step in steps if step.what is What.SIZES}
+    rows = [(reply.name, len(reply.payload)) for reply in replies if reply.name not in private]
+    numbers = [1 if name in classes else count // 128 if name in sizes else count for name, count in rows]
     assert declared == sum(numbers)
 
 

@@ -145,13 +145,27 @@ def test_a_ridge_is_the_ridge_of_all_digits():
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
-def test_separated_data_end_as_separated():
+@pytest.mark.parametrize("kind", ["a wide gap", "a column of 0 and 1", "one value of a column"])
+def test_separated_data_end_as_separated(kind):
     rng = np.random.default_rng(0)
-    y = np.repeat([0.0, 1.0], 60)
-    X = np.column_stack((rng.normal(size=120) + 20.0 * y, rng.normal(size=120)))
-    order = rng.permutation(120)
-    with pytest.raises((Separated, NotConverged)):
-        played(X[order], [y[order]], "binomial")
+    y = np.tile([0.0, 1.0], 150)
+    X = rng.normal(size=(300, 2))
+    match kind:
+        case "a wide gap":
+            X[:, 0] += 20.0 * y
+        case "a column of 0 and 1":
+            X[:, 0] = y
+        case _:
+            X[:, 0] = (y == 1.0) & (rng.random(300) < 0.5)
+    with pytest.raises(Separated):
+        played(X, [y], "binomial")
+
+
+def test_separated_data_whose_gap_a_few_records_show_end_at_home():
+    """The last coefficients that separate them would show these records."""
+    X = np.random.default_rng(5).normal(size=(300, 3))
+    with pytest.raises(NotConverged, match="predicts the outcome without error"):
+        played(X, [(X[:, 0] > 0.0).astype(float)], "binomial")
 
 
 def test_a_column_that_is_another_one_is_named():
