@@ -118,7 +118,7 @@ def test_few_digits_give_more_than_a_guess_from_the_margins_and_not_all_records(
     found = read(rows, values, deviations, guess)
     near = read([*rows, np.eye(len(guess))], np.append(values, guess), np.append(deviations, np.sqrt(guess)), guess)
     guessed, held = records(np.rint(guess), truth), records(near, truth)
-    # SECURITY.md has 46, 48, 43 of the guess, 0, 4, 0 and 80, 112, 68 of linear algebra, whose last counts may be others
+    # SECURITY.md has 46, 48, 43 of the guess, 0, 4, 0 and 80, 112, 68 of linear algebra; the last counts may differ
     # where a BLAS kernel rounds otherwise.
     assert guessed == {4: 46, 5: 48, 6: 43}[seed]
     assert records(found, truth) < guessed < held < 0.75 * truth.sum()

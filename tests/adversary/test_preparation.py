@@ -6,10 +6,12 @@ import pytest
 from tests.unit.wire.said import same
 
 from fedsvd.audit.attacks.view import record
+from fedsvd.prepare.table_map import TableMap
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Task
 from fedsvd.service.enlist import open_data
 from fedsvd.studies.job_file import study_of
+from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.submitted import submitted_job
 
 ROWS, NAMES = 60, ["age", "dose", "weight"]
@@ -37,7 +39,7 @@ def seen_outside(folder, name, task, constant):
     words = {"columns": NAMES, "missing": "constant", "constant": constant}
     file = {"job": {"name": "j", "task": task}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
     job = submitted_job(file)
-    own = open_data(job, "a", folder / f"{name}.csv", folder, {"Gewicht": "weight"})
+    own = open_data(job, "a", folder / f"{name}.csv", folder, OwnTables(TableMap(map={"Gewicht": "weight"})))
     partner = open_data(job, "b", folder / "other.csv", folder)
     recorded = record(study_of(job), [own.data, partner.data], 5)
     heard = tuple(said for party in (CSP, user(2)) for _, said in recorded.views.received[party])

@@ -5,7 +5,15 @@ import pytest
 import statsmodels.api as sm
 from tests.tolerances import EPS, GLM_BAR, PRINTED_BAR, RESULT_BAR, VALUES_BAR, assert_close, assert_each_close
 
-from fedsvd import FederatedGLM, FederatedLinearRegression, FederatedPCA, FederatedPCR, FederatedSVD, Masks
+from fedsvd import (
+    FederatedGLM,
+    FederatedLinearRegression,
+    FederatedPCA,
+    FederatedPCR,
+    FederatedSVD,
+    Masks,
+    Simulation,
+)
 from fedsvd.errors import NumericalError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -79,7 +87,8 @@ def test_a_small_ridge_on_more_features_than_records_has_the_digits_of_its_condi
         X, y = rng.normal(size=(6, 10)), rng.normal(size=6)
         centred = X - X.mean(axis=0)
         dual = np.linalg.solve(centred @ centred.T + alpha * np.eye(6) + np.ones((6, 6)), y - y.mean())
-        found = FederatedLinearRegression(alpha, **asked).fit(X, y)
+        masked = Simulation(random_state=seed)  # the last digits follow the masks
+        found = FederatedLinearRegression(alpha, federation=masked, **asked).fit(X, y)
         condition = np.linalg.norm(centred, 2) / np.sqrt(alpha)
         assert_close(found.coef_, centred.T @ dual, 64.0 * EPS * condition)
 

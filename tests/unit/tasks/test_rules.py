@@ -154,6 +154,7 @@ REFUSED = {
             "weights": "w",
             "tolerance": 1e-7,
             "max_iterations": 9,
+            "digits": "table",
             "least_class": 3,
             "least_events": 2,
             "unit_variance": True,

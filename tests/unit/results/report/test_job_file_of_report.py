@@ -65,6 +65,18 @@ CASES = {
         }
     },
     "glm of three classes": {"job": {"task": "glm", "label": "y", "family": "multinomial", "classes": ["a", 2, "c"]}},
+    "pca by a dictionary": {
+        "job": {"task": "pca", "components": 2},
+        "prepare": {"missing": "drop", "view": "all"},
+        "dictionary": {
+            "says": {
+                "name": "a consortium's",
+                "columns": {"age": {"range": [18, 100]}, "dose": {"range": [0, 5], "unit": "mg"}},
+                "views": {"all": ["age", "dose"]},
+            }
+        },
+    },
+    "glm of few digits": {"job": {"task": "glm", "label": "y", "family": "poisson", "digits": "table"}},
     "matched": {
         "job": {**COLUMNS, "id": ["name", "born"]},
         "match": {
