@@ -198,7 +198,7 @@ def _ready(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 # --- what a process holds ---------------------------------------------------------------------------------------------
 
-_RESULTS = ("results", "approvals", "records", "commitments")  # one or more for each job, by intent
+_RESULTS = ("results", "approvals", "records", "commitments", "handed-over")  # one or more for each job, by intent
 
 
 def _sample(jobs: int, role: str, pid: int, kit: Path) -> Sample:

@@ -5,7 +5,9 @@ parties' results come from sessions that ran over mutual TLS, once for all tests
 """
 
 import json
+import os
 from dataclasses import replace
+from time import time
 
 import numpy as np
 import pytest
@@ -292,3 +294,13 @@ def test_only_parties_leave_messages_and_only_their_researcher_reads_them(ran):
             ran.csp.handle(api.HANDED, caller, api.Handed(id=id, member="party/a", number=0))
     found = ran.csp.handle(api.HANDED, "researcher/res", api.Handed(id=id, member="party/b", number=0))
     assert found.sealed
+
+
+def test_messages_of_a_job_are_removed_thirty_days_after_the_last_of_them(tmp_path):
+    box = Mailbox(tmp_path)
+    for job, days in (("ab12", 31), ("cd34", 29)):
+        box.put(job, 0, 0, b"sealed")
+        then = time() - days * 86_400
+        os.utime(tmp_path / job, (then, then))
+    box.put("ef56", 0, 0, b"sealed")
+    assert [box.get(job, 0, 0) for job in ("ab12", "cd34", "ef56")] == [None, b"sealed", b"sealed"]

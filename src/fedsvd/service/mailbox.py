@@ -1,10 +1,13 @@
 """What members leave at the CSP for the researcher of a job: sealed messages on disk, of bounded number and length.
 
-A message is written in one step, and may be sent again: the last one stays. The CSP opens none of them. They lie there
-as long as its job is in the journal, so that a researcher may come late, or again.
+A message is written in one step, and may be sent again: the last one stays. The CSP opens none of them. They are stored
+for thirty days after the last of a job came, so that a researcher may come late, or again; then they are removed.
 """
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
+from time import time
 
 from fedsvd.errors import ConfigError
 from fedsvd.service.enlist import plain_id
@@ -12,6 +15,7 @@ from fedsvd.storage import private
 
 LARGEST_PART = 512 << 10  # bytes of one message
 MOST_PARTS = 128  # messages of one job beyond one from each party
+STORED = 30 * 86_400.0  # seconds
 
 
 class Mailbox:
@@ -25,8 +29,17 @@ class Mailbox:
         if len(sealed) > LARGEST_PART or number > (MOST_PARTS if place == 0 else 0):
             raise ConfigError(f"message {number} for a researcher, of {len(sealed):,} bytes", "send shorter results")
         private.replace(private.private_folder(self._folder / plain_id(job)) / f"{place}-{number}", sealed)
+        self._remove_old()
 
     def get(self, job: str, place: int, number: int) -> bytes | None:
         """That message; None where none was sent."""
         path = self._folder / plain_id(job) / f"{place}-{number}"
         return private.read(path) if path.exists() else None
+
+    def _remove_old(self) -> None:
+        """Remove the messages of jobs to which none was added for thirty days."""
+        oldest = time() - STORED
+        for of_job in self._folder.iterdir():
+            with suppress(OSError):  # another call has removed it
+                if of_job.stat().st_mtime < oldest:
+                    shutil.rmtree(of_job)
