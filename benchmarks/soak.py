@@ -3,8 +3,9 @@
 Every role is a process of its own. Jobs are submitted in waves, so that there is always a queue; some are stopped while
 they wait. After each wave the memory, descriptors and threads of every process are read, and the disk that every role
 holds besides its results: the ledgers, of which each job has its lines, and the rest, which must be given back. The
-first waves warm caches up; from then on a quantity is flat where its last third is not above its first third by more
-than a stated share. Singular values of every job are NumPy's, or the run fails.
+researcher fetches what all parties share of every job that is done. The first waves warm caches up; from then on a
+quantity is flat where its last third is not above its first third by more than a stated share. Singular values of every
+job are NumPy's, or the run fails.
 
     python -m benchmarks.soak                       200 jobs, 20 parties
     python -m benchmarks.soak --jobs 40 --parties 6  a shorter one, and another file
@@ -19,7 +20,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
@@ -119,6 +120,8 @@ def soak(root: Path, jobs: int, parties: int, wave: int = WAVE) -> Soak:
                     found = researcher.watch(id, timeout=LONGEST)
                     if found.state is not (JobState.STOPPED if id in stopped else JobState.DONE):
                         wrong.append(f"{id}: {found.state} {[failure.code for failure in found.failures]}")
+                    elif id not in stopped and researcher.results(id).folder is None:
+                        wrong.append(f"{id}: nothing for the researcher")
             done += count
             sleep(1.0)  # parties look once more, and give back what they hold
             wrong += [f"{id}: {name}" for id in ids if id not in stopped for name in _unlike(kits, names, id, sigma)]
@@ -139,7 +142,7 @@ def _laid_out(root: Path, kits: Mapping[str, Path], names: Sequence[str]) -> np.
         header = ",".join(f"x{column}" for column in range(COLUMNS))
         np.savetxt(path, part, delimiter=",", header=header, comments="", fmt="%.17g")
         (kit / "site.toml").write_text(f'[data]\ndefault = "{path}"\n')
-        (kit / "policy.toml").write_text(spelt_policy(Policy.permissive()))
+        (kit / "policy.toml").write_text(spelt_policy(replace(Policy.permissive(), researcher="shared")))
     (kits["csp/csp"] / "site.toml").write_text("open_jobs = 100000\n")
     return np.linalg.svd(D, compute_uv=False)
 
@@ -198,7 +201,7 @@ def _ready(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 # --- what a process holds ---------------------------------------------------------------------------------------------
 
-_RESULTS = ("results", "approvals", "records", "commitments", "handed-over")  # one or more for each job, by intent
+_RESULTS = ("results", "approvals", "records", "commitments")  # one or more for each job, by intent
 
 
 def _sample(jobs: int, role: str, pid: int, kit: Path) -> Sample:

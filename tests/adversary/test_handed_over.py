@@ -304,3 +304,32 @@ def test_messages_of_a_job_are_removed_thirty_days_after_the_last_of_them(tmp_pa
         os.utime(tmp_path / job, (then, then))
     box.put("ef56", 0, 0, b"sealed")
     assert [box.get(job, 0, 0) for job in ("ab12", "cd34", "ef56")] == [None, b"sealed", b"sealed"]
+
+
+def test_a_researcher_that_has_its_results_takes_them_off_the_disk_of_the_csp(ran, tmp_path):
+    """Fetched once, copied at home from then on; what a party sends again is let go, and another folder is named."""
+    record = ran.records["second"]
+    stored = ran.federation.kits["csp/csp"] / "state" / "handed-over" / record.id
+    assert sum(path.stat().st_size for path in stored.iterdir()) > 10_000
+    with pytest.raises(NotAuthenticated):
+        ran.csp.handle(api.TAKEN, "party/a", api.About(id=record.id))
+    with ran.federation.connect() as connection:
+        folder = connection.results(record.id).folder
+        assert [path.name for path in stored.iterdir()] == ["taken"]
+        assert connection.results(record.id).folder == folder
+        copied = connection.results(record.id, tmp_path / "again").folder
+        assert {path.name: path.read_bytes() for path in copied.iterdir()} == {
+            path.name: path.read_bytes() for path in folder.iterdir()
+        }
+        sent = api.HandOver(id=record.id, attempt=record.attempt, number=0, sealed=b"again")
+        ran.csp.handle(api.HANDOVER, "party/b", sent)
+        assert [path.name for path in stored.iterdir()] == ["taken"]
+        folder.rename(tmp_path / "moved")
+        with pytest.raises(FedSVDError, match="were fetched before"):
+            connection.results(record.id)
+
+
+def test_notices_do_not_grow_with_the_number_of_parties(ran):
+    """The certificate of the study, whose length grows with the parties, goes with the first notice alone."""
+    lengths = {name: len(ran.sealed()[f"party/{name}", 0]) for name in PARTIES}
+    assert lengths["b"] == lengths["c"] < 2500 < lengths["a"]

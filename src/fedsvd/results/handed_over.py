@@ -75,8 +75,8 @@ def root_of_files(files: Mapping[str, bytes]) -> bytes:
 
 
 def statement(body: bytes, state: str, root: bytes) -> bytes:
-    """What a party signs for the researcher: of the study with this certificate, whether it agrees, and to what."""
-    return framed(_DOMAIN, hashlib.sha256(body).digest(), state.encode(), root)
+    """What a party signs for the researcher: SHA-256 of what all signed of the study, whether it agrees, to what."""
+    return framed(_DOMAIN, body, state.encode(), root)
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:

@@ -6,6 +6,7 @@ drawn from manifest and arrays alone, and is compared by being drawn again, wher
 In a researcher's folder every user signed the root of the tree (ADR 0069); in others the certificate commits to it.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -91,7 +92,7 @@ def _opened(path: Path, body: Mapping[str, Any], local: Mapping[str, Any]) -> tu
 
 def _expect_handed_over(body: Mapping[str, Any], root: bytes, signatures: Mapping[str, str]) -> None:
     """Every user signed these files for the researcher (ADR 0069)."""
-    said = statement(canonical(body), AGREED, root)
+    said = statement(hashlib.sha256(canonical(body)).digest(), AGREED, root)
     for i, key in enumerate(body["identities"], start=1):
         verify(bytes.fromhex(key), HANDED_OVER, said, bytes.fromhex(signatures[user(i).name]))
 

@@ -13,6 +13,7 @@ stop     member, submitter   id                     -> JobRecord, stopped
 who      member, submitter   id                     -> Certificates of the members, as far as they have called
 handover party               id, number, sealed     -> Nothing: a sealed message for the researcher
 handed   submitter           id, member, number     -> Sealed: that message, or nothing
+taken    submitter           id                     -> Nothing: the researcher has them; the CSP removes them
 now      any caller          -                      -> Clock: the CSP's clock and version
 
 A question is ``{"ask": verb, "with": values}``, an answer ``{"answer": record}`` or ``{"error": ...}``, in JSON, each
@@ -187,10 +188,11 @@ STOP = Verb("stop", About, JobRecord)
 WHO = Verb("who", About, Certificates)
 HANDOVER = Verb("handover", HandOver, Nothing)
 HANDED = Verb("handed", Handed, Sealed)
+TAKEN = Verb("taken", About, Nothing)
 NOW = Verb("now", Now, Clock)
 VERBS: dict[str, Verb[Any, Any]] = {
     verb.name: verb
-    for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, REPORT, ENDED, RESUME, STOP, WHO, HANDOVER, HANDED, NOW)
+    for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, REPORT, ENDED, RESUME, STOP, WHO, HANDOVER, HANDED, TAKEN, NOW)
 }
 
 

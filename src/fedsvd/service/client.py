@@ -7,6 +7,7 @@ all parties share if all of them agree; a party finds its own results in its own
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -165,6 +166,9 @@ class CspClient:
     def handed(self, id: str, member: str, number: int) -> bytes | None:
         return self.ask(api.HANDED, api.Handed(id=id, member=member, number=number)).sealed
 
+    def taken(self, id: str) -> None:
+        self.ask(api.TAKEN, api.About(id=id))
+
     def now(self) -> api.Clock:
         return self.ask(api.NOW, api.Now())
 
@@ -311,12 +315,18 @@ class Connection:
         return replace(found, folder=self.site.results_of(record), warning=not_finished(record) if badly else "")
 
     def _taken(self, found: Results, record: JobRecord, out: Path | None, draw: "Draw | None") -> Results:
+        from fedsvd.results.folder import fresh_folder
         from fedsvd.service.handover import take  # which brings the roles along
 
-        target = out or self.site.results_of(record)
-        if out is None and self.site.has_results(record):
+        target, held = out or self.site.results_of(record), self.site.results_of(record)
+        if self.site.has_results(record):
+            if out is not None:
+                with fresh_folder(out) as folder:
+                    shutil.copytree(held, folder, dirs_exist_ok=True)
             return replace(found, folder=target)
         taken = take(self.site.kit, record, partial(self._client.handed, record.id), target, draw)
+        if taken.folder is not None:  # written whole: the CSP need not store it any longer
+            self._client.taken(record.id)
         return replace(found, folder=taken.folder, why=taken.why, certificate=taken.certificate)
 
 

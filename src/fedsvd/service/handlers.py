@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedsvd import __version__
-from fedsvd.errors import FedSVDError, KitRunsTwice, NotAuthenticated, StorageError, TooManyJobs
+from fedsvd.errors import ConfigError, FedSVDError, KitRunsTwice, NotAuthenticated, StorageError, TooManyJobs
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service import api
 from fedsvd.service.enlist import member_callers
@@ -67,6 +67,7 @@ class CspHandlers(ABC):
             api.WHO.name: self._who,
             api.HANDOVER.name: self._hand_over,
             api.HANDED.name: self._handed,
+            api.TAKEN.name: self._taken,
             api.NOW.name: self._now,
         }
 
@@ -263,7 +264,21 @@ class CspHandlers(ABC):
         parties = [member for member in job.members if member.startswith("party/")]
         if caller != job.submitter or asked.member not in parties:
             raise NotAuthenticated(f"{caller} is not the researcher of this job, or {asked.member} no party of it")
+        if self._mailbox.taken(job.id):
+            raise ConfigError(
+                f"the results of job {job.short} were fetched before, and are no longer at the CSP",
+                "use the folder into which they were written then, or ask a party for its folder of what all share",
+            )
         return api.Sealed(sealed=self._mailbox.get(job.id, parties.index(asked.member), asked.number))
+
+    def _taken(self, caller: str, asked: api.About) -> api.Nothing:
+        """The researcher has what was sealed for it, or knows that it gets nothing; the messages are removed."""
+        job = self.jobs.get(asked.id, caller)
+        if caller != job.submitter or job.state is not JobState.DONE:
+            raise NotAuthenticated(f"{caller} is not the researcher of this job, or it is not done")
+        self._mailbox.remove(job.id)
+        self._note("sealed messages taken by the researcher", job=job.id, by=caller)
+        return api.Nothing()
 
     def _now(self, caller: str, asked: api.Now) -> api.Clock:
         return api.Clock(now=datetime.now(UTC).isoformat(), fedsvd=__version__)

@@ -1,9 +1,10 @@
 """Shared results on their way to the researcher: sealed by every party, passed on by the CSP, opened by the pinned key.
 
 After the last signature every party seals a *notice* to the key that it pinned for the researcher who signed the job
-(``sealing/box.py``): the certificate of the study, whether its owner agrees, and, if so, the root of the files that
-all parties share, under its signature. A notice of a party that does not agree has the same length. The first party
-that takes part also seals the files, in parts, under a key that follows from one share of every party: a share goes
+(``sealing/box.py``): the digest of the study's certificate, whether its owner agrees, and, if so, the root of the files
+that all parties share, under its signature. A notice of a party that does not agree has the same length. The first
+party adds the certificate itself, once for all: it grows with the parties, and so must not stand in every notice. The
+first party also seals the files, in parts, under a key that follows from one share of every party: a share goes
 with the notice of the party that agrees, so that the researcher opens the files if all agree, and not otherwise
 (ADR 0069). Shares follow from the salt that users have and the CSP has not.
 
@@ -61,6 +62,7 @@ _WIDTH = max(map(len, (AGREED, _DECLINED, _TOO_LARGE)))
 _DOMAIN = b"fedsvd/handover/1"
 _PART = LARGEST_PART - 1024  # bytes of files in one message; sealing adds a few
 _NOTHING = bytes(SIZE)
+_ASK = "ask the operator of the CSP, and that party; the party's own results are not touched by this"
 Fetch = Callable[[str, int], bytes | None]  # the message of this number from this member, if it has sent one
 
 
@@ -77,7 +79,9 @@ class Handover:
 class _Notice:
     """What one party says of a study, opened and verified."""
 
-    agreement: Agreement
+    agreement: Agreement | None  # in the notice of the first party alone
+    body: bytes  # SHA-256 of what all signed of the study
+    key: str  # that signed the notice, in hexadecimal
     state: str
     root: bytes
     share: bytes
@@ -108,15 +112,19 @@ def sealed_for(kit: Kit, record: JobRecord, folder: Path, agreed: bool) -> Hando
         root, share = root_of_files(files), _share(shared, place)
     salt = Seed.fresh().reveal()  # so that no key seals twice, however often this is sent
     parts = _cut(content) if state == AGREED and place == 1 else []
+    names = tuple(party.name for party in record.job.parties)
     notice = {
-        "study": certificate_text(agreement, tuple(party.name for party in record.job.parties), {}).decode(),
+        "study": certificate_text(agreement, names, {}).decode() if place == 1 else "",
+        "body": hashlib.sha256(agreement.body).hexdigest(),
         "certificate": kit.certificate_pem.decode(),
         "state": state.ljust(_WIDTH),
         "root": root.hex(),
         "share": share.hex(),
         "salt": salt.hex(),
         "parts": f"{len(parts):08d}",
-        "signature": sign(kit.signing_key, PURPOSE, statement(agreement.body, state, root)).hex(),
+        "signature": sign(
+            kit.signing_key, PURPOSE, statement(hashlib.sha256(agreement.body).digest(), state, root)
+        ).hex(),
     }
     me = str(kit.identity)
     box = seal_to(researcher.signing_public, Seed.fresh(), json.dumps(notice).encode(), _context(record, me))
@@ -152,7 +160,7 @@ class Taken:
 
     folder: Path | None = None
     why: str = ""
-    certificate: Certificate | None = None  # of a study whose signatures hold; None where no party sent one
+    certificate: Certificate | None = None  # of a study whose signatures hold; the first party sends it
 
 
 def take(kit: Kit, record: JobRecord, fetch: Fetch, target: Path, draw: Draw | None = None) -> Taken:
@@ -184,31 +192,43 @@ def take(kit: Kit, record: JobRecord, fetch: Fetch, target: Path, draw: Draw | N
 def _opened(kit: Kit, record: JobRecord, place: int, names: Sequence[str], box: bytes) -> _Notice:
     """A party's notice, sealed to us for this job and signed by the key that its certificate binds."""
     member = party_caller(names[place - 1])
-    fix = "ask the operator of the CSP, and that party; the party's own results are not touched by this"
     try:
         said = private.plain_json(open_box(kit.signing_key, box, _context(record, member)))
-        study = certificate_record(str(said["study"]).encode(), f"the certificate from {member}")
-        expect_all_signed(study, f"the certificate from {member}")
-        agreement, keys = agreement_of(study), study["body"]["identities"]
-        root, share, salt, signature = (bytes.fromhex(said[key]) for key in ("root", "share", "salt", "signature"))
+        agreement = _study(record, str(said["study"]), len(names)) if place == 1 else None
+        body, root, share = (bytes.fromhex(said[key]) for key in ("body", "root", "share"))
+        salt, signature = (bytes.fromhex(said[key]) for key in ("salt", "signature"))
         state, parts = str(said["state"]).strip(), int(said["parts"])
         identity = check_peer(kit, str(said["certificate"]).encode(), (KitRole.PARTY,), datetime.now(UTC))
-        if str(identity) != member or keys[place - 1] != identity.signing_public.hex():
-            raise NotAuthenticated(f"what came as {member}'s is not under its key", fix)
-        if len(keys) != len(names) or study["body"]["plan"] != record.plan_digest or parts > MOST_PARTS:
+        if str(identity) != member:
+            raise NotAuthenticated(f"what came as {member}'s is not under its key", _ASK)
+        if parts > MOST_PARTS or (agreement is not None and hashlib.sha256(agreement.body).digest() != body):
             raise ValueError
-        verify(identity.signing_public, PURPOSE, statement(agreement.body, state, root), signature)
+        verify(identity.signing_public, PURPOSE, statement(body, state, root), signature)
     except (NotSealed, StorageError, KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError):
-        raise NotSealed(f"what the CSP shows as sent by {member} is not what it sealed for this job", fix) from None
-    return _Notice(agreement, state, root, share, salt, parts, signature)
+        raise NotSealed(f"what the CSP shows as sent by {member} is not what it sealed for this job", _ASK) from None
+    return _Notice(agreement, body, identity.signing_public.hex(), state, root, share, salt, parts, signature)
+
+
+def _study(record: JobRecord, text: str, parties: int) -> Agreement:
+    """The certificate of the study in the first party's notice: signed by all, of this job's plan."""
+    study = certificate_record(text.encode(), "the certificate of the study")
+    expect_all_signed(study, "the certificate of the study")
+    if len(study["body"]["identities"]) != parties or study["body"]["plan"] != record.plan_digest:
+        raise ValueError
+    return agreement_of(study)
 
 
 def _certificate(record: JobRecord, notices: Mapping[str, _Notice]) -> Certificate | None:
-    """That of the study, the same in every notice; what was measured stands in a result alone."""
-    bodies = {name: notice.agreement.body for name, notice in notices.items()}
-    _expect_one(bodies, "have certificates of different sessions")
-    if not notices:
+    """That of the study, the same for every notice; what was measured stands in a result alone."""
+    _expect_one({name: notice.body for name, notice in notices.items()}, "have certificates of different sessions")
+    names = [party.name for party in record.job.parties]
+    first = notices.get(names[0])
+    if first is None or first.agreement is None:
         return None
+    keys = dict(zip(names, json.loads(first.agreement.body)["identities"], strict=True))
+    for name, notice in notices.items():
+        if keys[name] != notice.key:
+            raise NotAuthenticated(f"what came as {party_caller(name)}'s is not under its key in the study", _ASK)
     digest = Digest(record.plan_digest)
     return Certificate(plan_digest=digest, residual=None, orthogonality=nan, rank=0, versions={})
 
@@ -246,6 +266,7 @@ def _write(record: JobRecord, notices: Mapping[str, _Notice], fetch: Fetch, targ
     plan = handed_result(files).plan
     if plan.digest != record.plan_digest or plan.job != record.bound:
         raise NotSealed("the results are of another job than the one that you signed", "ask the CSP")
+    assert notice.agreement is not None  # the first party's
     signatures = {user(i).name: each.signature for i, each in enumerate(notices.values(), start=1)}
     write_handed_over(target, files, notice.agreement, signatures, draw)
 

@@ -1,7 +1,8 @@
 """What members leave at the CSP for the researcher of a job: sealed messages on disk, of bounded number and length.
 
 A message is written in one step, and may be sent again: the last one stays. The CSP opens none of them. They are stored
-for thirty days after the last of a job came, so that a researcher may come late, or again; then they are removed.
+until the researcher has taken them, or for thirty days after the last of a job came: a CSP that stores what was fetched
+fills its disk.
 """
 
 import shutil
@@ -15,6 +16,7 @@ from fedsvd.storage import private
 
 LARGEST_PART = 512 << 10  # bytes of one message
 MOST_PARTS = 128  # messages of one job beyond one from each party
+_TAKEN = "taken"
 STORED = 30 * 86_400.0  # seconds
 
 
@@ -28,13 +30,26 @@ class Mailbox:
         """Message ``number`` of the member at this place; the files of a result come from the first alone."""
         if len(sealed) > LARGEST_PART or number > (MOST_PARTS if place == 0 else 0):
             raise ConfigError(f"message {number} for a researcher, of {len(sealed):,} bytes", "send shorter results")
-        private.replace(private.private_folder(self._folder / plain_id(job)) / f"{place}-{number}", sealed)
+        if not self.taken(job):
+            private.replace(private.private_folder(self._folder / plain_id(job)) / f"{place}-{number}", sealed)
         self._remove_old()
 
     def get(self, job: str, place: int, number: int) -> bytes | None:
         """That message; None where none was sent."""
         path = self._folder / plain_id(job) / f"{place}-{number}"
         return private.read(path) if path.exists() else None
+
+    def taken(self, job: str) -> bool:
+        """Whether the researcher has everything of this job; what a party sends again is then let go."""
+        return (self._folder / plain_id(job) / _TAKEN).exists()
+
+    def remove(self, job: str) -> None:
+        """Remove the messages of a job, which its researcher has, and remember that for as long as they were stored."""
+        folder = private.private_folder(self._folder / plain_id(job))
+        private.replace(folder / _TAKEN, b"")
+        for message in folder.iterdir():
+            if message.name != _TAKEN:
+                message.unlink(missing_ok=True)
 
     def _remove_old(self) -> None:
         """Remove the messages of jobs to which none was added for thirty days."""
