@@ -11,6 +11,7 @@ asserted there, not merely seen. Then the tests behind the second table, what wa
 """
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -136,6 +137,9 @@ FOUND = (
 )
 
 
+WORKERS = str(max(2, (os.cpu_count() or 2) // 2))  # each case has several processes of its own
+
+
 class Recorder:
     """Listens to pytest; records what each case came to, and which tests passed."""
 
@@ -169,12 +173,12 @@ def main(words: list[str]) -> int:
     words = [word for word in words if word not in ("--add", "--found")]
     recorder, status = Recorder(), 0
     if not found_only:
-        status = pytest.main(["-q", "-m", "chaos", "-n", "2", *WHERE, *words], [recorder])
+        status = pytest.main(["-q", "-m", "chaos", "-n", WORKERS, *WHERE, *words], [recorder])
     before = json.loads(RESULT.read_text()) if adds else {"cases": [], "found": {}}
     found = {**before["found"], **recorder.found()}
     if not words:
         rest = [file for *_, file in FOUND if not any(test.startswith(file) for test in found)]
-        status = pytest.main(["-q", "-n", "2", *rest], [recorder]) or status
+        status = pytest.main(["-q", "-n", WORKERS, *rest], [recorder]) or status
         found |= recorder.found()
     again = {case["test"] for case in recorder.cases}
     cases = merged([*recorder.cases, *(case for case in before["cases"] if case["test"] not in again)])

@@ -147,7 +147,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         Parameters
         ----------
         X : as in ``predict``
-        y : array-like of shape (n_samples,), or a list of one per party
+        y : array-like of shape (n_samples,), a list of one per party, or the name of a column of X
         sample_weight : array-like of shape (n_samples,), default=None
         offset : as in ``fit``; a model that was fitted with an array needs one here
 
@@ -157,8 +157,9 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         """
         self._expect_fitted()
         self._expect_offset(offset)
+        X, target = target_in(X, y, Split.HORIZONTAL)
         rows = self._rows(X, offset)
-        y = joint_labels(y, rows.counts).reshape(-1)
+        y = joint_labels(target.values, rows.counts).reshape(-1)
         weights = np.ones_like(y) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(y, weights)
         family = self._distribution()

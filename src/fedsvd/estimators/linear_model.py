@@ -89,13 +89,15 @@ class LinearPredictor(RegressorMixin, Federated):
         Parameters
         ----------
         X : as in ``predict``
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), a list of one per party, or columns' names
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         float
         """
+        X, target = target_in(X, y, Split(self.split))
+        y = target.values
         if are_parties(X) and self.ids == Ids.COMPARE:
             self._expect_fitted()
             expect_labels_fit(y, [labels_of(item) for item in X], Split(self.split), self.plan_.label_user - 1)

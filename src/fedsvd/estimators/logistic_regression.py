@@ -206,7 +206,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         Parameters
         ----------
         X : as in ``decision_function``
-        y : array-like of shape (n_samples,), or a list of one per party
+        y : array-like of shape (n_samples,), a list of one per party, or the name of a column of X
         sample_weight : array-like of shape (n_samples,), default=None
         offset : as in ``fit``; a model that was fitted with an array needs one here
 
@@ -216,7 +216,8 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         """
         self._expect_fitted()
         self._expect_offset(offset)
-        labels, predicted = _labels(y), self.predict(X, offset)
+        X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
+        labels, predicted = _labels(target.values), self.predict(X, offset)
         check_consistent_length(labels, predicted, sample_weight)
         return float(np.average(labels == predicted, weights=sample_weight))
 

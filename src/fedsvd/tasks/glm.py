@@ -1,9 +1,97 @@
-"""Generalised linear models: steps and outputs are in ``models.py``."""
+"""Generalised linear models: as many evaluations as the data needs, each with totals and mostly a Gram matrix."""
 
+from fedsvd.errors import ConfigError
+from fedsvd.protocol.model import (
+    BEGINS,
+    CONSTANT,
+    CURVED,
+    ENDING_BITS,
+    ENDS,
+    ESTIMATED,
+    HOME_TESTS,
+    MOMENT_BITS,
+    PIECE_BITS,
+    PIECES,
+    SCORE_BITS,
+    START_SIZES,
+    STARTS,
+    ModelPlan,
+    more_digits,
+)
+from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
+from fedsvd.protocol.steps import PlannedStep, What, digits, from_user_1, maybe, repeat, sizes, triangle, wide
+from fedsvd.protocol.sums import FELL, STEPPED
 from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
 from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.models import OUTPUTS, steps
+
+OUTPUTS = (
+    array("coefficients", CLASS, FEATURE, attribute="coef_"),
+    hidden("intercept", CLASS, attribute="intercept_"),
+    fact("models"),
+    fact("classes"),
+    fact("columns"),
+    hidden("contrasts", CLASS, TERM),
+    hidden("estimates", CLASS, TERM),
+    array("covariance", CLASS, TERM, TERM),
+    array("fitted", RECORD, CLASS, to=To.OWN),
+    array("residuals", RECORD, CLASS, to=To.OWN),
+    fact("own_rows", to=To.OWN),
+)
+"""What a generalised linear model gives: one equation, or one for each class."""
+
+
+def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Every step of a generalised linear model."""
+    if plan.glm is None:
+        raise ConfigError("a plan without a model has no evaluations")
+    if plan.glm.few_digits:
+        return (repeat("evaluation", plan.glm.evaluations, *_by_digits(plan, plan.glm)),)
+    evaluation = (
+        wide("totals", plan.glm.totals + plan.M, What.DEVIANCE),
+        maybe(
+            FELL, triangle("gram", plan.M), maybe(STEPPED, from_user_1("answer", 8 * (plan.M + 3), what=What.ITERATES))
+        ),
+    )
+    return (repeat("evaluation", plan.glm.evaluations, *evaluation),)
+
+
+def _by_digits(plan: SessionPlan, about: ModelPlan) -> tuple[PlannedStep, ...]:
+    """One evaluation of a model whose sums open few digits: what it begins with, its score, what it may ask for then.
+
+    The first words of a score say whether a home test failed; they and the deviance have less bits than are declared.
+    """
+    m, P = plan.m, plan.M - 1
+    ending = ENDING_BITS[about.digits]
+    likelihood = maybe(ESTIMATED, sizes("likelihood sizes", 1), digits("likelihood", 1, ending, What.DEVIANCE))
+    return (
+        maybe(
+            BEGINS,
+            sizes("columns", about.moments + m),
+            digits("moments", about.moments + m, MOMENT_BITS, What.MOMENTS),
+        ),
+        maybe(STARTS, sizes("start", START_SIZES + m)),
+        digits("score", HOME_TESTS + 2 + P, SCORE_BITS, What.SCORE),
+        maybe(CURVED, *_pieces("information", P)),
+        maybe(
+            ENDS,
+            *_pieces("table", P),
+            sizes("end sizes", 2),
+            digits("end", 2, ending, What.DEVIANCE),
+            maybe(CONSTANT, sizes("null sizes", 2), digits("null", 2, ending, What.DEVIANCE), likelihood),
+        ),
+    )
+
+
+def _pieces(name: str, P: int) -> tuple[PlannedStep, ...]:
+    """A matrix in pieces of twelve bits, each of what the pieces before have left."""
+    body: tuple[PlannedStep, ...] = ()
+    for piece in range(PIECES, 0, -1):
+        more = (maybe(more_digits(piece), *body),) if body else ()
+        body = (digits(f"{name} {piece}", P * (P + 1) // 2, PIECE_BITS, What.INFORMATION), *more)
+    return body
+
 
 TASK = Declared(
     Task.GLM,

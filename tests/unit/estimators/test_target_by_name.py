@@ -176,3 +176,32 @@ def test_a_regression_on_a_column_of_text_is_refused():
     tables = by_rows(kind=np.where(DIED == 1, "yes", "no"))
     with pytest.raises(NotNumeric, match="the label column 'kind' holds text"):
         FederatedLinearRegression(federation=HERE).fit(tables, y="kind")
+
+
+@pytest.mark.parametrize("how", ["parties", "one frame"])
+@pytest.mark.parametrize("case", ROWS)
+def test_a_fit_is_scored_by_the_name_of_its_label(case, how):
+    """``score(X, "cost")`` is what scikit-learn and the formula of deviance give for the values of that column."""
+    estimator, column, expected = ROWS[case]
+    ((name, y),) = column.items()
+    tables = by_rows(**column)
+    model = type(estimator)(**{**estimator.get_params(deep=False), "federation": HERE}).fit(tables, y=name)
+    eta = DESIGN @ expected()
+    if case == "glm":
+        null, ours = 2 * (y * np.log(np.maximum(y, 1) / y.mean())).sum(), np.exp(eta)
+        score = 1 - 2 * (y * np.log(np.maximum(y, 1) / ours) - (y - ours)).sum() / null
+    elif "logistic" in case:
+        score = np.mean((eta > 0) == DIED)
+    else:
+        score = 1 - ((y - eta) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert model.score(tables if how == "parties" else pd.concat(tables), name) == pytest.approx(score, rel=1e-9)
+
+
+def test_split_columns_are_scored_by_the_name_of_the_label_that_one_party_has():
+    tables = by_columns([f"p{i}" for i in range(240)])
+    model = FederatedLinearRegression(split="vertical", federation=HERE).fit(tables, y="cost")
+    eta = DESIGN @ ols(COST)
+    expected = 1 - ((COST - eta) ** 2).sum() / ((COST - COST.mean()) ** 2).sum()
+    assert model.score(tables, "cost") == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ConfigError, match=r"no party has such a column.*cost"):
+        model.score(tables, "costs")
