@@ -32,6 +32,8 @@ from fedsvd.studies.job_file import Job
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.own_columns import OwnColumn
 
+_ASKS = "asks you: "
+
 
 class Researcher(StrEnum):
     """What an owner answers of the researcher."""
@@ -81,10 +83,12 @@ def approve(
     considered.expect_all_known()
     considered.expect_allowed()
     compared = {ungrouped(text) for text in pin or ()}
-    if not yes:
+    if yes:
+        considered.expect_nothing_asked()
+    else:
         others = [peer.fingerprint for peer in considered.new if peer.fingerprint not in compared]
         considered.expect_compared(compared.union(others))  # what was named must be there; the rest is asked for
-        typer.confirm(question(others, considered.plan), abort=True, err=True)
+        typer.confirm(question(others, considered.plan, len(considered.asks)), abort=True, err=True)
         compared.update(others)
     agree(site, considered, compared, researcher)
     enlisted = enlist and not run and enlist_now(site, record, csp)
@@ -124,10 +128,12 @@ def take_part_now(output: Output, site: Site, id: str, csp: str | None) -> None:
     output.line(f"done: {record.name} ({record.short}), results in {site.results_of(record)}")
 
 
-def question(new: list[str], plan: SessionPlan | None) -> str:
+def question(new: list[str], plan: SessionPlan | None, asks: int = 0) -> str:
     held = "All parties will hold the joint Gram matrix. " if plan is not None and _opens_gram(plan) else ""
     if plan is not None and asked_of_columns(plan):
         held = f"{of_others(plan)} " if plan.releases(Item.INFERENCE) else "The label holder sees the joint spectrum. "
+    if asks:
+        held = f"{held}Your policy asks you {'one thing' if asks == 1 else f'{asks} things'} above. "
     if new:
         return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"
     return f"{held}Do you approve this job?"
@@ -174,7 +180,9 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "leaves_this_site": leaves_each_site(plan),
         "released": released(plan),
         "learns": _learns(plan, names),
-        "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
+        "findings": [
+            {"text": named(str(each), names), "below": each.below, "asks": each.asks} for each in considered.found
+        ],
         "cost": cost_record(plan, estimate(plan, link=link), names),
     }
 
@@ -277,7 +285,8 @@ def _show(console: Console, considered: Considered, link: str | None, given: str
     _list(
         console,
         "What your policy says",
-        [named(str(each), names) for each in considered.found] or [_nothing(considered)],
+        [f"{_ASKS if each.asks else ''}{named(str(each), names)}" for each in considered.found]
+        or [_nothing(considered)],
     )
     estimated = estimate(plan, link=link)
     _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
@@ -93,6 +93,22 @@ class PolicyFile(BaseModel):
         StrictInt,
         _from(1, "Fewest records of a level that is named to all parties, and fewest entries behind a joint mean."),
     ] = _DEFAULTS.least_count
+    most_leverage: Annotated[
+        StrictFloat,
+        Field(
+            ge=0.0,
+            le=1.0,
+            description="How much of the sums of a study one of our records may make up before we are asked. 1.0: our "
+            "own records are not judged at all.",
+        ),
+    ] = _DEFAULTS.most_leverage
+    answered: Annotated[
+        tuple[StrictStr, ...],
+        Field(
+            description="Rules whose questions we always answer with yes, by the names that approvals show; "
+            '["all"]: every one. Else a job waits for its owner.'
+        ),
+    ] = _DEFAULTS.answered
     least_changed: Annotated[
         StrictInt,
         _from(0, "Fewest records that may change between two studies: one changed record can be computed exactly."),
@@ -176,8 +192,12 @@ def _fault(path: Path, key: str, value: object) -> ConfigError:
     if key == "researcher":
         words = ", ".join(get_args(rules[key].annotation))
         return ConfigError(f"{key} in {path} is not one of {words}", f'{key} = "ask"')
+    if key == "answered":
+        return ConfigError(f"{key} in {path} is not a list of rules", f'{key} = ["own clusters"]')
     if isinstance(getattr(_DEFAULTS, key), bool):
         return ConfigError(f"{key} in {path} is not true or false", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
+    if isinstance(getattr(_DEFAULTS, key), float):
+        return ConfigError(f"{key} in {path} is not a number from 0.0 to 1.0", f"{key} = {getattr(_DEFAULTS, key)}")
     least = next(rule.ge for rule in rules[key].metadata if hasattr(rule, "ge"))
     return ConfigError(f"{key} in {path} is not a whole number from {least} up", f"{key} = {max(least, 10)}")
 

@@ -5,18 +5,11 @@ needs the plan alone, no data; the sentences that show an owner what each role w
 What earlier studies of a party's records forbid is in ``earlier_rules.py``.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from fedsvd.policy.foreign_lines import not_named
-from fedsvd.policy.learned import (
-    full_outputs,
-    gram_by_consent,
-    lonely_windows,
-    opens_records_alone,
-    recovers,
-    unit,
-)
+from fedsvd.policy.learned import full_outputs, gram_by_consent, lonely_windows, opens_records_alone, recovers, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
 from fedsvd.protocol.openings import opened
@@ -24,6 +17,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Answer, Item, Scheme, Task, Trust
 
+ALL = "all"
+"""Every rule that asks, where an owner names those that it always answers with yes."""
 ASK, SHARED, NOTHING = "ask", "shared", "none"
 """What a researcher gets: as the owner answers for each job, what all parties share, or nothing."""
 _FEW_TO_PERMUTE = 10  # records whose orders can all be tried
@@ -64,6 +59,8 @@ class Policy:
     foreign: Mapping[str, str] = field(default_factory=dict)  # hashes of foreign tasks that may run, by name
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
     least_count: int = 5  # fewest records of a level that is named, and entries behind a joint mean
+    most_leverage: float = 0.5  # of one own record in opened sums; 1.0: own rows are not judged
+    answered: tuple[str, ...] = ()  # rules whose questions the owner always answers with yes; "all" for every one
     least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
     versions_per_year: int = 6  # versions of a dataset in full outputs; 0 for no limit
     least_overlap: int = 10  # fewest common records of a matching; fewer end it before any party has them
@@ -87,6 +84,8 @@ class Policy:
             least_class=0,
             least_events=0,
             least_count=1,
+            most_leverage=1.0,
+            answered=(ALL,),
             schemes=tuple(Scheme),
             least_changed=0,
             versions_per_year=0,
@@ -103,9 +102,18 @@ class Finding:
     rule: str
     text: str
     below: bool = True
+    asks: bool = False  # waits for the owner's own answer, which no --yes gives
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.text}"
+
+
+def settled(found: Iterable[Finding], policy: Policy) -> tuple[Finding, ...]:
+    """Findings with those asks answered that the owner answers once for all: they are shown, and wait for nothing."""
+    agreed = policy.answered
+    return tuple(
+        replace(each, asks=False) if each.asks and (ALL in agreed or each.rule in agreed) else each for each in found
+    )
 
 
 def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:

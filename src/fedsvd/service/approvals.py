@@ -1,6 +1,7 @@
 """What an owner agreed to, job by job, and what is left of it: an approval is for one study, and is spent by it.
 
     KIT/approvals/JOB.json     the job's digest, the data's digest, every attempt that began, when it finished here
+    KIT/approvals/refusals     the jobs that our own table refused, by researcher and table
 
 A study that runs again shows the same data under new masks, and every repetition shows a little more; so an approval
 ends when the job has finished here, or after as many failed attempts as the policy allows. An attempt counts from the
@@ -10,19 +11,24 @@ that is repeated under the certain bound (FSVD-301).
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fedsvd.errors import ApprovalSpent, ReleaseRefused, SourceChanged, StorageError
 from fedsvd.policy.earlier_studies import Brought
-from fedsvd.policy.rules import NOTHING, SHARED, Policy
+from fedsvd.policy.rules import NOTHING, SHARED, Finding, Policy
 from fedsvd.service.enlist import plain_id
 from fedsvd.service.records import JobHeading, JobRecord, ListedJob
 from fedsvd.storage import private
 from fedsvd.studies.job_stages import Stage
 
+MOST_REFUSALS = 3
+"""Refusals of one researcher's jobs on one table, after which its next jobs wait for the owner. Each is one bit of that
+table, and a search by halves needs few of them."""
+
+_REFUSALS = "refusals"
 _BEFORE_ANY_SUM = ("new", "keys", "seeding", "checking")
 
 
@@ -46,6 +52,7 @@ class Approval:
     when: str
     source: str = ""  # digest of the data; empty until it is read, where jobs are approved without being asked
     unlike: tuple[int, ...] = ()  # versions of the data that cannot be compared, and that the owner was asked about
+    answered: tuple[str, ...] = ()  # rules that asked the owner, who agreed
     attempts: tuple[Begun, ...] = ()
     finished: str = ""
     researcher: str = NOTHING  # what the researcher gets where all parties agree
@@ -129,11 +136,48 @@ class Approvals:
         return found
 
     def give(
-        self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = (), researcher: str = NOTHING
+        self,
+        record: JobRecord,
+        source: str = "",
+        unlike: tuple[int, ...] = (),
+        researcher: str = NOTHING,
+        answered: tuple[str, ...] = (),
     ) -> Approval:
         """The owner agrees to this job as it stands, with this data; whatever became of an earlier approval."""
         asked = record.asked.digest
-        return self._write(Approval(record.id, asked, _now(), source, unlike, researcher=researcher))
+        return self._write(Approval(record.id, asked, _now(), source, unlike, answered, researcher=researcher))
+
+    def expect_answered(
+        self, record: JobRecord, approval: Approval | None, found: Iterable[Finding], table: str | None
+    ) -> None:
+        """Raise where our own table is below the policy, or asks something that no person answered for this job."""
+        try:
+            expect_answered(approval, found)
+        except ReleaseRefused:
+            self._refuse(record, table)
+            raise
+
+    def _refuse(self, record: JobRecord, table: str | None) -> None:
+        """Our own table refused this job of this researcher on this table; once for each job."""
+        private.private_folder(self._folder)
+        with private.locked(self._folder):
+            found = self._refusals()
+            jobs = found.setdefault(f"{record.submitter} {table}", [])
+            if record.id not in jobs:
+                jobs.append(record.id)
+                private.replace(self._folder / _REFUSALS, json.dumps(found).encode())
+
+    def refused_often(self, record: JobRecord, table: str | None) -> bool:
+        """Whether jobs of this researcher on this table wait for the owner from now on."""
+        return len(self._refusals().get(f"{record.submitter} {table}", [])) >= MOST_REFUSALS
+
+    def _refusals(self) -> dict[str, list[str]]:
+        path = self._folder / _REFUSALS
+        try:
+            found: dict[str, list[str]] = json.loads(private.read(path)) if path.exists() else {}
+        except ValueError:
+            raise StorageError(f"{path} is damaged", "look at its jobs, then remove it") from None
+        return found
 
     def bring(self, approval: Approval, source: str) -> None:
         """This data is brought; ``SourceChanged`` unless it is what was approved."""
@@ -196,15 +240,31 @@ def researcher_gets(policy: Policy, answer: str | None = None) -> str:
     return answer or (SHARED if policy.researcher == SHARED else NOTHING)
 
 
+def expect_answered(approval: Approval | None, found: Iterable[Finding]) -> None:
+    """Raise where a finding is below the policy, or asks something that this approval has no answer to."""
+    answered = () if approval is None else approval.answered
+    for finding in found:
+        if finding.below:
+            raise ReleaseRefused(f"this study is below your policy: {finding}", "ask for other columns, or refuse it")
+        if finding.asks and finding.rule not in answered:
+            raise ReleaseRefused(
+                f"this study asks its owner, and was approved without an answer: {finding}",
+                "approve it yourself, without --yes: fedsvd job approve; or policy.toml: "
+                f'answered = ["{finding.rule}"] if you always agree',
+            )
+
+
 def expect_covered(approval: Approval | None, brought: Brought) -> None:
     """Raise where data is below the policy, or cannot be compared with earlier data, and the owner was not asked."""
-    if brought.found:
+    below = [finding for finding in brought.found if finding.below]
+    if below:
         records = "bring the records of the earlier study, or many new ones, or "
-        rule = brought.found[0].rule
+        rule = below[0].rule
         raise ReleaseRefused(
-            f"this study is below your policy: {brought.found[0]}",
+            f"this study is below your policy: {below[0]}",
             f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
         )
+    expect_answered(approval, brought.found)
     if approval is not None and set(brought.unlike) - set(approval.unlike):
         raise ReleaseRefused(
             "re-run: all columns of this data have other values than an earlier study's of the same names, so that its "
@@ -217,6 +277,7 @@ def _read(path: Path) -> Approval:
     try:
         values = json.loads(private.read(path))
         values["unlike"] = tuple(values.get("unlike", ()))
+        values["answered"] = tuple(values.get("answered", ()))
         values["attempts"] = tuple(Begun(**one) for one in values.get("attempts", ()))
         return Approval(**values)
     except (ValueError, TypeError, AttributeError):

@@ -18,7 +18,7 @@ from fedsvd.identity.kit import check_peer
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
 from fedsvd.policy.earlier_studies import Brought
-from fedsvd.policy.rules import Finding, findings
+from fedsvd.policy.rules import Finding, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service.approvals import researcher_gets
 from fedsvd.service.enlist import member_callers, open_data, party_caller
@@ -30,6 +30,7 @@ from fedsvd.studies.doubts import of_own
 from fedsvd.studies.foreign import installed_findings
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.own_columns import OwnColumn
+from fedsvd.studies.own_rows import home_findings
 
 
 class Standing(StrEnum):
@@ -75,6 +76,19 @@ class Considered:
         if below:
             raise ReleaseRefused(
                 f"this job is below your policy: {'; '.join(below)}", "refuse it, or change policy.toml and ask again"
+            )
+
+    @property
+    def asks(self) -> tuple[Finding, ...]:
+        """What waits for the owner's own answer."""
+        return tuple(finding for finding in self.found if finding.asks)
+
+    def expect_nothing_asked(self) -> None:
+        """Raise where a person must answer: ``--yes`` never does."""
+        if self.asks:
+            raise ReleaseRefused(
+                f"this job asks its owner: {'; '.join(map(str, self.asks))}",
+                "read it and approve without --yes; or change policy.toml if you agree to it always",
             )
 
     def expect_signed(self) -> None:
@@ -147,7 +161,10 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     brought = site.compare(record, own, plan)
     judged = dict.fromkeys(each for session in (*sessions, plan) for each in findings(session, site.policy()))
     few = at_the_least(record, site.caller, ours, site.policy())
-    found = (*judged, *installed_findings(plan, site.policy()), *few, *brought.found, *_unlike(brought))
+    # Which records a study is about, a matching says first: they are judged when it begins.
+    rows = () if own.unmatched else home_findings(plan, own.data, site.policy())
+    there = (*judged, *installed_findings(plan, site.policy()), *few, *brought.found, *_unlike(brought), *rows)
+    found = tuple(dict.fromkeys(settled(there, site.policy())))
     prepared = "" if own.data.prepared is None else str(own.data.prepared)
     about: dict[str, Any] = {"data": path, "plan": plan, "before_it": tuple(sessions), "columns": own.columns}
     about |= {"assumed": assumed, "found": found, "doubts": doubts, "brought": brought}
@@ -180,9 +197,10 @@ def agree(site: Site, considered: Considered, compared: Collection[str], researc
         pin(site.kit.directory, peer.member, peer.fingerprint)
     brought = considered.brought
     if brought is None:
-        site.approve(considered.record)
+        site.approvals().give(considered.record)
     else:
-        site.approve(considered.record, brought.source, brought.unlike, given)
+        answered = tuple(dict.fromkeys(finding.rule for finding in considered.asks))
+        site.approvals().give(considered.record, brought.source, brought.unlike, given, answered)
 
 
 def _csp(site: Site, certificate: bytes) -> Peer:

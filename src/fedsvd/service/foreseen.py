@@ -86,7 +86,10 @@ def expect_rest_allowed(member: "Member", record: JobRecord) -> None:
     where = owner.data(job), member.scratch(), owner.tables()
     own = open_data(job, name, *where, alone=True, link=owner.link(job))
     said = record.enlisted[member.caller]
-    owner.expect_allowed(study_plan(record, member.caller, own.facts.also(EnlistedFacts(signing=said.signing))))
+    plan = study_plan(record, member.caller, own.facts.also(EnlistedFacts(signing=said.signing)))
+    owner.expect_allowed(plan)
+    if not own.unmatched:  # of which records the study is, a matching says first
+        owner.expect_rows(record, own, plan)
 
 
 def _study_facts(record: JobRecord, caller: str, own: EnlistedFacts) -> dict[str, EnlistedFacts]:

@@ -68,6 +68,9 @@ class Owner(Protocol):
     def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """The same when a session begins, for which the file may have changed; from now on it is an earlier study."""
 
+    def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
+        """Raise where a row of the data stands out in what the plan opens, and the owner did not answer for it."""
+
     def matched(self, record: JobRecord, common: int) -> None:
         """So many of our records are common to all parties: from now on this is an earlier matching."""
 

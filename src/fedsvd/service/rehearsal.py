@@ -22,6 +22,8 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.temporary import DAYS, temporary_federation
+from fedsvd.policy.policy_file import POLICY, spelt_policy
+from fedsvd.policy.rules import ALL, Policy
 from fedsvd.prepare.dictionary import FILE as DICTIONARY
 from fedsvd.prepare.dictionary import spelt_dictionary
 from fedsvd.service.enlist import authority_caller, member_callers, party_caller
@@ -126,7 +128,9 @@ def found(root: Path, job: Job, job_file: Path) -> Rehearsal:
         text = f"# {REHEARSAL}\n[csp]\n{'listen' if caller.startswith('csp/') else 'address'} = {address}\n"
         private.create(kit / SITE, text.encode())
     for party in job.parties:
-        path = kits[party_caller(party.name)] / SITE
+        kit = kits[party_caller(party.name)]
+        private.replace(kit / POLICY, spelt_policy(Policy(enforce=True, answered=(ALL,))).encode())
+        path = kit / SITE
         data = job.data_of(party)
         where = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
         text, words = f"\n[data]\ndefault = {where}\n", job.map_of(party)

@@ -41,6 +41,7 @@ from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
 from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.planning import guard
 from fedsvd.transport.grpc_client import Dialling
@@ -114,8 +115,7 @@ class Site:
 
     def dialling(self, address: str | None = None, patience: float = 120.0) -> Dialling:
         """How this kit dials the CSP."""
-        kit = self.kit
-        where = self.address(address)
+        kit, where = self.kit, self.address(address)
         return Dialling(where, kit.tls_key_pem(), kit.certificate_pem, kit.ca_pem, self.expect_csp, patience=patience)
 
     def expect_csp(self, certificate: bytes) -> Identity:
@@ -155,46 +155,40 @@ class Site:
         if self.kit.identity.role is KitRole.AUTHORITY:
             # It brings no data, so there is nothing to agree to; but it deals seeds to keys it knows, or not at all.
             return _deals(self.kit, record)
-        approvals = self._approvals()
+        approvals = self.approvals()
         # Where every job is approved, this one is given its approval when its signature has been checked; one of a
-        # researcher whose key is not pinned waits for its owner, who compares the key.
+        # researcher whose key is not pinned waits for its owner, who compares it; so does one who was refused often.
         given = self.yes and record.submitter in self.kit.pins() and not approvals.changed(record)
-        return approvals.of(record) is not None or given
+        table = self.settings().data_for(record.job.study.name)
+        return approvals.of(record) is not None or (given and not approvals.refused_often(record, table))
 
     def expect_submitted(self, record: JobRecord) -> None:
         """A researcher whose key is pinned here signed this job as it stands."""
         identity = submitter_of(self.kit, record)
         self.kit.expect_pinned(str(identity), identity)
 
-    def approve(
-        self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = (), researcher: str = NOTHING
-    ) -> None:
-        """The owner agrees to this job as it stands, with the data as it is; ``researcher``: what that one gets."""
-        self._approvals().give(record, source, unlike, researcher)
-
     def history(self, record: JobRecord) -> str:
         """What became of an earlier approval of this job, in words."""
-        approval = self._approvals().of(record)
+        approval = self.approvals().of(record)
         return "" if approval is None else approval.history
 
     def expect_unspent(self, record: JobRecord) -> None:
         """The approval of this job is not used up."""
-        if self.kit.identity.role is KitRole.PARTY and (approval := self._approvals().of(record)) is not None:
+        if self.kit.identity.role is KitRole.PARTY and (approval := self.approvals().of(record)) is not None:
             approval.expect_unspent(self.policy().failed_attempts, record)
 
     def standing(self, job: ListedJob) -> str:
         """What became of this site's approval of a job in a list, in words."""
         if self.kit.identity.role is KitRole.AUTHORITY:
             return "approved" if _deals(self.kit, job) else "awaits approval"
-        return self._approvals().standing(job, self.policy().failed_attempts)
+        return self.approvals().standing(job, self.policy().failed_attempts)
 
     def data(self, job: Job) -> Path | str:
         """Where the data of this site for a job is; a text for data that is made, not read."""
         path = self.settings().data_for(job.study.name)
         if path is None:
-            raise ConfigError(
-                f"this site names no data for the job {job.study.name}", f'{SITE}: [data] default = "FILE"'
-            )
+            fix = f'{SITE}: [data] default = "FILE"'
+            raise ConfigError(f"this site names no data for the job {job.study.name}", fix)
         return located(path, self.kit.directory)
 
     def link(self, job: Job) -> Path | str | None:
@@ -232,7 +226,13 @@ class Site:
 
     def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """The same when a session begins; from now on it is an earlier study."""
+        self.expect_rows(record, own, plan)
         self._memory().bring(record, own, plan, self._approval(record))
+
+    def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
+        """No row of this data stands out in what the plan opens, or the owner answered for it."""
+        found, given = home_findings(plan, own.data, self.policy()), self._approval(record)
+        self.approvals().expect_answered(record, given, found, self.settings().data_for(record.job.study.name))
 
     def matched(self, record: JobRecord, common: int) -> None:
         """A matching came to its end, with so many common records."""
@@ -241,7 +241,7 @@ class Site:
     def begin(self, record: JobRecord) -> None:
         """This attempt counts."""
         if self.kit.identity.role is KitRole.PARTY:
-            self._approvals().begin(record)
+            self.approvals().begin(record)
 
     def expect_allowed(self, plan: SessionPlan) -> None:
         """The plan asks for no more memory than this site has for it, and is not below its owner's policy."""
@@ -287,7 +287,7 @@ class Site:
         result = sealed.finished(finished.played.result, metered, finished.agreement)
         write_result(new_results(self.kit.directory / self.settings().results, finished.record), result, draw=self.draw)
         self.write_salt(plan.session, finished.salt)
-        self._approvals().spend(finished.record)
+        self.approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
         return tuple(result.facts.get("look_at", ()))
 
@@ -295,7 +295,7 @@ class Site:
         """What the researcher gets of a job that has ended here, sealed to the key that is pinned for it."""
         from fedsvd.service.handover import sealed_for
 
-        approval = self._approvals().of(record)
+        approval = self.approvals().of(record)
         # The policy may have been changed since.
         agreed = approval is not None and approval.researcher == SHARED and self.policy().researcher != NOTHING
         return sealed_for(self.kit, record, self.results_of(record), agreed)
@@ -326,21 +326,22 @@ class Site:
         """Write why an attempt failed here, for the owner alone."""
         write_failure(self._failure(record.id), record.attempt, error, stage)
         if self.kit.identity.role is KitRole.PARTY:
-            self._approvals().fail(record, stage)
+            self.approvals().fail(record, stage)
 
     def failure(self, record: JobRecord) -> OwnFailure | None:
         """Why this attempt of a job failed here, if it did."""
         return read_failure(self._failure(record.id), record.attempt)
 
     def _memory(self) -> SiteMemory:
-        return SiteMemory(self.state / "records", self.kit.identity.party_id, self.policy(), self._approvals())
+        return SiteMemory(self.state / "records", self.kit.identity.party_id, self.policy(), self.approvals())
 
-    def _approvals(self) -> Approvals:
+    def approvals(self) -> Approvals:
+        """What the owner agreed to, job by job."""
         return Approvals(self.kit.directory / "approvals")
 
     def _approval(self, record: JobRecord) -> Approval | None:
         """What the owner agreed to; where every job is approved, this one is from now on, once."""
-        return self._approvals().of_or_given(record, self.yes, researcher_gets(self.policy()))
+        return self.approvals().of_or_given(record, self.yes, researcher_gets(self.policy()))
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"

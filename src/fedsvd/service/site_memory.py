@@ -13,7 +13,7 @@ from fedsvd.policy.earlier_matchings import EarlierMatchings
 from fedsvd.policy.earlier_rules import organisation_findings
 from fedsvd.policy.earlier_studies import Asked, Brought, EarlierStudies
 from fedsvd.policy.learned import full_outputs
-from fedsvd.policy.rules import Policy
+from fedsvd.policy.rules import Policy, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service.approvals import Approval, Approvals, expect_covered
 from fedsvd.service.enlist import OpenedData, organisation, party_caller, plain_id
@@ -44,7 +44,7 @@ class SiteMemory:
             whole = own.before_matching.remembered or own.before_matching
             brought = replace(brought, source=studies.compare(asked, whole, unjudged, reading=own.reading).source)
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
-        return replace(brought, found=(*found, *brought.found))
+        return replace(brought, found=settled((*found, *brought.found), policy))
 
     def fresh(self, record: JobRecord, own: OpenedData, plan: SessionPlan | None, approval: Approval | None) -> Brought:
         """This data is what was approved, and gives no record or party away with that of an earlier study."""

@@ -42,6 +42,7 @@ from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import scratch_array
 from fedsvd.storage.scratch import expect_space, usual_scratch
 from fedsvd.studies.foreign import expect_installed, statistic_for
+from fedsvd.studies.own_rows import guard_rows
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.studies.planning import Planned, expect_machine, guard, plan_study
 from fedsvd.studies.study import Study
@@ -113,6 +114,7 @@ def run_study(
     expect_shapes(study, parties)
     plan, policy = plan_for(study, parties, secret("first"), asked)[0].plan, policy or Policy()
     guard(plan, policy)
+    guard_rows(plan, parties, policy)
     task, with_what = expect_installed(plan, policy), Engine.of(device, engine)
 
     def statistic(plan: SessionPlan, i: int) -> Statistic | None:
