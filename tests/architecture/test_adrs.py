@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 RECORDS = sorted((ROOT / "docs" / "adr").glob("*.md"))
 SECTIONS = ["Status", "Context", "Decision", "Consequences", "Held by"]
 # Numbers that were given out for 0.3.0 and not used: they are not given again, and no page may cite them.
-NOT_USED = {"0042", "0044", "0045", "0047", "0048", "0050", "0053", "0070", "0071"}
+NOT_USED = {"0042", "0044", "0045", "0047", "0048", "0050", "0053", "0070"}
 LIMIT = 45  # lines; the aim is 35
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *RECORDS]
 
@@ -120,7 +120,7 @@ def test_every_number_is_given_once_and_gaps_are_those_not_used():
     numbers = [path.name[:4] for path in RECORDS]
     assert len(numbers) == len(set(numbers))
     every = {f"{number:04}" for number in range(1, int(numbers[-1]) + 1)}
-    assert every - set(numbers) <= NOT_USED
+    assert every - set(numbers) == NOT_USED
 
 
 def test_every_record_that_is_cited_is_written():

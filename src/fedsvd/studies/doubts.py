@@ -49,8 +49,8 @@ def units(study: Study, words: PrepareSection) -> str | None:
             "own are a thousandfold off"
         )
     return (
-        "not compared: no means of columns are summed, so a column in another unit at one party is not noticed; "
-        'centre = "joint" under [prepare] would sum them'
+        "not compared in this study: a column in another unit at one party is not noticed; "
+        'centre = "joint" under [prepare] would compare them'
     )
 
 
