@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.errors import ConfigError, NumericalError, ShapeError
 from fedsvd.statistics.distributions import chi2_tail, f_tail
 from fedsvd.statistics.undefined import NO_FREEDOM, Number
 from fedsvd.types import Float
 
 _EPS = float(np.finfo(np.float64).eps)
+_MOST_POWER = 1000  # of two: the inverse is in the range of float64, and so are sums of such numbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,12 +62,15 @@ class WilksTest:
 
 
 def basis(X: Float) -> Basis:
-    """The basis of own columns, made locally."""
-    mean = X.mean(axis=0)
-    centred = X - mean
+    """The basis of own columns, made locally; a column whose deviation is rounding of its mean is a constant one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0)
+        centred, unit = _in_common_unit(X - mean)
     norms = np.linalg.norm(centred, axis=0)
-    scale = np.where(norms > 0.0, norms, 1.0)
-    Q, R = np.linalg.qr(centred / scale)
+    constant = norms <= len(X) ** 1.5 * _EPS * (np.abs(mean) / unit)
+    norms, centred = np.where(constant, 0.0, norms), np.where(constant, 0.0, centred)
+    Q, R = np.linalg.qr(centred / np.where(norms > 0.0, norms, 1.0))
+    scale = np.where(norms > 0.0, norms, 1.0) * unit
     U, s, Vt = np.linalg.svd(R)
     rank = int(np.sum(s > max(X.shape) * _EPS * s[0])) if s.size and s[0] > 0.0 else 0
     if rank == X.shape[1]:
@@ -95,8 +99,18 @@ def common_weights(own: Basis, Vt_i: Float, values: Float, count: int) -> OwnWei
     return OwnWeights(own.W @ inside, own.Q @ inside)
 
 
+def _in_common_unit(centred: Float) -> tuple[Float, Float]:
+    """Columns divided by powers of two, so that no square leaves the range of float64; and these powers."""
+    largest = np.abs(centred).max(axis=0)
+    _, powers = np.frexp(largest)
+    if not np.isfinite(largest).all() or np.any(np.abs(powers) > _MOST_POWER):
+        raise NumericalError("a column is at the end of the range of float64", "scale it")
+    return np.ldexp(centred, -powers), np.ldexp(1.0, powers)
+
+
 def canonical_loadings(centred: Float, scores: Float) -> Float:
     """Correlations of own features with own scores, (features, count); 0 where one does not vary."""
+    centred, _ = _in_common_unit(centred)
     across = np.outer(np.linalg.norm(centred, axis=0), np.linalg.norm(scores, axis=0))
     found: Float = np.divide(centred.T @ scores, across, out=np.zeros_like(across), where=across > 0.0)
     return found

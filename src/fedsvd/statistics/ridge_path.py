@@ -15,6 +15,8 @@ import numpy as np
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.types import Float
 
+_STEPS = 3
+
 
 @dataclass(frozen=True, repr=False)
 class RidgePath:
@@ -73,16 +75,32 @@ def coefficients(R: Float, powers: Float, alphas: Sequence[float] | Float, featu
 
     Not from the SVD that the errors come from: columns in units of 1e-3 and of 1e3 meet in one singular vector, and
     small coefficients would have the digits of large ones. Scaled, with the penalty as rows of its own, they are as
-    exact as those of a single ridge.
+    exact as those of a single ridge; steps from the residual leave each its own digits, also where the penalty of a
+    column in a small unit outweighs all rows.
     """
     f, found = features, []
     for alpha in penalties(alphas):
         rows = np.zeros((f, R.shape[1]))
         rows[:, :f] = np.diag(np.sqrt(alpha) * powers[:f])
         both: Float = np.asarray(np.linalg.qr(np.concatenate((R, rows)), mode="r"))
-        w = np.linalg.solve(both[:f, :f], both[:f, f:])
+        first: Float = np.asarray(np.linalg.solve(both[:f, :f], both[:f, f:]), dtype=np.float64)
+        w = _stepped(R, both[:f, :f], (alpha * powers[:f] ** 2)[:, None], first)
         found.append(w * powers[:f, None] / powers[f:])
     return np.stack(found)
+
+
+def _stepped(R: Float, factor: Float, ridge: Float, w: Float) -> Float:
+    """w after steps from the residual of its normal equations, as long as they make it smaller."""
+    f = len(factor)
+    X, Y, sizes = R[:, :f], R[:, f:], np.linalg.norm(factor, axis=0)[:, None]
+    residual = X.T @ (Y - X @ w) - ridge * w
+    for _ in range(_STEPS):
+        other: Float = w + np.linalg.solve(factor, np.linalg.solve(factor.T, residual))
+        left = X.T @ (Y - X @ other) - ridge * other
+        if not np.linalg.norm(left / sizes) < np.linalg.norm(residual / sizes):
+            break
+        w, residual = other, left
+    return w
 
 
 def generalised(path: RidgePath, alphas: Sequence[float] | Float) -> Choice:

@@ -54,6 +54,57 @@ def test_unit_variance_has_every_column_whatever_its_unit(power):
     assert_each_close(regression.coef_ * np.array([10.0**power, 1.0, 1.0, 1.0]), least, RESULT_BAR)
 
 
+FITS = {  # of every kind: which units are right, of features and of labels; all others are refused
+    "regression": (FederatedLinearRegression, {}, -250, -250),
+    "regression on split columns": (FederatedLinearRegression, {"split": "vertical", "ids": "trust"}, -150, -307),
+    "model": (FederatedGLM, {}, -150, -150),
+    "unit variance": (FederatedPCR, {"n_components": 4, "unit_variance": True}, -250, -250),
+}
+
+
+@pytest.mark.parametrize("what", ["one feature", "features", "labels"])
+@pytest.mark.parametrize("power", [-145, -155, -160, -180, -250, -300, -307])
+@pytest.mark.parametrize("name", FITS)
+def test_no_column_is_taken_for_constant_because_its_squares_are_below_the_range(name, power, what):
+    """Below 1e-160, and on split rows below 1e-300, coefficients were 0 and nothing was said."""
+    X, y = drawn()
+    expected = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
+    scale, label = np.ones(4), 1.0
+    if what == "labels":
+        label = 10.0**power
+    else:
+        scale[slice(None) if what == "features" else slice(1)] = 10.0**power
+    estimator, options, *least = FITS[name]
+    if power < least[what == "labels"]:
+        with np.errstate(over="ignore"), pytest.raises(NumericalError, match="varies by too little"):
+            estimator(**options).fit(X * scale, y * label)
+        return
+    found = estimator(**options).fit(X * scale, y * label)
+    assert_each_close(found.coef_ * scale / label, expected, RESULT_BAR)
+
+
+@pytest.mark.parametrize("kind", ["nonrobust", "HC3"])
+@pytest.mark.parametrize("what", ["feature", "labels"])
+@pytest.mark.parametrize("power", [-130, -150, -160, -200, -250])
+def test_a_table_of_any_unit_is_right_or_refused(power, what, kind):
+    """At 1e-160 p values were off by 0.02, and those of HC3 were all 0 or 1."""
+    X, y = drawn()
+    scale, label = np.ones(5), 1.0
+    if what == "labels":
+        label = 10.0**power
+    else:
+        scale[1] = 10.0**power
+    expected = sm.OLS(y, sm.add_constant(X)).fit(cov_type=kind)
+    asked = FederatedLinearRegression(inference=True, cov_type=kind)
+    if power < -155:
+        with pytest.raises(NumericalError, match="varies by too little"):
+            asked.fit(X * scale[1:], y * label)
+        return
+    model = asked.fit(X * scale[1:], y * label).inference_[0]
+    assert_each_close(model.standard_errors * scale / label, expected.bse, PRINTED_BAR)
+    assert_close(model.p, expected.pvalues, PRINTED_BAR, scale=1.0)
+
+
 @pytest.mark.parametrize("split", ["horizontal", "vertical"])
 @pytest.mark.parametrize("power", [-300, -150, 150])
 def test_singular_vectors_are_finite_and_orthonormal_in_any_unit(power, split):

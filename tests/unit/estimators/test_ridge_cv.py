@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.tolerances import GLM_BAR, assert_close, assert_each_close, digits_lost
+from tests.tolerances import GLM_BAR, STATISTIC_BAR, assert_close, assert_each_close, digits_lost
 
 from fedsvd import FederatedRidgeCV, Masks, Policy, Simulation
 from fedsvd.errors import ConfigError, ReleaseRefused, VerificationFailed
@@ -144,3 +144,20 @@ def test_units_from_1e_minus_3_to_1e3_take_no_digits_on_split_rows(choose_by):
     rows = np.vstack((centred, np.diag(np.sqrt(found.alpha_) / units)))
     w, *_ = np.linalg.lstsq(rows, np.concatenate((y - y.mean(), np.zeros(8))), rcond=None)
     assert_each_close(found.coef_, w / units, digits_lost(6))
+
+
+@pytest.mark.parametrize("power", [-4, -5, -8, -20, -80, -140, 8, 80])
+def test_a_column_in_any_unit_has_its_own_digits_beside_its_penalty(power):
+    """From 1e-5 on this ended in FSVD-305: the penalty outweighs all rows of such a column."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 4))
+    y = X @ [1.0, -2.0, 3.0, 0.5] + rng.normal(size=60)
+    unit = np.array([10.0**power, 1.0, 1.0, 1.0])
+    found = FederatedRidgeCV((0.1, 1.0)).fit(*three(X * unit, y))
+    # By Cramer's rule in columns of one unit: w_1 from the Schur complement, the others from what it leaves.
+    C, t, alpha = X - X.mean(axis=0), y - y.mean(), found.alpha_
+    G, g = C.T @ C, C.T @ t
+    inner = np.linalg.inv(G[1:, 1:] + alpha * np.eye(3))
+    first = (g[0] - G[0, 1:] @ inner @ g[1:]) / (G[0, 0] - G[0, 1:] @ inner @ G[1:, 0] + alpha / unit[0] ** 2)
+    expected = np.concatenate(([first / unit[0]], inner @ (g[1:] - first * G[1:, 0])))
+    assert_each_close(found.coef_, expected, STATISTIC_BAR)

@@ -173,6 +173,7 @@ def test_canonical_correlations_of_dependent_constant_and_far_columns():
     pairs = [
         (np.column_stack((A, A[:, 0] + A[:, 1])), B),
         (np.column_stack((A[:, :2], np.full(30, 5.0))), B),
+        (np.column_stack((A[:, :2], np.full(30, 0.1))), np.column_stack((B, np.full(30, 0.1)))),
         (A[:, :2] * [1e150, 1e-150], B * 1e-120),
         (A[:5, :1], B[:5, :1]),
     ]

@@ -6,8 +6,8 @@ import statsmodels.api as sm
 from statsmodels.multivariate.cancorr import CanCorr
 from tests.tolerances import STATISTIC_BAR, assert_close, assert_each_close, digits_lost
 
-from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.statistics.cca import basis, common_weights, correlations, pair_weights, wilks
+from fedsvd.errors import ConfigError, NumericalError, ShapeError
+from fedsvd.statistics.cca import basis, canonical_loadings, common_weights, correlations, pair_weights, wilks
 from fedsvd.statistics.undefined import NO_FREEDOM
 
 
@@ -46,6 +46,40 @@ def test_dependent_columns_are_left_out_of_the_basis():
     assert_close((wide - wide.mean(axis=0)) @ b.W, b.Q, digits_lost(4))
     rho = correlations(stacked([b, c])[1], (3, 4))
     assert_each_close(rho, CanCorr(X, Y).cancorr, STATISTIC_BAR)
+
+
+def projection(X):
+    U, _, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    return U @ U.T
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 123.456, 1e9 + 0.1])
+@pytest.mark.parametrize("n", [7, 30, 1000])
+def test_a_constant_column_is_no_direction_of_a_basis_whatever_its_digits(n, value):
+    """Its mean is rounded: what was left of 0.1 made a column of ones, and two parties with one a correlation of 1."""
+    X = np.random.default_rng(n).normal(size=(n, 2))
+    found = basis(np.column_stack((X, np.full(n, value))))
+    assert found.rank == 2
+    assert_close(found.Q @ found.Q.T, projection(X), STATISTIC_BAR)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e-160, 1e160, 1e300])
+def test_columns_in_any_unit_have_the_basis_of_the_usual_one(unit):
+    """At 1e-170 a column was taken for a constant one."""
+    X, _ = drawn()
+    other = X * np.array([unit, 1.0, 1.0])
+    found = basis(other)
+    assert_close(found.Q @ found.Q.T, projection(X), STATISTIC_BAR)
+    score = X @ [1.0, 2.0, 3.0]
+    loadings = canonical_loadings(other - other.mean(axis=0), (score - score.mean())[:, None])
+    assert_close(loadings[:, 0], [np.corrcoef(column, score)[0, 1] for column in X.T], STATISTIC_BAR)
+
+
+def test_columns_at_the_end_of_the_range_are_refused():
+    X, _ = drawn()
+    for unit in (1e-310, 1e307):
+        with pytest.raises(NumericalError, match="end of the range"):
+            basis(X * unit)
 
 
 def test_three_parties_have_the_common_variables_of_generalised_cca():

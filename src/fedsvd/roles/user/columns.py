@@ -14,11 +14,13 @@ from fedsvd.compress.reduce import rows_of
 from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
 from fedsvd.protocol.tasks import Item
+from fedsvd.roles.user.statistics import below_squares
 from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
 _LEAST_LABEL = 1e-140
+_LEAST_SQUARE = 2.0**-1000  # the inverse of one is a float64, too
 _FIRST = 64  # rows that say where about the means are
 _MISLED = 15 / 16  # the part of an energy that the distance from there may make
 
@@ -196,7 +198,7 @@ def _moments(work: Work, weight: float) -> tuple[Float, Float, Float]:
     """The mean of every column, what is below its last digit, and the energy about both; zeros where none is taken."""
     nothing = np.zeros(work.n_i)
     if not work.plan.centre or work.plan.biased:
-        return nothing, nothing, _expect_finite(_about(work, nothing)[0])
+        return nothing, nothing, _expect_spread(work, nothing, _expect_finite(_about(work, nothing)[0]))
     about = _first_mean(work)
     energy, off = _about(work, about)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
@@ -205,7 +207,8 @@ def _moments(work: Work, weight: float) -> tuple[Float, Float, Float]:
         if np.any(off**2 > _MISLED * weight * energy):
             energy, off = _about(work, mean)
             rest = off / weight
-        return mean, rest, np.maximum(_expect_finite(energy) - off**2 / weight, 0.0)
+        spread = np.maximum(_expect_finite(energy) - off**2 / weight, 0.0)
+    return mean, rest, _expect_spread(work, about, spread)
 
 
 def _first_mean(work: Work) -> Float:
@@ -250,6 +253,22 @@ def _weighted(work: Work, X: Array, rows: slice, power: int) -> Array:
 def _expect_finite(energy: Float) -> Float:
     if not np.isfinite(energy).all():
         raise NumericalError("the squared norm of a column leaves the range of float64", "scale the data")
+    return energy
+
+
+def _expect_spread(work: Work, centre: Float, energy: Float) -> Float:
+    """Refuse columns that vary about these numbers, and whose squares are below the range of float64."""
+    small = np.flatnonzero(energy < work.plan.m * _LEAST_SQUARE)
+
+    def farthest(place: slice) -> Float:
+        X = to_numpy(rows_of(work.source, place.start, place.stop, work.device))
+        far: Float = np.abs(X[:, small] - centre[small]).max(axis=0)
+        return far
+
+    if len(small):
+        far = np.max(work.over_rows("columns", work.plan.m, work.n_i, farthest), axis=0)
+        if np.any((far > 0.0) & (far < _LEAST_LABEL)):
+            raise below_squares()
     return energy
 
 

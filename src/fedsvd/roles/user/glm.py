@@ -22,6 +22,7 @@ from fedsvd.roles.user.digits import DigitsSession
 from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of
 from fedsvd.roles.user.requests import Common, Local, Script, Sum
 from fedsvd.roles.user.share import batches_of, common_unit, share
+from fedsvd.roles.user.statistics import below_squares
 from fedsvd.roles.user.sums import wide_sum_of_floats
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.glm import GLMInference
@@ -131,6 +132,8 @@ class FittingSession:
             if request.beta is None:
                 raise NumericalError("the squared norm of a column leaves the range of float64", "scale the data down")
             return Answer(None, totals | {"deviance": math.inf})
+        if request.beta is None and np.any(made.L_i[energy <= _NOTHING]):
+            raise below_squares()
         R = yield from self._joint_factor(made.L_i, energy, f"gram {number}")
         return Answer(R[:, [0, -1]] if request.constant_only else R, totals)
 

@@ -39,7 +39,15 @@ from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_
 from fedsvd.roles.user.refinement import ScaledRows, Transform, proposal, read_proposal, refine
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.ridge_choice import Curve, error_curve, unchosen
-from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_norms, uncentred, with_norm
+from fedsvd.roles.user.statistics import (
+    Prepared,
+    centred,
+    expect_squares,
+    in_common_unit,
+    joint_norms,
+    uncentred,
+    with_norm,
+)
 from fedsvd.roles.user.sums import bound_sum, from_upper_triangle, total_sum, upper_triangle, wide_sum
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
 from fedsvd.roles.user.work import Dense, Work
@@ -159,6 +167,8 @@ def script(work: Work) -> Script:
     if not deviation.any():
         yield from rest_in_zeros(work, "energy", _answer_bytes(work))
         return _without_features(work, about, deviation)
+    if plan.alphas or plan.releases(Item.INFERENCE):
+        expect_squares(np.ldexp(deviation, about.E))
     rows = _scales(work, about, norms, deviation)
     prepared: Prepared = yield Local("scale", lambda: _prepared(work, about, rows))
     if isinstance(about.A_i, Dense):

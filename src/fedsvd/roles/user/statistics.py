@@ -89,6 +89,18 @@ def beyond_squares() -> NumericalError:
     return NumericalError("the squared norm of a table leaves the range of float64", "scale the data down")
 
 
+def below_squares() -> NumericalError:
+    """The refusal of a column that varies, and whose squares are below the range of float64."""
+    return NumericalError("a column varies by too little for its squares to be in the range of float64", "scale it up")
+
+
+def expect_squares(deviation: Float) -> None:
+    """Refuse rows whose squares, which a table and a choice are made of, are below the range of float64."""
+    if np.any((deviation > 0.0) & (deviation < _LEAST)):
+        raise below_squares()
+
+
+_LEAST = 2.0**-500
 _USUAL = 2.0**-400, 2.0**400  # norms: squares of these are far from both ends of float64
 _LIFT, _NOISE = 2.0**500, 2.0**-1000  # of norms, before they are squared; of sums of these squares
 _MOST_EXPONENT = 507  # of a user's norm: squares of the norms of 500 users are then below 2^1024
@@ -210,12 +222,17 @@ def in_common_unit(work: Work, prepared: Prepared) -> Script:
 def joint_norms(work: Work, prepared: Prepared) -> Script:
     """The joint norm of every row, in units of 2^E; zero where it is below 2^-1000 of them, which is noise.
 
+    A user whose own row is not zero there stops: to leave it out as a constant one would be a false result.
+
     What is added up are squares in units of 2^(2E - 1000): the largest is below 2^1000, and rows that are 2^-950 of it
     (a column in other units, labels around 1e-150) still have all their digits.
     """
     own = yield Local("variances", lambda: _energy(work, prepared.A_i))
     total = yield from wide_sum_of_floats("energy", own, work.own)
     norms: Float = np.where(total < _NOISE, 0.0, np.sqrt(np.maximum(total, 0.0)) / _LIFT)
+    mean = 0.0 if prepared.mean is None else np.ldexp(np.abs(prepared.mean), -prepared.E)
+    if np.any((norms == 0.0) & (np.sqrt(own) > _LIFT * (8.0 * EPS * math.sqrt(work.n_i)) * mean)):
+        raise below_squares()
     return norms
 
 
