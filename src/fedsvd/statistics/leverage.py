@@ -50,11 +50,11 @@ def leverages(panels: Panels) -> Leverages:
     return Leverages(np.minimum(values, 1.0), _heaviest(_row(panels(), int(np.argmax(values))) / scale, W))
 
 
-def in_each_column(panels: Weighted) -> tuple[Float, float]:
+def in_each_column(panels: Weighted, together: bool = True) -> tuple[Float, float]:
     """The largest leverage of a row in each column alone, with a constant; and a bound of that in all columns together.
 
     A row's leverage is its weight's share, and its squared length over the least eigenvalue of the correlations at
-    most, columns being centred and of length 1.
+    most, columns being centred and of length 1. Not ``together``: the bound is 1, and no Gram matrix is formed.
     """
     weight, sums, heaviest = 0.0, np.zeros(0), 0.0
     for X, w in panels():
@@ -63,11 +63,13 @@ def in_each_column(panels: Weighted) -> tuple[Float, float]:
     if not weight > 0:
         return np.zeros_like(sums), 0.0
     means = sums / weight
-    G = np.zeros((len(means), len(means)))
+    G, squares = np.zeros((len(means), len(means)) if together else (0, 0)), np.zeros(len(means))
     for X, w in panels():
         Z = (X - means) * np.sqrt(w)[:, None]
-        G += Z.T @ Z
-    lengths = np.sqrt(G.diagonal())
+        squares += np.einsum("ij,ij->j", Z, Z)
+        if together:
+            G += Z.T @ Z
+    lengths = np.sqrt(squares)
     # What is left of a constant column after centring is rounding, and no direction.
     varies = lengths > 4.0 * np.finfo(np.float64).eps * np.sqrt(weight) * np.abs(means)
     alone, longest = np.zeros(len(means)), 0.0
@@ -78,6 +80,8 @@ def in_each_column(panels: Weighted) -> tuple[Float, float]:
         longest = max(longest, float(np.max(shares.sum(axis=1), initial=0.0)))
     if not varies.any():
         return alone, heaviest / weight
+    if not together:
+        return alone, 1.0
     least = float(np.linalg.eigvalsh(G[np.ix_(varies, varies)] / np.outer(lengths[varies], lengths[varies]))[0])
     rounding = len(means) * 64.0 * np.finfo(np.float64).eps
     return alone, 1.0 if least <= rounding else heaviest / weight + longest / (least - rounding)

@@ -137,7 +137,8 @@ class _Rows:
         """With leverages in single columns, in all codes together and in all columns together."""
         if self.records < _FEWEST:
             return own
-        alone, bound = in_each_column(lambda: self._with_weights(self.weights))
+        many = not few_records(self.records, own.columns, policy)
+        alone, bound = in_each_column(lambda: self._with_weights(self.weights), together=many)
         data = np.array([name not in self._job for name in self.names])
         if data.any():
             place = int(np.argmax(np.where(data, alone, -1.0)))
@@ -147,7 +148,7 @@ class _Rows:
         codes = self._codes(data)
         if len(codes) > 1 and not few_records(self.records, 1 + len(codes), policy):
             own = replace(own, codes=self._among(codes))
-        if bound > REFUSED and not few_records(self.records, own.columns, policy):
+        if bound > REFUSED and many:
             own = replace(own, design=self._among(tuple(range(len(self.names)))))
         return own
 

@@ -79,6 +79,9 @@ def test_the_leverage_in_each_column_is_that_of_a_line_and_the_bound_is_of_all_c
     lines = [hat(root * np.column_stack([np.ones(60), X[:, j]])).max() for j in range(5)]
     assert_close(alone, np.array(lines), digits_lost(7), scale=1.0)
     assert bound >= hat(root * np.column_stack([np.ones(60), X])).max()
+    without, none = in_each_column(lambda: [(X, w)], together=False)
+    assert none == 1.0
+    assert_close(without, np.array(lines), digits_lost(7), scale=1.0)
 
 
 def test_constant_columns_and_columns_that_depend_on_each_other_are_no_bound():
