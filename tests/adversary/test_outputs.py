@@ -13,8 +13,8 @@ from fedsvd.audit.attacks.outputs import difference, gram_from_components, other
 from fedsvd.audit.attacks.score import gap
 from fedsvd.data.open import open_source
 from fedsvd.errors import ReleaseRefused
-from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
+from fedsvd.policy.table_memory import TableMemory
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
@@ -75,12 +75,11 @@ def test_two_runs_that_differ_by_one_record_give_that_record(tmp_path):
     record = difference(before, after)
     assert min(gap(record, more[1][-1]), gap(-record, more[1][-1])) < digits_lost(7)
 
-    asked = Asked("aa", Split.HORIZONTAL, frozenset("ABC"))
-    studies = EarlierStudies(tmp_path / "records")  # stays with party 2
-    studies.begin(studies.compare(asked, PartyData(open_source(parts[1])), Policy()))
-    (finding,) = studies.compare(asked, PartyData(open_source(more[1])), Policy()).found
-    assert finding.below
-    assert finding.text.startswith("1 of your records changed")
+    memory = TableMemory(tmp_path / "records")  # stays with party 2
+    first = memory.recognised(open_source(parts[1]), (), Policy().least_count)
+    memory.begin({"run": "aa", "roster": ["A", "B", "C"]}, first, np.arange(150))
+    second = memory.recognised(open_source(more[1]), (), Policy().least_count)
+    assert np.array_equal(second.rows(np.arange(151)).rows, np.arange(150)), "the new record waits"
 
 
 def test_with_two_parties_the_joint_mean_gives_the_partners_mean_and_this_is_stated():

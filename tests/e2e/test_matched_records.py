@@ -73,7 +73,7 @@ def expect_coefficients(federation, id, joint):
 
 @pytest.mark.parametrize("align", ["server", pytest.param("ecdh", marks=pytest.mark.slow)])
 def test_a_regression_is_that_of_the_records_which_all_parties_have(tmp_path, align):
-    remembers = replace(Policy.permissive(), least_changed=10)
+    remembers = replace(Policy.permissive(), remember=True, least_count=5)
     with companies(tmp_path, policy=remembers) as (federation, joint):
         federation.start(*ROLES)
         with federation.client() as client:
@@ -90,7 +90,7 @@ def test_a_regression_is_that_of_the_records_which_all_parties_have(tmp_path, al
         events = [json.loads(line)["event"] for line in (records / "matchings.jsonl").read_text().splitlines()]
         assert events == ["matching", "matched"]
         studies = [json.loads(line) for line in (records / "studies.jsonl").read_text().splitlines()]
-        assert [each["event"] for each in studies] == ["study"]  # of the common records, once they are known
+        assert [each["event"] for each in studies] == ["table", "study"]  # of the common records, once they are known
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import pytest
 import fedsvd
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.open import open_source
-from fedsvd.errors import NotAuthenticated, OtherVersion, StorageError
+from fedsvd.errors import ConfigError, NotAuthenticated, OtherVersion, StorageError
 from fedsvd.identity.kit import Kit
 from fedsvd.policy.policy_file import read_policy
 from fedsvd.protocol.plan import PROTOCOL
@@ -169,7 +169,14 @@ def test_a_kit_opens_with_its_policy_and_its_pins_are_refused_by_their_version(t
     kit = Kit.read(folder)
     assert str(kit.identity) == "party/north"
     assert kit.revocations() is not None
-    assert read_policy(folder / "policy.toml").parties_for_full == 3
+    policy = folder / "policy.toml"
+    for key in ("least_changed", "versions_per_year"):  # rules that are no more, each refused with what is instead
+        with pytest.raises(ConfigError, match=f"{key} in .* is no rule any more") as gone:
+            read_policy(policy)
+        assert "remember" in gone.value.fix
+        lines = policy.read_text().splitlines()
+        policy.write_text("\n".join(line for line in lines if not line.startswith(key)))
+    assert read_policy(policy).parties_for_full == 3
     with pytest.raises(StorageError, match=r"pins\.toml is of fedsvd 0\.2") as refused:
         kit.pins()
     assert "damaged" not in str(refused.value)

@@ -47,8 +47,8 @@ def carry_out_locally(
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:
         show_resumption(output, resumable)
-        # A throw-away site has no earlier study to compare records with, and hashing all of them takes seconds.
-        here = replace(policy, least_changed=0)
+        # A throw-away site has no earlier study to compare records with, and writing them down takes seconds.
+        here = replace(policy, remember=False)
         with local_federation(job, policy=here, scratch=scratch, resumable=resumable) as federation:
             with watched(output) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen)

@@ -96,6 +96,10 @@ class MatrixSource(ABC):
         """The name of the row labels, by which ``column`` reads them, too: that of a data frame's index, else None."""
         return None
 
+    def places(self) -> NDArray[np.intp]:
+        """Which rows of the table as it was opened these rows are."""
+        return np.arange(self.shape[0])
+
     @property
     def made_up(self) -> bool:
         """Whether the numbers come from a generator: they are no person's records."""

@@ -9,7 +9,7 @@ names for data that has none: x0, x1, ..., as scikit-learn counts them, without 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,18 +86,6 @@ class Transposed(OfOther):
         return self._base._place(column, row)
 
 
-Kind = TypeVar("Kind", bound=MatrixSource)
-
-
-def underlying(source: MatrixSource, kind: type[Kind]) -> Kind | None:
-    """The source of this kind that another is a view of, or is itself; None where there is none."""
-    while not isinstance(source, kind):
-        if not isinstance(source, OfOther):
-            return None
-        source = source._base
-    return source
-
-
 class View(OfOther):
     """A source that is read from another, whose rows its own are: labels are that one's."""
 
@@ -117,6 +105,9 @@ class View(OfOther):
 
     def row_labels(self) -> NDArray[Any] | None:
         return self._base.row_labels()
+
+    def places(self) -> NDArray[np.intp]:
+        return self._base.places()
 
     def _is_label(self, name: str) -> bool:
         return name not in (self.names or ()) and self._base._is_label(name)
@@ -172,6 +163,9 @@ class Reordered(View):
     def row_labels(self) -> NDArray[Any] | None:
         labels = super().row_labels()
         return None if labels is None else labels[self._order]
+
+    def places(self) -> NDArray[np.intp]:
+        return self._base.places()[self._order]
 
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()

@@ -161,6 +161,6 @@ def found_locally(
 
     with job_on_files(words, masks, study, parties) as (job, folder):
         # A throw-away site has no earlier study to compare records with.
-        with local_federation(job, policy=replace(policy, least_changed=0), scratch=folder) as federation:
+        with local_federation(job, policy=replace(policy, remember=False), scratch=folder) as federation:
             federation.run(job).write(folder / "results")
         return of_results(*results_in(folder / "results"))

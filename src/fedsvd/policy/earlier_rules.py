@@ -1,15 +1,21 @@
 """The release guard between studies: what earlier studies of a party's records, and who takes part, forbid.
 
-Two studies that differ by one record, or by one party, give that record or that party's Gram matrix away. What a party
-remembers for this is in ``earlier_studies.py`` and is never sent.
+Two studies that differ by one record give that record away. Where rows are split a party leaves records out itself, so
+that this does not happen (``row_sets.py``); what it cannot mend is a finding here. What it remembers for this is in
+``table_memory.py`` and is never sent. Rosters are in ``rosters.py``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from fedsvd.policy.learned import full_outputs
+from fedsvd.policy.rosters import Roster
 from fedsvd.policy.rules import Finding, Policy
 from fedsvd.protocol.plan import SessionPlan
+
+BY_COLUMNS = "columns "
+"""How ``Asked.chooser`` begins where a job's own columns choose rows."""
 
 
 def growth_findings(
@@ -31,47 +37,75 @@ def growth_findings(
 
 
 @dataclass(frozen=True)
-class Compared:
-    """An earlier study of this party, compared with the one it is asked for now."""
+class Asked:
+    """What a party remembers of a study, besides its rows: by it later ones are compared with this one."""
 
-    roster: frozenset[str]  # who took part, by organisation
-    known: bool = True  # whether its records could be compared: not where every column was re-scaled
-    changed: int = 0  # records that one study has and the other has not, small differences apart
-    touched: int = 0  # the same, any difference counted
-    columns: int = 0  # columns likewise, where columns are split
+    run: str
+    roster: Roster  # who took part, by organisation
+    plan: str = ""  # its digest; empty while there is none
+    chooser: str = ""  # what chooses rows: a view of the dictionary, or columns of the job; empty for all rows
+    filled: str = ""  # how gaps are filled
+    weights: str = ""  # the column of weights
+    columns: tuple[str, ...] = ()  # where columns are split: those that were brought
 
-    @property
-    def same(self) -> bool:
-        """Whether both studies are of the same records and columns."""
-        return self.known and not (self.touched or self.columns)
+    def record(self) -> dict[str, Any]:
+        """As a line of the memory."""
+        return {**asdict(self), "roster": sorted(self.roster), "columns": list(self.columns)}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Asked":
+        """The inverse of ``record``."""
+        known = {each.name: record[each.name] for each in fields(cls) if each.name in record}
+        lists = {"roster": frozenset(record.get("roster", ())), "columns": tuple(record.get("columns", ()))}
+        return cls(**{**known, **lists})
 
 
-def earlier_findings(earlier: Iterable[Compared], roster: frozenset[str], policy: Policy) -> tuple[Finding, ...]:
-    """What earlier studies of a party's records forbid: a few of them changed, or a few parties came or went.
+@dataclass(frozen=True)
+class OwnRows:
+    """What a party's own table says of a study next to earlier ones."""
 
-    The same records again are no new information. ``touched`` catches a cell that was corrected in a few records;
-    where many records differ by a last digit it says nothing, and ``changed`` decides.
-    """
-    least, found = policy.least_changed, {}
-    for study in earlier:
-        few = study.changed or study.touched
-        if study.known and 0 < few < least:
-            found["re-run"] = (
-                f"{few} of your records changed since an earlier study, {least} are asked for: the others can compute "
-                "what changed from the difference of both results"
-            )
-        if 0 < study.columns < least:
-            found["re-run"] = (
-                f"{study.columns} of your columns changed since an earlier study, {least} are asked for: the others "
-                "can compute what changed from the difference of both results"
-            )
-        apart = len(study.roster ^ roster)
-        if study.known and study.changed < least and 0 < apart <= policy.parties_for_full - 2:
-            found["roster"] = (
-                f"an earlier study of nearly the same records had {len(study.roster)} parties, this one has "
-                f"{len(roster)}: the difference of both results is that of {apart} of them alone"
-            )
-    return tuple(Finding(rule, text) for rule, text in found.items())
+    smallest: int = 0  # records in the smallest part that it would tell from others, where that is too few
+    corrected: frozenset[str] = frozenset()  # columns with corrections that are used
+    few_gaps: int = 0  # columns in which few records have a gap
+    weighted_apart: int = 0  # records whose weights differ from an earlier study's, where they are few
+    unlike: int = 0  # remembered tables of the same columns, with other records and no ids
+
+
+def record_findings(asked: Asked, earlier: Sequence[Asked], rows: OwnRows, policy: Policy) -> Iterator[Finding]:
+    """What a party's own records forbid, given earlier studies of them, or ask their owner."""
+    least, difference = policy.least_count, "the others can compute it from the difference of both results"
+    if rows.smallest:
+        text = f"{rows.smallest} of your records came or went since an earlier study, {least} are asked for"
+        yield Finding("re-run", f"{text}: {difference}")
+    if rows.weighted_apart:
+        text = f"{rows.weighted_apart} of your records have other weights than in an earlier study, {least} are needed"
+        yield Finding("re-run", f"{text}: {difference}")
+    if rows.few_gaps and any(each.filled != asked.filled for each in earlier):
+        text = f"gaps of fewer than {least} of your records are filled otherwise than in an earlier study"
+        yield Finding("re-run", f"{text}: {difference}")
+    few = min((apart for each in earlier if (apart := _columns_apart(asked, each, rows.corrected))), default=0)
+    if asked.columns and 0 < few < least:
+        text = f"{few} of your columns changed since an earlier study, {least} are asked for"
+        yield Finding("re-run", f"{text}: {difference}")
+    if asked.chooser.startswith(BY_COLUMNS) and any(each.chooser != asked.chooser for each in earlier):
+        text = (
+            "gaps in the columns of this study choose its rows, and an earlier study of this table had others: several "
+            "such studies together tell records apart. A view of a dictionary has one set of rows"
+        )
+        yield Finding("rows", text, below=False, asks=True)
+    if rows.unlike:
+        text = (
+            f"all columns of this data have other values than {rows.unlike} earlier version(s) with the same names. "
+            "Approve only if these are other records: the same records in other units, less one, give that one away"
+        )
+        yield Finding("other records", text, below=False, asks=True)
+
+
+def _columns_apart(asked: Asked, other: Asked, corrected: frozenset[str]) -> int:
+    """Columns that one study has and the other has not, or with other values; 0 where the other was of no columns."""
+    if not asked.columns or not other.columns:
+        return 0
+    return len(set(asked.columns) ^ set(other.columns)) + len(corrected & set(asked.columns) & set(other.columns))
 
 
 def organisation_findings(plan: SessionPlan, organisations: int, policy: Policy) -> tuple[Finding, ...]:
@@ -83,14 +117,3 @@ def organisation_findings(plan: SessionPlan, organisations: int, policy: Policy)
         f"the {plan.k} parties belong to {organisations} organisation(s), {fewest} are asked for where U and S go out"
     )
     return (Finding("parties", text),)
-
-
-def version_findings(versions: int, policy: Policy) -> tuple[Finding, ...]:
-    """Whether one more version of a dataset may go into full outputs; ``versions`` of this year are there already."""
-    if not policy.versions_per_year or versions < policy.versions_per_year:
-        return ()
-    text = (
-        f"{versions} versions of these records went into full outputs within a year, {policy.versions_per_year} are "
-        "allowed: several differences together can give single records away"
-    )
-    return (Finding("versions", text),)

@@ -19,7 +19,11 @@ from fedsvd.storage.toml import read_toml
 
 POLICY = "policy.toml"
 _DEFAULTS = Policy(enforce=True)
-_RENAMED = {"changed_records": "least_changed"}  # since 0.1.0
+_GONE = {
+    "changed_records": "remember = true; least_count says how many records change together",
+    "least_changed": "remember = true; least_count says how many records change together",
+    "versions_per_year": "leave it out; remember = true has every version compared with all that was remembered",
+}  # of 0.1.0 and 0.2.0
 _HEAD = """\
 # What this site allows to be released. A study below it is refused before anything leaves the site.
 """
@@ -91,19 +95,15 @@ class PolicyFile(BaseModel):
     ] = _DEFAULTS.most_components
     least_count: Annotated[
         StrictInt,
-        _from(
-            1,
-            "Fewest records of a level that is named to all parties, and fewest entries behind a joint mean. We are "
-            "asked where products or classes count fewer of ours, and with fewer of ours for each column of a model.",
-        ),
+        _from(1, "Fewest records of a level that is named to all parties, and fewest entries behind a joint mean."),
     ] = _DEFAULTS.least_count
     most_leverage: Annotated[
         StrictFloat,
         Field(
             ge=0.0,
             le=1.0,
-            description="How much of what is opened one of our records may make up before we are asked; in a column "
-            "that a job made, more than 0.8 is refused. 1.0: our own records are not judged at all.",
+            description="How much of the sums of a study one of our records may make up before we are asked. 1.0: our "
+            "own records are not judged at all.",
         ),
     ] = _DEFAULTS.most_leverage
     answered: Annotated[
@@ -113,13 +113,13 @@ class PolicyFile(BaseModel):
             '["all"]: every one. Else a job waits for its owner.'
         ),
     ] = _DEFAULTS.answered
-    least_changed: Annotated[
-        StrictInt,
-        _from(0, "Fewest records that may change between two studies: one changed record can be computed exactly."),
-    ] = _DEFAULTS.least_changed
-    versions_per_year: Annotated[
-        StrictInt, _from(0, "Most versions of a dataset in studies that release U and S; 0: no limit.")
-    ] = _DEFAULTS.versions_per_year
+    remember: Annotated[
+        StrictBool,
+        Field(
+            description="Whether this site remembers its tables: fewer than least_count new or corrected records wait, "
+            "and other parties than before are a question. false: nothing is compared with earlier studies."
+        ),
+    ] = _DEFAULTS.remember
     least_overlap: Annotated[
         StrictInt, _from(1, "Fewest common records where records are matched; fewer end the study before it begins.")
     ] = _DEFAULTS.least_overlap
@@ -174,14 +174,14 @@ def read_policy(path: Path) -> Policy:
         file = PolicyFile.model_validate(table)
     except ValidationError as invalid:
         key = str(invalid.errors(include_url=False, include_context=False)[0]["loc"][0])
-        raise _fault(path, key, table[key]) from None
+        raise _fault(path, key) from None
     return replace(_DEFAULTS, **{key: getattr(file, key) for key in file.model_fields_set})
 
 
-def _fault(path: Path, key: str, value: object) -> ConfigError:
+def _fault(path: Path, key: str) -> ConfigError:
     """What is wrong with the value of a key, and a line that would be right."""
-    if key in _RENAMED:
-        return ConfigError(f"{key} in {path} has a new name", f"{_RENAMED[key]} = {value}")
+    if key in _GONE:
+        return ConfigError(f"{key} in {path} is no rule any more", _GONE[key])
     rules = PolicyFile.model_fields
     if key not in rules:
         near = difflib.get_close_matches(key, rules, 1)
@@ -197,7 +197,7 @@ def _fault(path: Path, key: str, value: object) -> ConfigError:
         words = ", ".join(get_args(rules[key].annotation))
         return ConfigError(f"{key} in {path} is not one of {words}", f'{key} = "ask"')
     if key == "answered":
-        return ConfigError(f"{key} in {path} is not a list of rules", f'{key} = ["few", "cells"]')
+        return ConfigError(f"{key} in {path} is not a list of rules", f'{key} = ["own clusters"]')
     if isinstance(getattr(_DEFAULTS, key), bool):
         return ConfigError(f"{key} in {path} is not true or false", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
     if isinstance(getattr(_DEFAULTS, key), float):

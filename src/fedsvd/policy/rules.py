@@ -61,8 +61,7 @@ class Policy:
     least_count: int = 5  # fewest records of a level that is named, and entries behind a joint mean
     most_leverage: float = 0.5  # of one own record in opened sums; 1.0: own rows are not judged
     answered: tuple[str, ...] = ()  # rules whose questions the owner always answers with yes; "all" for every one
-    least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
-    versions_per_year: int = 6  # versions of a dataset in full outputs; 0 for no limit
+    remember: bool = True  # whether tables, rosters and rows of studies are remembered, and later ones compared
     least_overlap: int = 10  # fewest common records of a matching; fewer end it before any party has them
     set_growth: int = 2  # times a party's set of ids may grow over all earlier matchings with it; 0: no limit
     failed_attempts: int = 3  # that one approval covers
@@ -87,8 +86,7 @@ class Policy:
             most_leverage=1.0,
             answered=(ALL,),
             schemes=tuple(Scheme),
-            least_changed=0,
-            versions_per_year=0,
+            remember=False,
             least_overlap=1,
             set_growth=0,
             warn=False,

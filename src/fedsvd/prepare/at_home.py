@@ -8,10 +8,9 @@ means, joint levels of a text column) comes after (``script.py``): with ``missin
 columns that will be categories stay text. The report of what was filled or left out is for the owner.
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from fedsvd.data.views import Reordered
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, together
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
-from fedsvd.prepare.columns import ColumnChoice, Renamed, arranged, chosen, every, listed
+from fedsvd.prepare.columns import ColumnChoice, arranged, chosen, every, listed
 from fedsvd.prepare.derived import SideBySide, names_of, row_panels
 from fedsvd.prepare.encoding import Ordinal, encoded
 from fedsvd.prepare.missing import Gaps, Missing
@@ -120,44 +119,12 @@ def renamed(source: MatrixSource, *maps: Mapping[str, str]) -> MatrixSource:
     return source
 
 
-Codes = Callable[[str, Sequence[str]], dict[str, float]]
-"""The numbers that the levels of a column become."""
-
-
-def under_own_names(table: MatrixSource, own_names: Mapping[str, str]) -> MatrixSource:
-    """A prepared table under the site's own names, by those of the study: for the site's memory of its studies.
-
-    Names are chosen by those who ask for a study; a few records that changed must not be hidden by calling all columns
-    otherwise. For the same reason levels are coded by their texts there (``by_text``), not by their place in a list,
-    and gaps are filled with a small number (``as_remembered``).
-    """
-    own = {new: old for new, old in own_names.items() if new != old}
-    marked = {missing.INDICATOR.format(new): f"\x00missing {old}" for new, old in own.items()}
-    return Renamed(table, [own.get(name, marked.get(name, name)) for name in names_of(table)]) if own else table
-
-
-def as_remembered(rule: HomeRule) -> HomeRule:
-    """The rule with another constant below 1 for its own: a constant that dwarfs the data must not hide changes in it,
-    and records filled with two different constants are not the same."""
-    if not rule.constant:
-        return rule
-    digest = hashlib.blake2b(np.float64(rule.constant).tobytes(), digest_size=6).digest()
-    return replace(rule, constant=int.from_bytes(digest, "big") / 2.0**48)
-
-
-def by_text(name: str, levels: Sequence[str]) -> dict[str, float]:
-    """A number for each level that depends on its text alone."""
-    digests = (hashlib.blake2b(level.encode(), digest_size=6).digest() for level in levels)
-    return {level: float(int.from_bytes(digest, "big")) for level, digest in zip(levels, digests, strict=True)}
-
-
 def prepared_at_home(
     source: MatrixSource,
     rule: HomeRule,
     labels: Sequence[str] = (),
     ids: str | Sequence[str] | None = None,
     partly: bool = False,
-    codes_of: Codes = ordinal,
     text: Mapping[str, str | None] | None = None,
 ) -> HomeTable:
     """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's.
@@ -181,7 +148,7 @@ def prepared_at_home(
     levels_of = {name: level for name, level in (text or {}).items() if name in taken}
     strange = [n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of]
     _expect_numbers(strange, rule.by_formula)
-    table = encoded(table, [Ordinal(name, tuple(codes_of(name, levels).items())) for name, levels in codes.items()])
+    table = encoded(table, [Ordinal(name, tuple(ordinal(name, levels).items())) for name, levels in codes.items()])
     numbers = arranged(table, [name for name in names_of(table) if name not in levels_of])
     gaps = _gaps(numbers)
     _expect_labels(gaps, labels, rule)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.policy.earlier_studies import Table as Brought
+from fedsvd.policy.source_digest import Table as Brought
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.missing import Totals

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedsvd.errors import ApprovalSpent, ReleaseRefused, SourceChanged, StorageError
-from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.rules import NOTHING, SHARED, Finding, Policy
 from fedsvd.service.enlist import plain_id
 from fedsvd.service.records import JobHeading, JobRecord, ListedJob
@@ -51,7 +50,6 @@ class Approval:
     digest: str  # of the job file, its submitter, its members and its number
     when: str
     source: str = ""  # digest of the data; empty until it is read, where jobs are approved without being asked
-    unlike: tuple[int, ...] = ()  # versions of the data that cannot be compared, and that the owner was asked about
     answered: tuple[str, ...] = ()  # rules that asked the owner, who agreed
     attempts: tuple[Begun, ...] = ()
     finished: str = ""
@@ -139,13 +137,12 @@ class Approvals:
         self,
         record: JobRecord,
         source: str = "",
-        unlike: tuple[int, ...] = (),
         researcher: str = NOTHING,
         answered: tuple[str, ...] = (),
     ) -> Approval:
         """The owner agrees to this job as it stands, with this data; whatever became of an earlier approval."""
         asked = record.asked.digest
-        return self._write(Approval(record.id, asked, _now(), source, unlike, answered, researcher=researcher))
+        return self._write(Approval(record.id, asked, _now(), source, answered, researcher=researcher))
 
     def expect_answered(
         self, record: JobRecord, approval: Approval | None, found: Iterable[Finding], table: str | None
@@ -254,29 +251,21 @@ def expect_answered(approval: Approval | None, found: Iterable[Finding]) -> None
             )
 
 
-def expect_covered(approval: Approval | None, brought: Brought) -> None:
-    """Raise where data is below the policy, or cannot be compared with earlier data, and the owner was not asked."""
-    below = [finding for finding in brought.found if finding.below]
+def expect_covered(approval: Approval | None, found: Iterable[Finding]) -> None:
+    """Raise where data is below the policy next to that of earlier studies, or the owner was not asked about it."""
+    held = tuple(found)
+    below = [finding for finding in held if finding.below]
     if below:
-        records = "bring the records of the earlier study, or many new ones, or "
-        rule = below[0].rule
-        raise ReleaseRefused(
-            f"this study is below your policy: {below[0]}",
-            f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
-        )
-    expect_answered(approval, brought.found)
-    if approval is not None and set(brought.unlike) - set(approval.unlike):
-        raise ReleaseRefused(
-            "re-run: all columns of this data have other values than an earlier study's of the same names, so that its "
-            "records cannot be compared",
-            "approve it yourself if these are other records: fedsvd job approve",
-        )
+        way = "bring the records of the earlier study, or many new ones" if below[0].rule == "re-run" else "refuse it"
+        fix = f"{way}; fedsvd table forget makes this site forget a study, 30 days after it began"
+        raise ReleaseRefused(f"this study is below your policy: {below[0]}", fix)
+    expect_answered(approval, held)
 
 
 def _read(path: Path) -> Approval:
     try:
         values = json.loads(private.read(path))
-        values["unlike"] = tuple(values.get("unlike", ()))
+        values.pop("unlike", None)  # of 0.2.0: versions that it could not compare
         values["answered"] = tuple(values.get("answered", ()))
         values["attempts"] = tuple(Begun(**one) for one in values.get("attempts", ()))
         return Approval(**values)

@@ -17,7 +17,6 @@ from fedsvd.errors import NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
-from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.rules import Finding, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service.approvals import researcher_gets
@@ -25,6 +24,7 @@ from fedsvd.service.enlist import member_callers, open_data, party_caller
 from fedsvd.service.foreseen import at_the_least, bounds, stage_plan, study_plan
 from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.service.site import Site
+from fedsvd.service.site_memory import Brought
 from fedsvd.service.submitter import submitter_of
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.foreign import installed_findings
@@ -147,7 +147,9 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
         return Considered(record, job, peers, unsigned=unsigned)
     path = site.data(job)
     where = path, site.scratch(), site.tables()
-    opened = partial(open_data, job, site.kit.identity.party_id, *where, link=site.link(job))
+    opened = partial(
+        open_data, job, site.kit.identity.party_id, *where, link=site.link(job), recognise=site.recognise()
+    )
     own = opened(alone=True)
     ours = own.facts.also(site.facts())
     plan = study_plan(record, site.caller, ours)
@@ -157,30 +159,19 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     ]
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record.enlisted)
-    doubts = tuple(of_own(plan.task, own.data, job.targets))
+    doubts = (*of_own(plan.task, own.data, job.targets), *own.waiting)
     brought = site.compare(record, own, plan)
     judged = dict.fromkeys(each for session in (*sessions, plan) for each in findings(session, site.policy()))
     few = at_the_least(record, site.caller, ours, site.policy())
     # Which records a study is about, a matching says first: they are judged when it begins.
     rows = () if own.unmatched else home_findings(plan, own.data, site.policy())
-    there = (*judged, *installed_findings(plan, site.policy()), *few, *brought.found, *_unlike(brought), *rows)
+    there = (*judged, *installed_findings(plan, site.policy()), *few, *brought.found, *rows)
     found = tuple(dict.fromkeys(settled(there, site.policy())))
     prepared = "" if own.data.prepared is None else str(own.data.prepared)
     about: dict[str, Any] = {"data": path, "plan": plan, "before_it": tuple(sessions), "columns": own.columns}
     about |= {"assumed": assumed, "found": found, "doubts": doubts, "brought": brought}
     about |= {"before": site.history(record), "prepared": prepared, "bounds": bounds(record), "unsigned": unsigned}
     return Considered(record, job, peers, **about)
-
-
-def _unlike(brought: Brought) -> tuple[Finding, ...]:
-    """What only the owner knows: whether records that cannot be compared are others."""
-    if not brought.unlike:
-        return ()
-    text = (
-        f"all columns of this data have other values than {len(brought.unlike)} earlier version(s) with the same "
-        "names. Approve only if these are other records: the same records in other units, less one, give that one away"
-    )
-    return (Finding("re-run", text, below=False),)
 
 
 def agree(site: Site, considered: Considered, compared: Collection[str], researcher: str | None = None) -> None:
@@ -200,7 +191,7 @@ def agree(site: Site, considered: Considered, compared: Collection[str], researc
         site.approvals().give(considered.record)
     else:
         answered = tuple(dict.fromkeys(finding.rule for finding in considered.asks))
-        site.approvals().give(considered.record, brought.source, brought.unlike, given, answered)
+        site.approvals().give(considered.record, brought.source, given, answered)
 
 
 def _csp(site: Site, certificate: bytes) -> Peer:

@@ -8,32 +8,38 @@ anything is found out before a byte of data is touched.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, PlanMismatch
 from fedsvd.identity.certificates import organisation_of
-from fedsvd.policy.earlier_studies import ORGANISATION, Reading
+from fedsvd.policy.rosters import ORGANISATION
+from fedsvd.policy.source_digest import Reading
+from fedsvd.policy.table_memory import Recognised, RowSet
+from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.parties import TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.storage.file_stamp import Stamp, file_stamp
-from fedsvd.studies.job_data import in_order, job_party_data, preparation_data
+from fedsvd.studies.job_data import in_order, job_party_data
 from fedsvd.studies.job_dictionary import expect_own
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.matching import after_matching, matched_party, matching_of
 from fedsvd.studies.own_columns import OwnColumn, own_columns
-from fedsvd.studies.own_table import OwnTables, own_table
+from fedsvd.studies.own_table import OwnTable, OwnTables, named_table, own_table
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.problems import party_named
-from fedsvd.studies.stages import preparation_of
+from fedsvd.studies.stages import home_data, preparation_of
 from fedsvd.studies.study import Study
 from fedsvd.studies.submitted import authority_caller as authority_caller
 from fedsvd.studies.submitted import member_callers as member_callers
@@ -56,6 +62,25 @@ class OpenedData:
     unmatched: bool = False  # records are matched first, and which are common is not known yet
     reading: Reading | None = field(default=None, compare=False)  # what it gave when it was read last
     columns: tuple[OwnColumn, ...] = ()  # those that are taken, under their own names; none where they have no names
+    table: MatrixSource | None = None  # the columns that are taken, before anything is done to them
+    remembered: Recognised | None = None  # the table next to what its site remembers of it; None where nothing is
+    row_set: RowSet | None = None  # its rows in this study, where its site may leave some out
+
+    @property
+    def waiting(self) -> list[str]:
+        """Which of our records go in otherwise than the file has them, in sentences for their owner alone."""
+        lines, known, rows = [], self.remembered, self.row_set
+        if known is not None and known.waiting:
+            few = f"fewer than {known.least} records were corrected together since an earlier study"
+            lines.append(f"{known.waiting} record(s) go in with their earlier values: {few}")
+        if known is not None and rows is not None and rows.left_out:
+            few = f"fewer than {known.least} came or went since an earlier study"
+            lines.append(f"{rows.left_out} record(s) are left out of this study, new ones or drawn by lot: {few}")
+        return lines
+
+
+Recognise = Callable[[Job, MatrixSource], Recognised]
+"""What a site remembers of a table, which is as it calls and codes it itself."""
 
 
 def open_data(
@@ -69,29 +94,42 @@ def open_data(
     alone: bool = False,
     link: Path | str | None = None,
     common: "MatchResult | None" = None,
+    recognise: Recognise | None = None,
 ) -> OpenedData:
     """This party's table as a stage of the job wants it: prepared, labels and ids taken out, rows sorted by id.
 
     ``tables`` is what this site says of its tables: how they are mapped, which dictionary it has. ``recipe`` is what
     the parties came to together before, where tables are prepared so; ``alone`` takes our own numbers for theirs, to be
     looked at. ``link`` is this site's linkage map, ``common`` which of its records all parties have, where they are
-    matched.
+    matched. ``recognise`` finds the table in the site's memory: rows that must wait are left out where rows are split.
     """
     reading = _reading(path, link)  # before anything of them is read
     with party_named(name):
         tables = tables or OwnTables()
         expect_own(job.dictionary, tables.dictionary)  # before anything is read, or sent
         own = own_table(job, name, path, tables.map, scratch)
-        ours, source = own.ours, own.source
         study = job.study
-        present = bool(set(study.label) & set(source.names or ()))
+        present = bool(set(study.label) & set(own.source.names or ()))
         here = brings_labels(study.task, study.split, name, present, study.label_party)
         labels = study.label_columns if here else ()
-        if stage is Stage.PREPARE:
-            data = preparation_data(job, source, labels, feature_names(ours))
-        else:
-            linkage = None if link is None else open_source(link, scratch=scratch)
-            data = job_party_data(job, source, labels, feature_names(ours), recipe, alone, linkage)
+        linkage = None if link is None else open_source(link, scratch=scratch)
+
+        def brought(own: OwnTable) -> PartyData:
+            if stage is Stage.PREPARE:
+                return home_data(job, own.source)
+            return job_party_data(job, own.source, labels, recipe, alone, linkage)
+
+        known = None if recognise is None or own.file.made_up else recognise(job, own.file)
+        if known is not None:
+            own = replace(named_table(job, name, known.table), file=own.file)
+        data, row_set = brought(own), None
+        if known is not None and study.split is Split.HORIZONTAL:
+            wanted = data.table.places()
+            row_set = known.rows(wanted)
+            if row_set.left_out:
+                some = np.setdiff1d(np.arange(known.table.shape[0]), np.setdiff1d(wanted, row_set.rows))
+                own = replace(named_table(job, name, known.table.reordered(some)), file=own.file)
+                data = brought(own)
         matches, whole = job.match.align is not None, data
         if common is not None:
             data = matched_party(data, common)
@@ -99,15 +137,18 @@ def open_data(
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
         taken = own_columns(job, own.file.names or (), tables.map, labels)
+        names = [column.study for column in taken if column.study in (own.source.names or ())]
         data = replace(data, mapped=tables.map)
         rows, columns = data.table.shape
         facts = EnlistedFacts(rows=rows, columns=columns, label=here)
         if job.study.split is Split.HORIZONTAL:
             facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
+    table = arranged(own.source, names) if names else own.source
+    found = OpenedData(data, features, facts, reading=reading, columns=taken)
+    found = replace(found, table=table, remembered=known, row_set=row_set)
     if not matches:
-        return OpenedData(data, features, facts, reading=reading, columns=taken)
-    before = None if common is None else whole
-    return OpenedData(data, features, facts, before, unmatched=common is None, reading=reading, columns=taken)
+        return found
+    return replace(found, before_matching=None if common is None else whole, unmatched=common is None)
 
 
 def _reading(*places: Path | str | None) -> Reading:

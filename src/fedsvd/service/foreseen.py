@@ -84,7 +84,7 @@ def expect_rest_allowed(member: "Member", record: JobRecord) -> None:
     owner, job = member.owner, record.job
     name = member.caller.partition("/")[2]
     where = owner.data(job), member.scratch(), owner.tables()
-    own = open_data(job, name, *where, alone=True, link=owner.link(job))
+    own = open_data(job, name, *where, alone=True, link=owner.link(job), recognise=owner.recognise())
     said = record.enlisted[member.caller]
     plan = study_plan(record, member.caller, own.facts.also(EnlistedFacts(signing=said.signing)))
     owner.expect_allowed(plan)

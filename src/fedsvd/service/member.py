@@ -165,9 +165,10 @@ class Member:
             name, recipe = self.caller.partition("/")[2], self.answers.recipe(record)
             where = self.owner.data(job), self.scratch(), self.owner.tables()
             link, common = self.owner.link(job), self.answers.common(record)
-            own = open_data(job, name, *where, record.stage, recipe, link=link, common=common)
+            remembered = self.owner.recognise()
+            own = open_data(job, name, *where, record.stage, recipe, link=link, common=common, recognise=remembered)
             if record.stage is Stage.STUDY:
-                for doubt in of_own(job.study.task, own.data, job.targets):
+                for doubt in (*of_own(job.study.task, own.data, job.targets), *own.waiting):
                     _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
             self._opened[record.id] = opened_for, own
         return self._opened[record.id][1]
@@ -175,7 +176,7 @@ class Member:
     def _is_open(self, id: str, opened_for: object) -> bool:
         """Whether the data of a job is open for this, and its files are the same as then."""
         held_for, own = self._opened.pop(id, (None, None))
-        if own is None or held_for != opened_for:
+        if own is None or held_for != opened_for or not self.owner.current(own):
             return False
         with suppress(SourceChanged):
             own.data.table.expect_unchanged()

@@ -11,7 +11,7 @@ from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.work import Sink
-from fedsvd.service.enlist import OpenedData
+from fedsvd.service.enlist import OpenedData, Recognise
 from fedsvd.service.handover import Handover
 from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord
 from fedsvd.service.sealed_result import SealedResult
@@ -51,6 +51,12 @@ class Owner(Protocol):
 
     def tables(self) -> OwnTables:
         """How tables of this site are mapped, and which dictionary it has."""
+
+    def recognise(self) -> Recognise | None:
+        """How a table is found in the memory of this site; None where it remembers nothing."""
+
+    def current(self, own: OpenedData) -> bool:
+        """Whether no other study of this site began since this data was opened."""
 
     def expect_known(self, member: str, facts: EnlistedFacts) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.policy.earlier_studies import EarlierStudies
+from fedsvd.policy.table_memory import TableMemory
 from fedsvd.prepare.described import Shortfall, shortfalls
 from fedsvd.prepare.dictionary import FILE, Dictionary, read_dictionary
 from fedsvd.prepare.mapped import open_mapped
@@ -61,13 +61,13 @@ def register(site: Site, data: Path, path: Path, replace: bool = False) -> Regis
 
 def history(site: Site) -> list[dict[str, Any]]:
     """What was registered, and to which studies this site brought a table, oldest first."""
-    studies = EarlierStudies(site.state / "records").studies()
+    studies = TableMemory(site.state / "records").studies()
     return sorted([*_journal(site).records(), *studies], key=lambda each: str(each["when"]))
 
 
 def forget(site: Site, study: str, now: datetime | None = None) -> str:
     """Forget a study that began long enough ago: later ones are not compared with it. Its id is returned."""
-    run = EarlierStudies(site.state / "records").forget(study, now or datetime.now(UTC))
+    run = TableMemory(site.state / "records").forget(study, now or datetime.now(UTC))
     _journal(site).append({"event": "forgotten", "when": _now(), "run": run})
     AuditLog(site.state / "audit.jsonl").write(_now(), "table.forget", job=run)
     return run

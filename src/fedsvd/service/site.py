@@ -24,18 +24,17 @@ from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
-from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.policy_file import POLICY, read_policy
 from fedsvd.policy.rules import NOTHING, SHARED, Policy
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
-from fedsvd.service.enlist import OpenedData, plain_id
+from fedsvd.service.enlist import OpenedData, Recognise, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
 from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord, ListedJob
 from fedsvd.service.result_folders import new_results, newest_results
 from fedsvd.service.site_file import SITE, SiteFile, read_site
-from fedsvd.service.site_memory import SiteMemory
+from fedsvd.service.site_memory import Brought, SiteMemory
 from fedsvd.service.submitter import submitter_of
 from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
@@ -216,6 +215,14 @@ class Site:
         path = self.kit.directory / POLICY
         return replace(read_policy(path) if path.exists() else Policy(), enforce=True)
 
+    def recognise(self) -> Recognise | None:
+        """How a table is found in the memory of this site; None where its owner wants none."""
+        return self._memory().recognise if self.policy().remember else None
+
+    def current(self, own: OpenedData) -> bool:
+        """Whether no other study of this site began since this data was opened."""
+        return self._memory().current(own)
+
     def compare(self, record: JobRecord, own: OpenedData, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
         return self._memory().compare(record, own, plan)
@@ -333,7 +340,8 @@ class Site:
         return read_failure(self._failure(record.id), record.attempt)
 
     def _memory(self) -> SiteMemory:
-        return SiteMemory(self.state / "records", self.kit.identity.party_id, self.policy(), self.approvals())
+        place = self.state / "records", self.kit.identity.party_id
+        return SiteMemory(*place, self.policy(), self.approvals(), self.tables().dictionary)
 
     def approvals(self) -> Approvals:
         """What the owner agreed to, job by job."""

@@ -17,7 +17,6 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, FedSVDError
 from fedsvd.policy.rules import Policy
-from fedsvd.prepare.at_home import under_own_names
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
@@ -38,7 +37,6 @@ from fedsvd.studies.stages import (
     preparation_of,
     prepared_for,
     recipes_of,
-    remembered,
 )
 from fedsvd.studies.study import Study
 from fedsvd.studies.submitted import asked_of, written_file
@@ -216,16 +214,14 @@ def job_party_data(
     job: Job,
     source: MatrixSource,
     labels: Sequence[str],
-    own_names: Sequence[str] | None = None,
     recipe: Recipe | None = None,
     alone: bool = False,
     link: MatrixSource | None = None,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
-    ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
-    parties came to together (``stages.py``), where tables are prepared so; ``alone`` where its own numbers will do.
-    ``link`` is the party's linkage map.
+    ``recipe`` is what the parties came to together (``stages.py``), where tables are prepared so; ``alone`` where its
+    own numbers will do. ``link`` is the party's linkage map.
     """
     study, id, beside = job.study, job.study.id_name, _beside(job, source, labels)
     expect_columns(source, () if job.foreign is None else job.foreign.columns)
@@ -239,8 +235,7 @@ def job_party_data(
     numbered = coded(job, source, labels) is not None
     classes = tuple(map(str, range(len(study.classes)))) if numbered else study.classes
     data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
-    data = _with_weight(job, replace(data, prepared=made.report, without_link=found.without_link))
-    return replace(data, remembered=_memory(job, source, found.table, labels, own_names))
+    return _with_weight(job, replace(data, prepared=made.report, without_link=found.without_link))
 
 
 def _with_weight(job: Job, party: PartyData) -> PartyData:
@@ -257,34 +252,6 @@ def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, 
         return {}
     fitted = bool(labels or job.targets)
     return {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if fitted else None}
-
-
-def preparation_data(
-    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
-) -> PartyData:
-    """What one party brings to the session in which tables are prepared together."""
-    return replace(home_data(job, source), remembered=_memory(job, source, source, labels, own_names))
-
-
-def _memory(
-    job: Job,
-    source: MatrixSource,
-    identified: MatrixSource,
-    labels: Sequence[str],
-    own_names: Sequence[str] | None,
-) -> PartyData | None:
-    """The table as its site remembers it between studies, the same at every stage; None where it is as it is."""
-    study, words, id = job.study, job.prepare, job.study.id_name
-    if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
-        return None
-    own = dict(zip(names_of(source), own_names, strict=True))
-    beside = _beside(job, source, labels)
-    labels = tuple(name for name in labels if study.task is not Task.LR or name in study.label)
-    needed = needed_numbers(study, source, labels)
-    asked = with_classes(job, source, labels)
-    table = remembered(asked, identified, needed, text_columns(study), vertical(job))
-    memory = _with_weight(job, party_data(table, labels, id, study.sort_by_id, **beside))
-    return replace(memory, table=under_own_names(memory.table, own))
 
 
 def in_order(data: PartyData, names: Sequence[str]) -> PartyData:

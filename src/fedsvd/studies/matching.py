@@ -86,8 +86,7 @@ def matched_party(party: PartyData, found: "MatchResult") -> PartyData:
     """A party's common records in the common order, with its report; all that belongs to its records goes along."""
     positions = found.positions.astype(np.intp)
     report = MatchReport(found.records + party.without_link, party.without_link, len(positions))
-    memory = None if party.remembered is None else replace(matched_party(party.remembered, found), matched=None)
-    return replace(some_rows(party, positions), matched=report, remembered=memory)
+    return replace(some_rows(party, positions), matched=report)
 
 
 def at_most_common(parties: Sequence[PartyData]) -> tuple[PartyData, ...]:

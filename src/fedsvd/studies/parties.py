@@ -49,7 +49,6 @@ class PartyData:
     without_link: int = 0  # records that its linkage map does not know, and that are left out
     matched: MatchReport | None = None  # how many of its records all parties have; never sent
     mapped: TableMap = NOTHING  # how its site mapped it; never sent
-    remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:
         return f"PartyData(table={self.table.shape}, labels={self.labels is not None})"

@@ -18,12 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.rules import Policy, what_each_role_learns
-from fedsvd.prepare.at_home import HomeReport, HomeTable, as_remembered, by_text, prepared_at_home
+from fedsvd.prepare.at_home import HomeReport, HomeTable, prepared_at_home
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.missing import Missing
@@ -154,23 +152,6 @@ def preparation_facts(words: PrepareSection, agreed: SessionPlan | None) -> dict
         facts["session"] = {"plan_digest": agreed.digest, "sums": [step.name for step in agreed.steps]}
         facts["learned"] = what_each_role_learns(agreed)
     return {"preparation": facts}
-
-
-def remembered(
-    words: PrepareSection, source: MatrixSource, labels: Sequence[str], ids: str | Sequence[str] | None, vertical: bool
-) -> MatrixSource:
-    """The table as its site remembers it between studies: as it is at home, whatever the joint numbers were.
-
-    Levels are coded by their texts and gaps filled with a small number that depends on how they are filled.
-    """
-    rule, text = as_remembered(words.rule), {} if words.joint is None else words.joint.text
-    ours = names_of(source)
-    levels = {name: tuple(np.unique(source.text(name)[0]).tolist()) for name in text if name in ours}
-    coded = tuple(each for each in rule.ordinal if each[0] not in levels)
-    rule = replace(rule, ordinal=(*coded, *levels.items()), indicators=rule.indicators)
-    if rule.missing not in (Missing.CONSTANT, Missing.DROP) and words.joint is not None:
-        rule = replace(rule, missing=Missing.CONSTANT, constant=0.5)
-    return prepared_at_home(source, rule, labels, ids, vertical, by_text).table
 
 
 def expect_study_allowed(study: Study, tables: Sequence[tuple[int, int]], policy: Policy) -> None:

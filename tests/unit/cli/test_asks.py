@@ -47,7 +47,7 @@ def made(tmp_path_factory):
 
 def usual(federation, **changed):
     # Jobs of this module are about the same records in other columns, which is not what is tested.
-    policy = Policy(least_changed=0, versions_per_year=0, parties_for_clusters=3, **changed)
+    policy = Policy(remember=False, parties_for_clusters=3, **changed)
     (federation.kits["party/a"] / "policy.toml").write_text(spelt_policy(policy))
 
 

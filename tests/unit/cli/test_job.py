@@ -16,15 +16,13 @@ from typer.testing import CliRunner
 from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
-from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import Split
+from fedsvd.policy.table_memory import TableMemory
 from fedsvd.service.approvals import Approvals
 from fedsvd.service.client import Connection, CspClient
 from fedsvd.service.records import EnlistedFacts
 from fedsvd.service.serve import only_one, serve
 from fedsvd.service.site import Site
-from fedsvd.studies.parties import PartyData
 from fedsvd.transport.grpc_client import PinnedConnection
 
 ROWS = 120
@@ -388,9 +386,9 @@ def test_an_owner_is_asked_where_all_columns_have_other_values_than_an_earlier_t
     path = root / "a.npy"
     before = np.load(path)
     site = Site.at(kits["party/a"])
-    studies = EarlierStudies(site.state / "records")
-    asking = Asked("aa", Split.HORIZONTAL, frozenset(("party/x", "party/y", "party/a")))
-    studies.begin(studies.compare(asking, PartyData(open_source(before * 2.54)), Policy()))
+    memory = TableMemory(site.state / "records")
+    earlier = memory.recognised(open_source(before * 2.54), (), 5)
+    memory.begin({"run": "aa", "roster": ["party/x", "party/y", "party/a"]}, earlier, np.arange(len(before)))
     code, out, _ = asked(kits["party/a"], submit(), "y\n")
     assert code == 0
     assert "Approve only if these are other records" in " ".join(out.split())

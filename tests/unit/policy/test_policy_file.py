@@ -41,7 +41,7 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
     policy = policy_of(
         tmp_path,
         'tasks = ["pca"]\nschemes = ["sum", "mask"]\nparties_for_full = 5\nconsent_to_two = true\n'
-        "records_for_full = 1000\nmost_components = 7\nleast_changed = 0\n",
+        "records_for_full = 1000\nmost_components = 7\nremember = false\n",
     )
     assert policy == Policy(
         tasks=(Task.PCA,),
@@ -50,7 +50,7 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         consent_to_two=True,
         records_for_full=1000,
         most_components=7,
-        least_changed=0,
+        remember=False,
         enforce=True,
     )
     assert policy_of(tmp_path, "") == Policy(enforce=True)
@@ -70,8 +70,10 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         ("records = true", "whole number"),
         ('records = "5"', "whole number"),
         ("parties_for_full = 1", "whole number from 2 up"),
-        ("least_changed = -1", "whole number from 0 up"),
-        ("changed_records = 10", "least_changed = 10"),
+        ("remember = 1", "true or false"),
+        ("changed_records = 10", "least_count"),
+        ("least_changed = 10", "least_count"),
+        ("versions_per_year = 6", "leave it out"),
         ("most_components = 0", "whole number from 1 up"),
         ("consent_to_two = 1", "true or false"),
         ('tasks = "pca"', "list of svd"),

@@ -1,5 +1,6 @@
 """A member's own table, prepared before it says anything of it; its names and its gaps stay with it."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,17 +9,13 @@ import pytest
 from tests.messy import PREPARE, messy_hospitals, numbers, record
 
 from fedsvd.errors import ConfigError
-from fedsvd.policy.earlier_studies import Asked, EarlierStudies
-from fedsvd.policy.rules import Policy
+from fedsvd.policy.table_memory import TableMemory
 from fedsvd.prepare.table_map import TableMap
-from fedsvd.protocol.tasks import Split
 from fedsvd.service.enlist import open_data
 from fedsvd.service.site_file import SITE, read_site
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.submitted import submitted_file, submitted_job
-
-FOUR = frozenset(f"party/{name}" for name in "abcd")
 
 
 def test_the_section_travels_with_the_job_and_is_the_same_on_the_other_side(tmp_path):
@@ -69,61 +66,55 @@ def test_what_a_member_says_of_its_table_does_not_depend_on_its_gaps_its_names_o
     assert other.data.prepared.filled == 1
 
 
-def test_earlier_studies_are_compared_as_prepared(tmp_path):
-    """The rows that one preparation drops and another fills in are changed records."""
-    rng = np.random.default_rng(3)
-    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["x", "y", "z"])
-    table.loc[[4, 9], "y"] = np.nan
+def test_rows_that_one_preparation_leaves_out_and_another_fills_in_wait(tmp_path):
+    table = table_with_gaps(tmp_path, [4, 9])
+    memory = TableMemory(tmp_path / "records")
+    begin(memory, brought(memory, tmp_path, missing="drop"))
+    assert brought(memory, tmp_path, missing="drop").data.table.shape[0] == 198
+    own = brought(memory, tmp_path, missing="constant")
+    assert own.data.table.shape[0] == 198, "two records that no study had"
+    (line,) = own.waiting
+    assert line.startswith("2 record(s) are left out of this study")
+    table.loc[[20, 30, 40], "y"] = np.nan
     table.to_csv(tmp_path / "a.csv", index=False)
-    studies = EarlierStudies(tmp_path / "records")
-
-    first = brought(studies, tmp_path, "aa", missing="drop")
-    assert not first.found
-    studies.begin(first)
-    assert not brought(studies, tmp_path, "bb", missing="drop").found
-    assert rules(brought(studies, tmp_path, "cc", missing="constant")) == ["re-run"]
+    assert brought(memory, tmp_path, missing="drop").data.table.shape[0] == 193, "three withdrawn take two with them"
 
 
-def test_a_job_that_calls_columns_otherwise_or_counts_levels_otherwise_does_not_hide_a_changed_record(tmp_path):
-    rng = np.random.default_rng(3)
-    table = pd.DataFrame({"x": rng.normal(size=200), "grade": rng.choice(["low", "mid", "high"], 200)})
-    table.loc[4, "x"] = np.nan
-    table.to_csv(tmp_path / "a.csv", index=False)
-    studies = EarlierStudies(tmp_path / "records")
+def test_a_job_that_calls_columns_otherwise_or_counts_levels_otherwise_does_not_hide_a_corrected_record(tmp_path):
+    table = table_with_gaps(tmp_path, [])
+    memory = TableMemory(tmp_path / "records")
     words = {"ordinal": {"grade": ["low", "mid", "high"]}}
-    studies.begin(brought(studies, tmp_path, "aa", missing="constant", **words))
-    assert not brought(studies, tmp_path, "bb", missing="constant", **words).found
-    other_order = {"ordinal": {"grade": ["high", "low", "mid"]}}
-    assert rules(brought(studies, tmp_path, "cc", missing="drop", **other_order)) == ["re-run"]
-    other_names = {"rename": {"x": "y", "grade": "x"}, "ordinal": {"x": ["mid", "low", "high"]}}
-    assert rules(brought(studies, tmp_path, "dd", missing="drop", **other_names)) == ["re-run"]
-    marked = {**other_names, "missing": "constant", "indicators": True}
-    assert not brought(studies, tmp_path, "ee", **marked).found  # the same records, with columns more
+    begin(memory, brought(memory, tmp_path, **words))
+    table.loc[4, "x"] += 1.0
+    table.to_csv(tmp_path / "a.csv", index=False)
+    for other in (
+        {"ordinal": {"grade": ["high", "low", "mid"]}},
+        {"rename": {"x": "y", "grade": "x", "y": "z"}, "ordinal": {"x": ["mid", "low", "high"]}},
+        {**words, "missing": "constant", "constant": 1e12},
+    ):
+        own = brought(memory, tmp_path, **other)
+        assert own.data.table.shape[0] == 195, "without ids a corrected record is one less and a new one"
 
 
-def test_no_constant_hides_a_changed_record_and_two_constants_are_two_versions(tmp_path):
+def table_with_gaps(folder, rows):
     rng = np.random.default_rng(3)
-    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["x", "y", "z"])
-    table.loc[[4, 9], "y"] = np.nan
-    table.to_csv(tmp_path / "a.csv", index=False)
-    studies = EarlierStudies(tmp_path / "records")
-    studies.begin(brought(studies, tmp_path, "aa", missing="constant", constant=1e12))
-    assert not brought(studies, tmp_path, "bb", missing="constant", constant=1e12).found
-    assert rules(brought(studies, tmp_path, "cc", missing="constant", constant=1.0)) == ["re-run"]
-    table.loc[17, "y"] += 0.5
-    table.to_csv(tmp_path / "a.csv", index=False)
-    assert rules(brought(studies, tmp_path, "dd", missing="constant", constant=1e12)) == ["re-run"]
+    table = pd.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200)})
+    table.loc[rows, "y"] = np.nan
+    if not rows:
+        table["grade"] = rng.choice(["low", "mid", "high"], 200)
+    table.to_csv(folder / "a.csv", index=False)
+    return table
 
 
-def brought(studies, folder, run, **words):
-    """The table ``a.csv`` as a site compares it with its earlier studies."""
+def brought(memory, folder, **words):
+    """The table ``a.csv`` as a site opens it for a study."""
     file = {"job": {"name": "j", "task": "svd"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
-    own = open_data(submitted_job(file), "a", folder / "a.csv", folder)
-    return studies.compare(Asked(run, Split.HORIZONTAL, FOUR, full=True), own.data.remembered or own.data, Policy())
+    how = partial(memory.recognised, ids=(), least=5)
+    return open_data(submitted_job(file), "a", folder / "a.csv", folder, recognise=lambda job, table: how(table))
 
 
-def rules(compared):
-    return [finding.rule for finding in compared.found]
+def begin(memory, own):
+    memory.begin({"run": "aa", "roster": ["a", "b"]}, own.remembered, own.data.table.places())
 
 
 def test_a_site_names_its_columns_as_studies_call_them(tmp_path):

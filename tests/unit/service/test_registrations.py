@@ -55,7 +55,7 @@ def test_a_study_is_forgotten_a_month_after_it_began_and_the_audit_log_says_so(s
     now = datetime.now(UTC)
     began = [("aa11", 40), ("bb22", 3)]
     lines = [
-        {"event": "study", "run": run, "when": (now - timedelta(days=days)).isoformat(), "version": 1, "roster": []}
+        {"event": "study", "run": run, "when": (now - timedelta(days=days)).isoformat(), "table": 0, "roster": []}
         for run, days in began
     ]
     folder = site.state / "records"

@@ -164,7 +164,7 @@ def test_a_model_without_an_outcome_in_its_formula_is_refused(files):
 
 
 def test_between_institutions_each_site_opens_its_table_with_its_own_name(joint, files):
-    """Both sessions, as services open them; what a site remembers of the study has the term too."""
+    """Both sessions, as services open them."""
     job = job_from(record(files, "cost ~ age + C(sex) + site", "lr"), Path())
     homes = [open_data(job, name, files / f"{name}.csv", stage=Stage.PREPARE) for name in SITES]
     assert [set(home.data.table.text("site")[0].tolist()) for home in homes] == [{name} for name in SITES]
@@ -176,7 +176,6 @@ def test_between_institutions_each_site_opens_its_table_with_its_own_name(joint,
     rows = np.vstack([each.data.table.rows(0, each.data.table.shape[0]) for each in opened])
     expected = [joint["age"], joint["sex"] == "m", joint["site"] == "lyon", joint["site"] == "oslo"]
     assert np.array_equal(rows, np.column_stack(expected).astype(float))
-    assert all(each.data.remembered is not None for each in (*homes, *opened))
 
 
 def test_text_that_stands_bare_in_a_formula_is_refused_with_what_to_write(files):

@@ -13,7 +13,6 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from neuroCombat import neuroCombat
-from numpy.testing import assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -333,20 +332,6 @@ def test_a_table_that_is_prepared_together_is_not_used_before(joint):
 
     with pytest.raises(ConfigError, match="was not yet"):
         job_party_data(job, fedsvd.open_source(joint[["patient", "a"]]), ())
-
-
-def test_a_site_remembers_its_table_as_it_is_at_home(joint):
-    from fedsvd.prepare.recipe import Fills, Recipe
-    from fedsvd.studies.job_data import job_party_data
-
-    job = job_from(record(None, {"missing": "mean", "columns": ["a", "c"]}), Path())
-    source = fedsvd.open_source(joint[["patient", "a", "c"]])
-    found = []
-    for mean in (0.0, 100.0):
-        recipe = Recipe(("a", "c"), fills=Fills(("a", "c"), np.array([mean, mean])))
-        found.append(job_party_data(job, source, (), ("patient", "a", "c"), recipe))
-    assert (found[0].table.rows(0, ROWS) != found[1].table.rows(0, ROWS)).any()
-    assert_array_equal(found[0].remembered.table.rows(0, ROWS), found[1].remembered.table.rows(0, ROWS))
 
 
 @pytest.fixture

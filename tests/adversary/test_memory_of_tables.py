@@ -1,0 +1,189 @@
+"""Several studies of the same tables, played by the real roles: each gave records or parties away in 0.2.0.
+
+Every attack stands next to the honest study of the same kind, which passes without a word.
+"""
+
+import json
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+from tests.e2e.federations import federation_of
+from tests.network import until
+from tests.tolerances import RESULT_BAR, assert_close, digits_lost
+
+from fedsvd.policy.policy_file import spelt_policy
+from fedsvd.policy.rules import Policy
+from fedsvd.service.records import JobState
+from fedsvd.service.site import Site
+
+PARTIES = ("a", "b", "c")
+# Of the rules, those of this module alone.
+MEMORY = {"remember": True, "least_count": 5, "answered": ()}
+ROWS = 120
+
+
+def clinic(seed, rows=ROWS):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(rows, 3)), columns=["age", "bmi", "sbp"])
+    table.insert(0, "patient", [f"{seed}-{row}" for row in range(rows)])
+    table["cost"] = table["age"] + rng.normal(size=rows)
+    table["even"] = 1.0
+    table["tilted"] = np.where(np.arange(rows) == 7, 2.0, 1.0)
+    return table
+
+
+@contextmanager
+def hospitals(root, parties=PARTIES, **policy):
+    rules = Policy(**{**vars(Policy.permissive()), **MEMORY, **policy})
+    with federation_of(root, parties, policy=rules) as federation, federation.csp_node() as csp:
+        for number, name in enumerate(parties, 1):
+            lay(federation, name, clinic(number))
+            (federation.kits[f"party/{name}"] / "policy.toml").write_text(spelt_policy(rules))
+        yield federation, csp
+
+
+def lay(federation, name, table):
+    path = federation.root / f"{name}.csv"
+    table.to_csv(path, index=False)
+    (federation.kits[f"party/{name}"] / "site.toml").write_text(f'[data]\ndefault = "{path}"\n')
+
+
+def played(federation, csp, name, parties=PARTIES, prepare=None, **study):
+    """The job as it ended, and why each party refused it; party a's result says of how many records it is."""
+    words = {"columns": ["age", "bmi", "sbp"], **(prepare or {})}
+    asked = {"name": name, "task": "pca", "components": 2, "id": "patient", **study}
+    file = {"job": asked, "prepare": words, "party": [{"name": each} for each in parties]}
+    with federation.connect() as line:
+        id = line.submit(file)
+    with federation.member_nodes(*(f"party/{each}" for each in parties)):
+        until(lambda: csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN))
+    job = csp.jobs.get(id)
+    found = [Site.at(federation.kits[f"party/{each}"]).failure(job) for each in parties]
+    return job, " ".join(each.fault for each in found if each is not None)
+
+
+def records(federation, job, name="a"):
+    """How many records of a party went in."""
+    plan = json.loads((federation.folder(name, job.id) / "manifest.json").read_text())["plan"]
+    return plan["counts"][PARTIES.index(name)]
+
+
+def test_four_studies_whose_gaps_choose_rows_give_no_record_away(tmp_path):
+    """0.2.0: rows complete in {p}, in {q}, in both and in none, of one record that misses both, are that record."""
+    with hospitals(tmp_path) as (federation, csp):
+        table = clinic(1)
+        table["p"], table["q"] = table["age"].copy(), table["bmi"].copy()
+        table.loc[[7, *range(20, 40)], "p"] = np.nan
+        table.loc[[7, *range(60, 80)], "q"] = np.nan
+        lay(federation, "a", table)
+        for number, name in enumerate("bc", 2):
+            lay(federation, name, clinic(number).assign(p=1.5, q=lambda each: each["bmi"]))
+        honest, _ = played(federation, csp, "all")
+        assert honest.state is JobState.DONE, honest.failures
+        assert records(federation, honest) == ROWS
+        drop = {"missing": "drop", "columns": ["age", "p"]}
+        first, why = played(federation, csp, "p", prepare=drop)
+        assert first.state is JobState.BROKEN
+        assert {failure.code for failure in first.failures} == {"FSVD-110"}
+        assert not any(failure.text for failure in first.failures), "peers learn a code"
+        assert "gaps in the columns of this study choose its rows" in why
+        # An owner who always agrees: classes of records keep a single one from being told from the others.
+        for name in PARTIES:
+            rules = Policy(**{**vars(Policy.permissive()), **MEMORY, "answered": ("rows",)})
+            (federation.kits[f"party/{name}"] / "policy.toml").write_text(spelt_policy(rules))
+        counts = []
+        for name, columns in (("p2", ["age", "p"]), ("q", ["age", "q"]), ("pq", ["p", "q"])):
+            job, why = played(federation, csp, name, prepare={"missing": "drop", "columns": columns})
+            assert job.state is JobState.DONE, why
+            counts.append(records(federation, job))
+        without_p, without_q, without_both = counts
+        alone = ROWS - without_p - without_q + without_both  # those that miss p and those that miss q, less both
+        assert alone == 0 or alone >= 5
+
+
+def test_three_rosters_that_give_each_partys_sums_are_stopped_at_the_second(tmp_path):
+    """0.2.0: {A,B,C}, {A,B,D}, {A,C,D} gave party A the Gram matrix of each of the others."""
+    four = (*PARTIES, "d")
+    with hospitals(tmp_path, four) as (federation, csp):
+        for _ in range(2):  # the same parties again are no question
+            job, why = played(federation, csp, "first", ("a", "b", "c"))
+            assert job.state is JobState.DONE, why
+        job, why = played(federation, csp, "second", ("a", "b", "d"))
+        assert job.state is JobState.BROKEN
+        assert {failure.code for failure in job.failures} == {"FSVD-110"}
+        assert "with studies among the others alone, your own sums can be computed" in why
+        for name in four:  # owners who answer once for all are asked no more, and no answer helps against the third
+            rules = Policy(**{**vars(Policy.permissive()), **MEMORY, "answered": ("roster",)})
+            (federation.kits[f"party/{name}"] / "policy.toml").write_text(spelt_policy(rules))
+        job, why = played(federation, csp, "second", ("a", "b", "d"))
+        assert job.state is JobState.DONE, why
+        job, why = played(federation, csp, "third", ("a", "c", "d"))
+        assert job.state is JobState.BROKEN
+        assert "one other party's own numbers can be computed" in why
+
+
+def test_a_corrected_cell_goes_in_with_its_earlier_value(tmp_path):
+    """0.2.0 refused the study for as long as fewer than ten records differed; before that it gave the record away."""
+    with hospitals(tmp_path) as (federation, csp):
+        first, why = played(federation, csp, "before")
+        assert first.state is JobState.DONE, why
+        table = clinic(1)
+        table.loc[7, "bmi"] += 1.0
+        lay(federation, "a", table)
+        second, why = played(federation, csp, "after")
+        assert second.state is JobState.DONE, why
+        values = [np.load(federation.folder("a", job.id) / "components.npy") for job in (first, second)]
+        assert_close(values[1], values[0], RESULT_BAR)  # the difference of both results is nothing
+        table.loc[range(20, 30), "bmi"] += 1.0
+        lay(federation, "a", table)
+        third, why = played(federation, csp, "many")
+        assert third.state is JobState.DONE, why
+        now = np.load(federation.folder("a", third.id) / "components.npy")
+        assert np.abs(now - values[0]).max() > digits_lost(10)
+
+
+def test_monthly_versions_of_a_registry_tell_no_single_record(tmp_path):
+    """One record more each month: it goes in with four others, in the fifth month."""
+    with hospitals(tmp_path) as (federation, csp):
+        counts = []
+        for month in range(6):
+            lay(federation, "a", clinic(1, ROWS + 10)[: ROWS + month])
+            job, why = played(federation, csp, f"month-{month}")
+            assert job.state is JobState.DONE, why
+            counts.append(records(federation, job))
+        assert counts == [ROWS] * 5 + [ROWS + 5]
+
+
+def test_a_registry_that_grows_by_many_records_is_always_whole(tmp_path):
+    with hospitals(tmp_path) as (federation, csp):
+        for month, rows in enumerate((100, 108, 120)):
+            lay(federation, "a", clinic(1)[:rows])
+            job, why = played(federation, csp, f"month-{month}")
+            assert job.state is JobState.DONE, why
+            assert records(federation, job) == rows
+
+
+def test_weights_that_differ_in_one_record_are_refused(tmp_path):
+    with hospitals(tmp_path) as (federation, csp):
+        job, why = weighted(federation, csp, "even")
+        assert job.state is JobState.DONE, why
+        job, why = weighted(federation, csp, "tilted")
+        assert job.state is JobState.BROKEN
+        assert "1 of your records have other weights than in an earlier study" in why
+
+
+def weighted(federation, csp, weights):
+    asked = {"name": weights, "task": "lr", "label": "cost", "weights": weights, "id": "patient"}
+    file = {
+        "job": asked,
+        "prepare": {"columns": ["age", "bmi"]},
+        "party": [{"name": each} for each in PARTIES],
+    }
+    with federation.connect() as line:
+        id = line.submit(file)
+    with federation.member_nodes(*(f"party/{each}" for each in PARTIES)):
+        until(lambda: csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN))
+    job = csp.jobs.get(id)
+    found = [Site.at(federation.kits[f"party/{each}"]).failure(job) for each in PARTIES]
+    return job, " ".join(each.fault for each in found if each is not None)

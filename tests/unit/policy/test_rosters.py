@@ -1,0 +1,80 @@
+"""Rosters of studies on the same tables: whose own numbers follow from them, by ranks over the rationals."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsvd.policy.rosters import Span, computable, roster_findings
+
+SETS = st.sets(st.sampled_from("ABCDEF"), min_size=1).map(frozenset)
+
+
+def vector(names):
+    return [float(name in names) for name in "ABCDEF"]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(SETS, max_size=6), SETS)
+def test_the_span_is_that_of_numpys_rank(rosters, asked):
+    rows = np.array([vector(each) for each in rosters]).reshape(len(rosters), 6)
+    inside = np.linalg.matrix_rank(np.vstack((rows, vector(asked)))) == (np.linalg.matrix_rank(rows) if rosters else 0)
+    assert Span(rosters).holds(asked) == inside
+
+
+def test_three_rosters_that_share_a_party_give_it_the_numbers_of_all_others():
+    rosters = [frozenset(each) for each in ("ABC", "ABD", "ACD")]
+    assert computable(rosters) == {"B": "A", "C": "A", "D": "A"}
+    assert computable(rosters[:2]) == {}
+
+
+def test_one_party_more_or_less_is_that_party():
+    assert computable([frozenset("ABC"), frozenset("ABCD")]) == {"D": ""}
+
+
+def test_two_parties_see_each_other_in_one_study():
+    assert computable([frozenset("AB")]) == {"B": "A", "A": "B"}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "roster", "verdict"),
+    [
+        ((), "ABC", []),
+        (("ABC",), "ABC", []),
+        (("ABC",), "ABD", ["asks"]),
+        (("ABC",), "ABCD", ["refused"]),
+        (("ABCD",), "ABC", ["refused"]),
+        (("ABC", "ABD"), "ACD", ["refused"]),
+        (("ABCDE",), "ABCFG", ["asks"]),
+        (("AB",), "AB", []),
+    ],
+    ids=["first", "same", "another", "joins", "leaves", "three", "two and two", "pair"],
+)
+def test_another_roster_asks_and_one_that_tells_a_party_from_the_others_is_refused(earlier, roster, verdict):
+    found = roster_findings([frozenset(each) for each in earlier], frozenset(roster), "A")
+    assert ["refused" if each.below else "asks" for each in found] == verdict
+    assert all(each.rule == "roster" for each in found)
+
+
+def test_the_refusal_says_whether_it_is_ones_own_numbers():
+    (own,) = roster_findings([frozenset("BCD")], frozenset("ABCD"), "A")
+    (other,) = roster_findings([frozenset("BCD")], frozenset("ABCD"), "B")
+    assert "your own numbers" in own.text
+    assert "one other party's" in other.text
+
+
+def test_studies_among_the_others_are_a_question():
+    (found,) = roster_findings([], frozenset("ABC"), "A", others=2)
+    assert not found.below
+    assert "2 studies without you" in found.text
+
+
+def test_a_consortium_of_all_pairs_is_refused_at_the_latest_with_the_last():
+    seen, verdicts = [], []
+    for roster in (frozenset(each) for each in combinations("ABCDE", 4)):
+        verdicts.append([each.below for each in roster_findings(seen, roster, "A")])
+        seen.append(roster)
+    assert verdicts[0] == []
+    assert [True] in verdicts
