@@ -2,7 +2,7 @@
 
     python -m benchmarks.macro.scale [svd] [growth] [lr]
 
-Each study runs with one process to each role (the ``local`` rung), the centralised streaming route on the same numbers
+Each study runs with one process per role (the ``local`` rung), the centralised streaming route on the same numbers
 in the same run. The bars are for two cores (``taskset -c 0,1``). Time on the clock is the bar; CPU time stands next to
 it, because on a machine that others use the clock measures them. Making the numbers is part of both routes and is
 reported apart. The whole record, step by step, goes to ``benchmarks/results/scale.json``.

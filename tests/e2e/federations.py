@@ -270,7 +270,7 @@ class Federation:
         """
         for member in record.members:
             if member.startswith("party/") and Site.at(self.kits[member]).has_results(record):
-                Site.at(self.kits[member]).approve(record)
+                Site.at(self.kits[member]).approvals().give(record)
 
 
 @contextmanager

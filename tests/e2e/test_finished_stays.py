@@ -142,7 +142,7 @@ def test_parties_that_must_approve_again_are_all_waited_for_at_once(federation):
         until(lambda: asked() == set(MEMBERS), "not all were asked")
         assert client.job(id).state is JobState.RECRUITING
         for member in MEMBERS:
-            Site.at(federation.kits[member]).approve(client.job(id))
+            Site.at(federation.kits[member]).approvals().give(client.job(id))
         done = settled(client, id, {"done", "broken"})
     assert (done.state, done.attempt) == (JobState.DONE, 2)
     federation.expect_right()

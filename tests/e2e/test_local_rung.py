@@ -1,4 +1,4 @@
-"""The local rung: one process to each role, mutual TLS, the numbers of the sim rung, and nothing left behind."""
+"""The local rung: one process per role, mutual TLS, the numbers of the sim rung, and nothing left behind."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How cost grows with the data: studies on made matrices, one process to each role, and the same without parties.
+"""How cost grows with the data: studies on made matrices, one process per role, and the same without parties.
 
 A step is one size: the federated study on the ``local`` rung (time, bytes, peak memory of every role's process), the
 best centralised streaming route on the same numbers, and the time that making the numbers takes by itself, which both

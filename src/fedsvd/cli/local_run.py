@@ -29,7 +29,7 @@ from fedsvd.studies.resume import Resumable
 def carry_out_locally(
     output: Output, job: Job, out: Path | None, overwrite: bool, scratch: Path | None, policy: Policy
 ) -> None:
-    """Run a job with one process to each role, write its results, and show what came of it."""
+    """Run a job with one process per role, write its results, and show what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)
     names = tuple(party.name for party in job.parties)

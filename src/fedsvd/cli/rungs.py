@@ -25,7 +25,7 @@ Env = Annotated[
     Environment,
     typer.Option(
         "--env",
-        help="sim: all roles in one process, no sockets. local: one process to each role, mutual TLS on 127.0.0.1.",
+        help="sim: all roles in one process, no sockets. local: one process per role, mutual TLS on 127.0.0.1.",
     ),
 ]
 PolicyOption = Annotated[

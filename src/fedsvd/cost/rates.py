@@ -84,15 +84,15 @@ class Rates:
     messages: float = 5e4  # messages handled
     cores: int = 1  # that compute at the same time
     threads: int = 1  # of a role that computes alone
-    gains: Gains = Gains()  # of so many threads
+    gains: Gains = Gains()  # of several threads
 
     def seconds(self, work: Work, threads: int = 1) -> float:
-        """How long this machine takes over the work with so many of its threads."""
+        """How long this machine takes over the work with ``threads`` of its threads."""
         kinds = [(f.name, getattr(work, f.name) / getattr(self, f.name)) for f in fields(work)]
         return float(sum(seconds / self._gain(name, threads) for name, seconds in kinds))
 
     def _gain(self, kind: str, threads: int) -> float:
-        """What so many threads gain: by Amdahl's law from what all of them do."""
+        """What ``threads`` gain: by Amdahl's law from what all of them do."""
         all_of_them = getattr(self.gains, kind, 1.0)
         if threads <= 1:
             return 1.0

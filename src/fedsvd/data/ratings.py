@@ -137,7 +137,7 @@ class RatingsSource(SparseBase):
 
 
 def _noise(key: int, user: NDArray[np.intp], item: NDArray[np.intp]) -> Float:
-    """About N(0, 0.9^2), one number to a place: four uniform bytes of a hash, added up."""
+    """About N(0, 0.9^2), one number per place: four uniform bytes of a hash, added up."""
     with np.errstate(over="ignore"):
         words = user.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + item.astype(np.uint64) + np.uint64(key)
         for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):

@@ -138,7 +138,7 @@ class Federated(Common, BaseEstimator):
 
     def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
         one_of("ids", self.ids, tuple(Ids))
-        words_of(self.align)  # refuses what is none
+        words_of(self.align)  # refuses anything else
         return tables_of(self, X, y, self._split, whole_number("parties", self._where.parties, 2))
 
     def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:

@@ -47,7 +47,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     tolerance : float, default=1e-9
-        The iteration ends when the next step is below so many standard errors.
+        The iteration ends when the next step is below this number of standard errors.
     max_iterations : int, default=25
         Beyond, the fit ends in ``NotConverged``.
     digits : str, default="all"

@@ -48,7 +48,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     tolerance : float, default=1e-9
-        The iteration ends when the next step is below so many standard errors.
+        The iteration ends when the next step is below this number of standard errors.
     max_iterations : int, default=50
         Beyond, the fit ends in ``NotConverged``.
     digits : str, default="all"
@@ -222,7 +222,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         return float(np.average(labels == predicted, weights=sample_weight))
 
     def _about(self, classes: int) -> ModelPlan:
-        """The model for so many classes."""
+        """The model for this number of classes."""
         link = one_of("link", self.link, LINKS[Family.BINOMIAL])
         several = one_of("multi_class", self.multi_class, ("multinomial", "ovr"))
         family = Family.MULTINOMIAL if classes > 2 and several == "multinomial" else Family.BINOMIAL

@@ -177,5 +177,5 @@ def _one_column(y: Float) -> Float:
 
 def _flat(labels: Float) -> Float:
     if labels.ndim > 1 and labels.shape[1] != 1:
-        raise ShapeError(f"y has {labels.shape[1]} targets, expected one", "fit one model to each target")
+        raise ShapeError(f"y has {labels.shape[1]} targets, expected one", "fit one model per target")
     return labels.reshape(-1)

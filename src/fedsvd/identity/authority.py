@@ -95,7 +95,7 @@ def add_revoked(folder: Path, issued: Issued, now: datetime, barred: bool) -> No
 
 
 def expect_may_issue(register: list[Issued], claim: Claim, tls: str, now: datetime, renew: bool) -> None:
-    """Raise unless a certificate for this claim leaves one key to a name and one name to a key."""
+    """Raise unless a certificate for this claim leaves one key per name and one name per key."""
     identity, key = claim.identity, key_fingerprint(claim.identity.signing_public)
     for old in register:
         same_name = (old.role, old.party_id) == (identity.role, identity.party_id)

@@ -46,6 +46,6 @@ class EarlierMatchings:
         self._journal.append({"event": "matching", "run": run, "when": when, **asked})
 
     def end(self, run: str, common: int) -> None:
-        """A matching came to its end with so many common records."""
+        """A matching ended with this number of common records."""
         when = datetime.now(UTC).isoformat(timespec="seconds")
         self._journal.append({"event": "matched", "run": run, "when": when, "common": common})

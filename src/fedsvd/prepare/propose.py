@@ -1,9 +1,9 @@
 """A first ``dictionary.toml`` from one party's table, for a person to correct; the file is public.
 
-Law of this file: what it writes says nothing of fewer than ``least_count`` records. A level is listed where so many
-records have it. A range is made of the values that so many records reach at either end, half their distance further,
-rounded outwards: extreme records decide nothing of it. Decimals are those that so many records have. What is left out,
-and how many records are outside, is for the owner's own screen (``Proposal.notes``).
+Law of this file: what it writes says nothing of fewer than ``least_count`` records. A level is listed where that many
+records have it. A range is made of the values that that many records reach at either end, half their distance further,
+rounded outwards: extreme records decide nothing of it. Decimals are those that ``least_count`` records have. What is
+left out, and how many records are outside, is for the owner's own screen (``Proposal.notes``).
 """
 
 import math
@@ -42,7 +42,7 @@ class Proposal:
 
 
 def propose(source: MatrixSource, name: str = "", least_count: int = 5) -> Proposal:
-    """A dictionary of the columns of this table, of which at least so many records can be spoken of."""
+    """A dictionary of the columns of this table, which says nothing of fewer than ``least_count`` records."""
     if source.names is None:
         found = {"name": name, "columns": "*"}
         return Proposal(dictionary_of(found), f'{_header(least_count)}name = "{name}"\ncolumns = "*"\n', ())
@@ -132,7 +132,7 @@ def _of_numbers(held: Float, name: str, least: int, notes: list[str]) -> dict[st
 
 
 def _decimals(held: Float, least: int) -> int | None:
-    """The decimals that at least so many records have; None for more than a few."""
+    """The decimals that at least ``least`` records have; None for more than a few."""
     for digits in range(_MOST_DECIMALS + 1):
         finer: NDArray[np.bool_] = np.abs(np.round(held, digits) - held) > 1e-9 * np.maximum(1.0, np.abs(held))
         if int(finer.sum()) < least:

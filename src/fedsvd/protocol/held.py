@@ -21,7 +21,7 @@ _SHARE = 0.25  # of what is held: so much may be opened without a second thought
 
 
 def held_bits(counts: tuple[int, ...], record: float) -> float:
-    """Bits of the records outside the largest party, of so many bits each."""
+    """Bits of the records outside the largest party, at ``record`` bits each."""
     N = sum(counts) - max(counts)
     if record >= _PATTERNS:
         return max(0.0, N * record - math.lgamma(N + 1) / math.log(2.0))

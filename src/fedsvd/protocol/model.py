@@ -40,7 +40,7 @@ ENDS, CONSTANT, ESTIMATED = "the end", "the null model's deviance", "the likelih
 
 
 def more_digits(piece: int) -> str:
-    """The same of a matrix in pieces: those after so many."""
+    """The same of a matrix in pieces: those after the given number."""
     return f"more than {piece * PIECE_BITS} bits"
 
 

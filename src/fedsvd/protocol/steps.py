@@ -176,12 +176,12 @@ def flags(name: str, count: int, what: What) -> PlannedStep:
 
 
 def sizes(name: str, count: int) -> PlannedStep:
-    """The power of two above every user's own number, for each of so many."""
+    """The power of two above every user's own number, for each of ``count`` numbers."""
     return PlannedStep(name, StepKind.BOUND, len(SIZE_CLASSES) * count, what=What.SIZES)
 
 
 def digits(name: str, count: int, bits: int, what: What) -> PlannedStep:
-    """A sum of so many numbers that opens so many bits of each."""
+    """A sum of ``count`` numbers that opens ``bits`` of each."""
     return PlannedStep(name, StepKind.DIGITS, count, bits, what=what)
 
 

@@ -135,7 +135,7 @@ PERMUTED_TABLES = 20
 
 
 def share_in(rule: str) -> float | None:
-    """The share of the variance that a rule is, between 0 and 1; None where it is none."""
+    """The share of the variance that a rule is, between 0 and 1; None for another rule."""
     try:
         share = float(rule)
     except ValueError:
@@ -198,7 +198,7 @@ class Family(StrEnum):
     """The distribution of the target of a generalised linear model."""
 
     GAUSSIAN = "gaussian"
-    BINOMIAL = "binomial"  # two classes, or one model to each class against the rest
+    BINOMIAL = "binomial"  # two classes, or one model per class against the rest
     POISSON = "poisson"
     GAMMA = "gamma"
     MULTINOMIAL = "multinomial"

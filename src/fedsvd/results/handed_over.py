@@ -64,7 +64,7 @@ def files_to_hand_over(folder: Path) -> dict[str, bytes]:
 
 
 def leaves_of_files(files: Mapping[str, bytes]) -> dict[str, Leaf]:
-    """The leaves of these files; ``NotSealed`` where the manifest is none."""
+    """The leaves of these files; ``NotSealed`` for a manifest that does not parse."""
     leaves = {name: Leaf(len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()}
     return {**leaves, MANIFEST: manifest_leaf(_manifest(files))}
 
@@ -85,7 +85,7 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
-    """The files in it; ``NotSealed`` where it is none of ``packed``."""
+    """The files in it; ``NotSealed`` for what ``packed`` did not make."""
     parts, place = [], 0
     while place < len(content):
         end = place + _LENGTH + int.from_bytes(content[place : place + _LENGTH], "big")

@@ -189,7 +189,7 @@ def signed(kit: Kit, file: JsonObject, nonce: str) -> api.Submit:
 
 
 def _members(file: JsonObject) -> tuple[str, ...]:
-    """Who takes part in a submitted job; no one in a file that is none, which the CSP refuses."""
+    """Who takes part in a submitted job; no one in a file that does not parse, which the CSP refuses."""
     try:
         return member_callers(submitted_job(file))
     except FedSVDError:

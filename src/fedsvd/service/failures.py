@@ -102,5 +102,5 @@ def failure_at_csp(error: FedSVDError, stage: str = "") -> Failure:
 
 
 def unexpected(error: Exception) -> FedSVDError:
-    """An error that is none of ours: what it says of the machine, or its name."""
+    """An error of another program: what it says of the machine, or its name."""
     return of_machine(error) or FedSVDError(f"unexpected {type(error).__name__}")

@@ -27,7 +27,7 @@ _NO_SESSION = SessionId("0" * 32)
 
 
 def study_plan(record: JobRecord, caller: str, own: EnlistedFacts, common: int | None = None) -> SessionPlan:
-    """The plan of the study as far as it can be known; with ``common`` that of so many common records."""
+    """The plan of the study as far as it can be known; with ``common`` that of this number of common records."""
     facts = _study_facts(record, caller, own)
     if record.job.match.align is not None:
         rows = min(fact.rows for member, fact in facts.items() if member.startswith("party/"))

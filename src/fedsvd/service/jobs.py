@@ -283,7 +283,7 @@ class Jobs:
 
 
 def accounts_sent(progress: Mapping[str, Progress]) -> Accounts:
-    """The accounts that all roles sent at the end of a session; what is none is left out, and never an error."""
+    """The accounts that all roles sent at the end of a session; what does not parse is left out, and never an error."""
     found = Accounts()
     for each in progress.values():
         with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""The ``local`` rung: one process to each role, throw-away certificates, mutual TLS on 127.0.0.1.
+"""The ``local`` rung: one process per role, throw-away certificates, mutual TLS on 127.0.0.1.
 
 The same processes, messages and checks as between institutions; what is given up is that one person holds all keys and
 all data. Everything lies in one private temporary folder that is gone at the end, with every process. The release guard
@@ -115,7 +115,7 @@ class LocalFederation:
         self._client = CspClient(PinnedConnection(dialling), site.kit)
 
     def stop(self, within: float = STOP_WITHIN) -> None:
-        """Nothing is left running after so many seconds."""
+        """Nothing is left running after ``within`` seconds."""
         if self._client is not None:
             self._client.close()
         stop_all(self.processes, within)

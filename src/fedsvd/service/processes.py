@@ -94,7 +94,7 @@ class RoleProcess:
             self._process.terminate()
 
     def stop(self, within: float = STOP_WITHIN) -> None:
-        """Gone when this returns, by force after so many seconds."""
+        """Gone when this returns, by force after ``within`` seconds."""
         self.ask_to_stop()
         try:
             self._process.wait(max(within, 0.0))
@@ -144,7 +144,7 @@ def _share(role: str, members: Sequence[str], threads: int) -> int:
 
 
 def stop_all(processes: Sequence[RoleProcess], within: float = STOP_WITHIN) -> None:
-    """Ask all of them at once; whatever still runs after so many seconds is ended by force."""
+    """Ask all of them at once; whatever still runs after ``within`` seconds is ended by force."""
     for process in processes:
         process.ask_to_stop()
     until = monotonic() + within

@@ -278,7 +278,7 @@ class JobRecord(JobHeading):
 
     @property
     def task(self) -> str:
-        """The task's name, for lists; empty for a job file that is none."""
+        """The task's name, for lists; empty for a job file that does not parse."""
         try:
             return str(self.job.study.task)
         except FedSVDError:

@@ -242,7 +242,7 @@ class Site:
         self.approvals().expect_answered(record, given, found, self.settings().data_for(record.job.study.name))
 
     def matched(self, record: JobRecord, common: int) -> None:
-        """A matching came to its end, with so many common records."""
+        """A matching ended, with this number of common records."""
         self._memory().matched(record, common)
 
     def begin(self, record: JobRecord) -> None:

@@ -56,7 +56,7 @@ class StageAnswers:
         return found
 
     def recipe(self, record: JobRecord) -> Recipe | None:
-        """What the tables of this job are prepared with, as of now; None before that is known, or where it is none."""
+        """What the tables of this job are prepared with, as of now; None before that, or where nothing is."""
         if Stage.PREPARE not in record.stage.earlier or Stage.PREPARE not in record.stages:
             return None
         found = self.read(record, Stage.PREPARE)["recipe"]

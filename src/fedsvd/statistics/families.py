@@ -171,7 +171,7 @@ def share_entropy(y: Float) -> Float:
 
 
 def _binomial_likelihood(evaluate: Callable[[Float, Float], Local]) -> Callable[[Float, Float, Float, float], Float]:
-    """The logarithm of the probability of so many successes: weights are trials, y is the share of successes."""
+    """The logarithm of the probability of this number of successes: weights are trials, y is the share of successes."""
 
     def likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
         inside = _inside(y)

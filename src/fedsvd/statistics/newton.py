@@ -95,7 +95,7 @@ def ending_bits(table: int) -> int:
 
 
 def by_size(of: str, at: Point, shape: Shape, bits: int, scale: float = 1.0) -> Fitting:
-    """Totals of numbers of any size: their sizes, then so many bits of each."""
+    """Totals of numbers of any size: their sizes, then ``bits`` of each."""
     sizes = yield Sizes(of, at, scale)
     assert isinstance(sizes, np.ndarray)
     return (yield from _opened(Asked(of, _powers(sizes) * shape.users * 2.0**-bits, at, scale)))

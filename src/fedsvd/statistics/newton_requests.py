@@ -57,7 +57,7 @@ class Asked:
     units: Float
     at: Point | None = None
     scale: float = 1.0
-    piece: int = 0  # of an information matrix: what is left of it after so many
+    piece: int = 0  # of an information matrix: what is left of it after this number
 
 
 @dataclass(frozen=True, repr=False)

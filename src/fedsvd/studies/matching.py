@@ -3,7 +3,7 @@
 For every rung the parts are these, in this order:
 
 1. ``matching_of(study)`` is the study of the first session (``Task.MATCH``), or None where no records are matched.
-2. ``job_party_data`` (``job_data.py``) gives the ``PartyData`` that goes into both sessions, with one id to each record
+2. ``job_party_data`` (``job_data.py``) gives the ``PartyData`` that goes into both sessions, with one id per record
    by the rule of the job (``with_record_ids``). Its number of rows is what the party enlists with: the sizes of the
    sets stand in the plan of the matching.
 3. A user's result of the first session is a ``MatchResult``; ``matched_party`` puts the party's common records in the
@@ -71,7 +71,7 @@ def after_matching(study: Study) -> Study:
 
 
 def with_record_ids(job: Job, source: MatrixSource, link: MatrixSource | None = None) -> IdentifiedTable:
-    """A party's table with one id to each record, as this job makes ids; one id column is read as it is, unmatched.
+    """A party's table with one id per record, as this job makes ids; one id column is read as it is, unmatched.
 
     ``link`` is the party's linkage map: two columns, its own id and the entity.
     """

@@ -297,7 +297,7 @@ def _parallel(plan: SessionPlan, engine: Engine) -> int:
 
 
 def _report_reading(progress: Progress | None, read: dict[Party, float], index: int, seconds: float | None) -> None:
-    """User ``index``, from 1, begins to read its table, or has read it in so many seconds."""
+    """User ``index``, from 1, begins to read its table, or has read it in ``seconds``."""
     if seconds is not None:
         read[user(index)] = seconds
     if progress is not None:

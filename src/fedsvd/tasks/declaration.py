@@ -88,7 +88,7 @@ class Declaration:
 
 
 def declaration_of(record: object) -> Declaration:
-    """The declaration in parsed JSON; ``ConfigError`` where it is none."""
+    """The declaration in parsed JSON; ``ConfigError`` for anything else."""
     found = checked(record)
     text = json.dumps(found, sort_keys=True, separators=(",", ":"))
     if len(text) > LONGEST:

@@ -141,7 +141,7 @@ MODEL = (
         "The target's classes, once for each; the first is the reference. 0 and 1 otherwise.",
         (
             "the label's values, as texts or numbers, in order (`binomial`, `multinomial`); the first is the "
-            "reference. A `binomial` model of three or more is one model to each class, against the rest"
+            "reference. A `binomial` model of three or more is one model per class, against the rest"
         ),
         unset="the label is a number",
         tasks=(Task.GLM,),
@@ -180,7 +180,7 @@ MODEL = (
         number(gt=0, lt=1),
         1e-9,
         "Ends the iteration: standard errors of the next step.",
-        "the iteration ends when the next step is below so many standard errors (`glm`)",
+        "the iteration ends when the next step is below this number of standard errors (`glm`)",
         tasks=(Task.GLM,),
     ),
     Option(

@@ -147,7 +147,7 @@ _ONE = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME}
 
 
 def _listed(most: int) -> Any:
-    """Names of columns: one, or a list of at most so many."""
+    """Names of columns: one, or a list of at most ``most``."""
     several = {"anyOf": [_ONE, {"type": "array", "items": _ONE, "maxItems": most}]}
     return Annotated[tuple[_Column, ...], BeforeValidator(_alone), Field(max_length=most), WithJsonSchema(several)]
 

@@ -46,7 +46,7 @@ def scale(
     quiet: Quiet = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run sizes in steps on made data, one process to each role; fit the growth and compare with the cost model."""
+    """Run sizes in steps on made data, one process per role; fit the growth and compare with the cost model."""
     if task not in _SIZES:
         raise ConfigError(f"no scale benchmark for {task}", f"one of {', '.join(_SIZES)}")
     output = Output(format, quiet)
@@ -102,7 +102,7 @@ def _run(output: Output, cases: list[Case], alone: bool) -> list[Step]:
 def _record(cases: list[Case], steps: list[Step]) -> dict[str, Any]:
     sizes = [step.long for step in steps]
     return {
-        "what": f"{cases[0].task}, two parties, the short side {cases[0].short}, one process to each role",
+        "what": f"{cases[0].task}, two parties, the short side {cases[0].short}, one process per role",
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "task": cases[0].task,
         "short": cases[0].short,

@@ -257,7 +257,7 @@ def federation(names: Sequence[str], amounts: Sequence[str], authority: bool) ->
 
 
 def thinned_in_words(count: int) -> str:
-    """How many of so many points are drawn, where not all are."""
+    """How many of these points are drawn, where not all are."""
     shown = len(range(0, count, max(1, -(-count // MOST_POINTS))))
     return "" if shown == count else f" ({shown} of {count} are drawn)"
 

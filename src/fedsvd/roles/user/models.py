@@ -200,7 +200,7 @@ def lanes_of(work: Work) -> int:
 
 
 def panels_of(work: Work, constant_only: bool, lanes: int) -> Iterator[tuple[slice, Float]]:
-    """Rows of X_i, samples first, for so many lanes; without features where the model has none."""
+    """Rows of X_i, samples first, for this number of lanes; without features where the model has none."""
     rows, n_i = work.source.shape
     step = panel_width(rows, work.plan.memory // lanes)
     if constant_only:
