@@ -116,6 +116,24 @@ FOUND = (
         "tests/unit/storage/test_journal.py",
     ),
     (
+        "no memory, no thread or no open file left; read-only state; brackets in brackets",
+        "FSVD-000 or a traceback",
+        "FSVD-351, FSVD-350 or FSVD-100 with a fix",
+        "tests/unit/storage/test_faults.py",
+    ),
+    (
+        "a researcher submits without end, lists all jobs, or reads the CSP's errors",
+        "no limit; lists carry every job file; texts carry the CSP's paths",
+        "so many open jobs and no more; lists without files, page by page; names of files without folders",
+        "tests/unit/service/test_csp.py",
+    ),
+    (
+        "column names and cells such as `=cmd|...`; folders of results under any umask",
+        "a spreadsheet runs them; others may read",
+        "text after an apostrophe; 0700 and 0600 throughout (`tests/e2e/test_rehearsal.py` walks all folders)",
+        "tests/unit/results/test_formulas_in_csv.py",
+    ),
+    (
         "a line of 3 kB/s",
         "FSVD-502: taken for dead",
         "the study ends right, only later",

@@ -42,6 +42,11 @@ def test_five_commands_lead_from_nothing_to_verified_results(tmp_path):
         np.testing.assert_allclose(np.abs(found), np.abs(twin.components_), rtol=0, atol=product(569, 50))
     log = (tmp_path / "five-commands" / "logs" / "csp-csp.log").read_text()
     assert "REHEARSAL" in log
+    made = [path for path in (tmp_path / "five-commands").rglob("*") if not path.is_symlink()]
+    assert len(made) > 100
+    assert [path for path in made if path.stat().st_mode & 0o077] == [], (
+        "kits, states, logs and results are their owner's"
+    )
 
 
 def test_when_one_role_ends_all_end_and_the_log_is_named(tmp_path):
