@@ -92,12 +92,12 @@ def coefficients(R: Float, powers: Float, alphas: Sequence[float] | Float, featu
 def _stepped(R: Float, factor: Float, ridge: Float, w: Float) -> Float:
     """w after steps from the residual of its normal equations, as long as they make it smaller."""
     f = len(factor)
-    X, Y, sizes = R[:, :f], R[:, f:], np.linalg.norm(factor, axis=0)[:, None]
+    X, Y = R[:, :f], R[:, f:]
     residual = X.T @ (Y - X @ w) - ridge * w
     for _ in range(_STEPS):
         other: Float = w + np.linalg.solve(factor, np.linalg.solve(factor.T, residual))
         left = X.T @ (Y - X @ other) - ridge * other
-        if not np.linalg.norm(left / sizes) < np.linalg.norm(residual / sizes):
+        if not np.linalg.norm(left) < np.linalg.norm(residual):
             break
         w, residual = other, left
     return w

@@ -154,6 +154,61 @@ def check_ridge_cv(seed):
     assert_close(found.coef_, expected.coef_, SEVEN_DIGITS, scale=1.0)
 
 
+def penalised(plain, unit, y, alpha):
+    """A ridge on columns in these units, by least squares with rows of the penalty, every column at unit length."""
+    rows = np.vstack((plain - plain.mean(axis=0), np.diag(np.sqrt(alpha) / unit)))
+    length = np.linalg.norm(rows, axis=0)
+    return np.linalg.lstsq(rows / length, np.concatenate((y - y.mean(), np.zeros(len(unit)))))[0] / length
+
+
+def check_ridge_cv_in_units(seed):
+    made = draw(seed, least=4)
+    columns = np.column_stack((np.ones(len(made.y)), made.plain))
+    if len(independent(columns)[0]) < columns.shape[1]:
+        return  # a penalty far below the rounding of dependent columns does not decide between them
+    found = fedsvd.FederatedRidgeCV(alphas=(0.1, 1.0, 10.0)).fit(made.rows(made.X), made.rows(made.y))
+    expected = penalised(made.plain, made.unit, made.y, found.alpha_)
+    assert_close(found.coef_ * made.unit, expected, SEVEN_DIGITS, scale=1.0)
+
+
+def check_ridge_cv_on_columns(seed):
+    made = draw(seed, least=5)
+    unit = 2.0 ** made.rng.integers(-10, 11, size=made.plain.shape[1] + 1)
+    plain = np.column_stack((made.plain, made.rng.normal(size=len(made.y))))
+    asked = {"split": "vertical", "ids": "trust", "choose_by": "gcv"}
+    X = plain * unit
+    found = fedsvd.FederatedRidgeCV(alphas=(0.1, 1.0, 10.0), **asked).fit([X[:, :1], X[:, 1:]], made.y)
+    expected = Ridge(found.alpha_, solver="svd").fit(X, made.y).predict(X)
+    assert_close(found.predict(X), expected, SEVEN_DIGITS, scale=float(np.abs(made.y).max()))
+
+
+def check_table_on_columns(seed):
+    made = draw(seed, least=8, wide=False)
+    plain = np.column_stack((made.plain, made.rng.normal(size=len(made.y))))
+    columns = np.column_stack((np.ones(len(made.y)), plain))
+    if len(independent(columns)[0]) < columns.shape[1]:
+        return
+    X = plain * 2.0 ** made.rng.integers(-60, 61, size=plain.shape[1])
+    asked = {"split": "vertical", "ids": "trust", "inference": True}
+    found = fedsvd.FederatedLinearRegression(**asked).fit([X[:, :1], X[:, 1:]], made.y).inference_[0]
+    assert_close(found.p, sm.OLS(made.y, columns).fit().pvalues, SEVEN_DIGITS, scale=1.0)
+
+
+def check_robust_table(seed):
+    made = draw(seed, least=8, wide=False)
+    columns = np.column_stack((np.ones(len(made.y)), made.plain))
+    weights, kind = made.rng.uniform(0.3, 2.0, len(made.y)), ("HC0", "HC1", "HC2", "HC3")[seed % 4]
+    root = np.sqrt(weights)[:, None] * columns
+    leverage = np.sum(np.linalg.svd(root, full_matrices=False)[0] ** 2, axis=1)
+    if len(independent(columns)[0]) < columns.shape[1] or leverage.max() > 1.0 - SEVEN_DIGITS:
+        return
+    asked = fedsvd.FederatedLinearRegression(inference=True, cov_type=kind)
+    found = asked.fit(made.rows(made.X), made.rows(made.y), sample_weight=made.rows(weights)).inference_[0]
+    expected = sm.WLS(made.y, columns, weights=weights).fit(cov_type=kind)
+    ratio = found.standard_errors * np.concatenate(([1.0], made.unit)) / expected.bse
+    assert_close(ratio, np.ones(len(ratio)), SEVEN_DIGITS)
+
+
 FAMILIES = {
     ("gaussian", None): sm.families.Gaussian(),
     ("binomial", None): sm.families.Binomial(),
@@ -213,7 +268,9 @@ def check_cca(seed):
         return
     bases = [np.linalg.qr(part - part.mean(axis=0))[0] for part in (own, other)]
     expected = np.linalg.svd(bases[0].T @ bases[1], compute_uv=False)[:1]
-    found = fedsvd.FederatedCCA(n_components=1, ids="trust").fit([own * made.unit[0], other])
+    constant = np.full((len(made.y), 1), 0.1)
+    tables = [np.hstack((own * made.unit[0], constant)), np.hstack((other, constant))]
+    found = fedsvd.FederatedCCA(n_components=1, ids="trust").fit(tables)
     assert_close(found.correlations_[:1], expected, SEVEN_DIGITS, scale=1.0)
 
 
