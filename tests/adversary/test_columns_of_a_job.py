@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.tolerances import STATISTIC_BAR, assert_close
+from tests.tolerances import STATISTIC_BAR, assert_close, digits_lost
 
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.formula import parse
 from fedsvd.studies.job_data import prepare
@@ -64,3 +64,77 @@ def test_an_honest_formula_of_the_same_table_runs(clinics, tmp_path):
     fitted = X @ np.linalg.lstsq(X, whole["cost"].to_numpy(), rcond=None)[0]
     ours = X @ np.concatenate([np.ravel(found.intercept), np.ravel(found.coefficients)])
     assert_close(ours, fitted, STATISTIC_BAR)
+
+
+# --- one record in a sum that is opened, in one process: what a job made is refused, asks are silent ------------------
+
+ENFORCED = Policy(enforce=True, parties_for_clusters=3)
+HONEST = "cost ~ age + bmi + C(sex)"
+
+
+def written(tables, folder):
+    for name, table in zip(NAMES, tables, strict=True):
+        table.to_csv(folder / f"{name}.csv", index=False)
+
+
+def run(folder, formula=HONEST, policy=ENFORCED, **job):
+    found = job_from(record(folder, formula, **job), folder)
+    return run_job(prepare(found, policy=policy), policy=policy)
+
+
+def test_a_column_that_one_record_has_is_that_records_row(clinics, tmp_path):
+    """What the rules are for: the row of that column in the joint Gram matrix, which follows from standard errors."""
+    for place, table in enumerate(clinics):
+        table["rare"] = 0
+        table.loc[7, "rare"] = int(place == 1)
+    written(clinics, tmp_path)
+    model = run(tmp_path, "cost ~ age + bmi + rare", Policy.permissive()).parties[0].inference[0]
+    G = np.linalg.inv(model.covariance / model.sigma**2)
+    assert_close(G[3, :4], np.array([1.0, 52.62, 31.07, 1.0]), digits_lost(7))
+
+
+@pytest.fixture
+def wards(clinics, tmp_path):
+    """With a cell that one record of Lyon is in: a man in the west ward."""
+    rng = np.random.default_rng(3)
+    for table in clinics:
+        table["ward"] = rng.choice(["east", "west"], 150)
+    clinics[1].loc[clinics[1]["sex"] == "m", "ward"] = "east"
+    clinics[1].loc[clinics[1].index[clinics[1]["sex"] == "m"][0], "ward"] = "west"
+    written(clinics, tmp_path)
+
+
+def test_a_cell_of_an_interaction_that_one_record_is_in_is_refused(wards, tmp_path):
+    run(tmp_path, "cost ~ age + C(sex) + C(ward)")
+    with pytest.raises(ReleaseRefused, match=r"leverage: at party lyon, .*C\(sex\)\[T.m\]:C\(ward\)\[T.west\]"):
+        run(tmp_path, "cost ~ age + C(sex) * C(ward)")
+
+
+def test_without_an_enforced_policy_it_is_warned_of(wards, tmp_path):
+    with pytest.warns(PrivacyWarning, match="leverage: at party 2"):
+        run(tmp_path, "cost ~ age + C(sex) * C(ward)", Policy())
+
+
+def test_a_weight_that_one_record_has_is_refused(clinics, tmp_path):
+    rng = np.random.default_rng(4)
+    for table in clinics:
+        table["w"] = rng.uniform(1, 3, 150)
+    written(clinics, tmp_path)
+    run(tmp_path, weights="w")
+    clinics[1].loc[7, "w"] = 1e6
+    written(clinics, tmp_path)
+    with pytest.raises(ReleaseRefused, match=r"leverage: at party lyon, .* with the weights, by which the job weighs"):
+        run(tmp_path, weights="w")
+
+
+def test_an_offset_in_euros_is_refused(clinics, tmp_path):
+    rng = np.random.default_rng(5)
+    for table in clinics:
+        table["years"] = rng.uniform(1, 9, 150)
+        table["visits"] = rng.poisson(table["years"])
+        table["logged"] = np.log(table["years"])
+    written(clinics, tmp_path)
+    model = {"task": "glm", "family": "poisson", "inference": False}
+    run(tmp_path, "visits ~ age + bmi", offset="logged", **model)
+    with pytest.raises(ReleaseRefused, match=r"offset: at .*an offset beyond 20"):
+        run(tmp_path, "visits ~ age + bmi", offset="cost", **model)

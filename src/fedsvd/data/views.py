@@ -9,7 +9,7 @@ names for data that has none: x0, x1, ..., as scikit-learn counts them, without 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,6 +84,18 @@ class Transposed(OfOther):
 
     def _place(self, row: int, column: int) -> str:
         return self._base._place(column, row)
+
+
+Kind = TypeVar("Kind", bound=MatrixSource)
+
+
+def underlying(source: MatrixSource, kind: type[Kind]) -> Kind | None:
+    """The source of this kind that another is a view of, or is itself; None where there is none."""
+    while not isinstance(source, kind):
+        if not isinstance(source, OfOther):
+            return None
+        source = source._base
+    return source
 
 
 class View(OfOther):

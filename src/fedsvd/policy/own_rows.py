@@ -3,6 +3,9 @@
 The plan of a study shows shapes; whether one record stands out in its sums only the party itself can see. So each party
 judges its own table before anything is sent, and the verdict is one bit to the others: which rule, column or record it
 was stays at home. A verdict is *fine*, an *ask* (a sentence that a person answers) or a refusal.
+
+Leverage, and why a party's own bounds the joint one: ``statistics/leverage.py`` and the threat model. What a job made
+can be refused, since another job would do; what the data is, its owner is asked about (specification, section 10).
 """
 
 from collections.abc import Iterator
@@ -10,19 +13,45 @@ from dataclasses import dataclass
 
 from fedsvd.policy.rules import Finding, Policy
 
+REFUSED = 0.8
+"""Leverage in a column that the job made, that no owner is asked about: what is opened there is that record, but for a
+quarter of its size. In all columns together it is what an owner is asked from."""
+
 UNJUDGED = 1.0
 """``most_leverage`` of an owner who wants no own rows judged, since the table is public."""
 
 LARGEST_OFFSET = 20.0
 """On the scale of the linear predictor: beyond it one record has all the weight, or none."""
 
+MOST_VALUES = 20
+"""Values of a column that is a code: directions among codes can be guessed, which those among measurements cannot."""
+
 _FEWEST_CLUSTERS = 5
+_HINT = "log, rank or cap it, or leave it out"
+
+
+@dataclass(frozen=True)
+class Leverage:
+    """The largest leverage of a record among some columns, and what adds most to it, in words."""
+
+    value: float = 0.0
+    column: str = ""
 
 
 @dataclass(frozen=True)
 class OwnRows:
     """What is judged of a party's own rows, as they are summed."""
 
+    records: int = 0
+    columns: int = 0  # of a Gram matrix that is opened, the constant among them; 0 where none of a model is
+    made: Leverage = Leverage()  # with columns of the job, of a record that has less without them
+    weighted: Leverage = Leverage()  # with the weights of the study, of a record that has less without them
+    alone: Leverage = Leverage()  # in one column, with the constant
+    codes: Leverage = Leverage()  # in all columns of few values
+    outcome: Leverage = Leverage()  # at the weights that the outcome gives the records
+    design: Leverage = Leverage()  # in all columns
+    cells: tuple[tuple[str, int], ...] = ()  # columns whose products are asked for, and records in small combinations
+    classes: tuple[int, ...] = ()  # records of each
     clusters: tuple[int, ...] = ()  # records of each
     offset: float = 0.0  # the largest, without its sign
 
@@ -31,7 +60,77 @@ def row_findings(own: OwnRows, policy: Policy) -> tuple[Finding, ...]:
     """Everything that this party's own rows say against the study."""
     if policy.most_leverage >= UNJUDGED:
         return ()
-    return (*_clusters(own), *_offset(own))
+    return (
+        *_leverage(own, policy),
+        *_few(own, policy),
+        *_cells(own, policy),
+        *_classes(own, policy),
+        *_clusters(own),
+        *_offset(own),
+    )
+
+
+def few_records(records: int, columns: int, policy: Policy) -> bool:
+    """Whether so few records span so many columns that a leverage says nothing of a single one."""
+    return records < policy.least_count * columns
+
+
+def _leverage(own: OwnRows, policy: Policy) -> Iterator[Finding]:
+    """The gravest, in one sentence."""
+    limit, refused = policy.most_leverage, max(REFUSED, policy.most_leverage)
+    for found, why in ((own.made, "which the job makes"), (own.weighted, "by which the job weighs records")):
+        if found.value > refused:
+            text = (
+                f"one record makes up more than {refused:g} of the opened sums with {found.column}, {why}: users can "
+                "compute its row from them. Leave it out, or pool levels"
+            )
+            yield Finding("leverage", text)
+            return
+    for found in (own.made, own.weighted, own.alone, own.codes, own.outcome):
+        if found.value > limit:
+            text = (
+                f"one record makes up more than {limit:g} of the opened sums with {found.column}: users can compute "
+                f"its row from them, roughly. Researchers can {_HINT}"
+            )
+            yield Finding("leverage", text, below=False, asks=True)
+            return
+    if own.design.value > refused:
+        text = (
+            f"one record makes up more than {refused:g} of the opened sums in one direction, mostly by "
+            f"{own.design.column}: a user who knows all its values but one can compute that one, roughly. Researchers "
+            f"can {_HINT}"
+        )
+        yield Finding("leverage", text, below=False, asks=True)
+
+
+def _few(own: OwnRows, policy: Policy) -> Iterator[Finding]:
+    if own.columns and few_records(own.records, own.columns, policy):
+        text = (
+            f"{own.records} records for {own.columns} columns whose joint Gram matrix is opened, "
+            f"{policy.least_count * own.columns} are asked for: with so few, sums say much of single records. "
+            "Researchers can name fewer columns"
+        )
+        yield Finding("few", text, below=False, asks=True)
+
+
+def _cells(own: OwnRows, policy: Policy) -> Iterator[Finding]:
+    if own.cells:
+        columns, records = max(own.cells, key=lambda each: each[1])
+        text = (
+            f"{records} records are in combinations of {columns} that 1 to {policy.least_count - 1} of your records "
+            "have, and products of these columns count them. Researchers can leave products out, or pool levels"
+        )
+        yield Finding("cells", text, below=False, asks=True)
+
+
+def _classes(own: OwnRows, policy: Policy) -> Iterator[Finding]:
+    few = [records for records in own.classes if 0 < records < policy.least_count]
+    if few:
+        text = (
+            f"{len(few)} classes of the outcome have 1 to {policy.least_count - 1} of your records: what the model "
+            "says of such a class it says of them"
+        )
+        yield Finding("classes", text, below=False, asks=True)
 
 
 def _clusters(own: OwnRows) -> Iterator[Finding]:

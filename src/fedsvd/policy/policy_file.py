@@ -95,15 +95,19 @@ class PolicyFile(BaseModel):
     ] = _DEFAULTS.most_components
     least_count: Annotated[
         StrictInt,
-        _from(1, "Fewest records of a level that is named to all parties, and fewest entries behind a joint mean."),
+        _from(
+            1,
+            "Fewest records of a level that is named to all parties, and fewest entries behind a joint mean. We are "
+            "asked where products or classes count fewer of ours, and with fewer of ours for each column of a model.",
+        ),
     ] = _DEFAULTS.least_count
     most_leverage: Annotated[
         StrictFloat,
         Field(
             ge=0.0,
             le=1.0,
-            description="How much of the sums of a study one of our records may make up before we are asked. 1.0: our "
-            "own records are not judged at all.",
+            description="How much of what is opened one of our records may make up before we are asked; in a column "
+            "that a job made, more than 0.8 is refused. 1.0: our own records are not judged at all.",
         ),
     ] = _DEFAULTS.most_leverage
     answered: Annotated[
@@ -197,7 +201,7 @@ def _fault(path: Path, key: str) -> ConfigError:
         words = ", ".join(get_args(rules[key].annotation))
         return ConfigError(f"{key} in {path} is not one of {words}", f'{key} = "ask"')
     if key == "answered":
-        return ConfigError(f"{key} in {path} is not a list of rules", f'{key} = ["own clusters"]')
+        return ConfigError(f"{key} in {path} is not a list of rules", f'{key} = ["few", "cells"]')
     if isinstance(getattr(_DEFAULTS, key), bool):
         return ConfigError(f"{key} in {path} is not true or false", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
     if isinstance(getattr(_DEFAULTS, key), float):

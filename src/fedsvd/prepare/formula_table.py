@@ -5,7 +5,7 @@ columns in the same order. A category is coded with all levels where the terms b
 without its reference level where they do: the rule of R and patsy (``coded``). All terms are computed row by row.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -56,8 +56,57 @@ class FormulaTable(Derived):
             raise DataError(f"entries of column {listed(gaps)} are missing", 'drop these rows: missing = "drop"')
         self._left = [((factor, place),) for factor in formula.left for place in self._parts(factor, False)]
         self._right = [column for term in coded(formula, self._is_category) for column in self._columns(term)]
+        self._products = [term for term in formula.terms if sum(factor.multiplied for factor in term) > 1]
         super().__init__(base, [self._called(column) for column in self._right])
         self.outcome_names: tuple[str, ...] = tuple(self._called(column) for column in self._left)
+
+    @property
+    def made(self) -> dict[str, tuple[str, ...]]:
+        """The columns in which a record can stand out that does not in those of the data: products, and powers.
+
+        Each with the columns of this table that it is made of. Curves grow slower than their column, and other units
+        change nothing, so that neither is among them.
+        """
+        names, found = set(names_of(self)), dict[str, tuple[str, ...]]()
+        for column, name in zip(self._right, names_of(self), strict=True):
+            (factor, (power, _)), alone = column[0], len(column) == 1
+            if alone and factor.kind != "I*" and not (factor.kind == "poly" and power > 1):
+                continue
+            sources = [each for one, part in column for each in self._alone(one, part) if each in names - {name}]
+            found[name] = tuple(dict.fromkeys(sources))
+        return found
+
+    def _alone(self, factor: Factor, part: tuple[int, bool]) -> Iterator[str]:
+        """What the factor is called where it is a column of its own."""
+        yield from factor.columns
+        yield from (self._part_called(factor, part[0], reduced) for reduced in (False, True))
+        if factor.kind == "poly":
+            yield self._part_called(factor, 1, False)
+
+    def combined(self, most_values: int) -> Iterator[tuple[tuple[str, ...], NDArray[np.intp]]]:
+        """For any two products together, the columns of few values in them, and which combination each row has.
+
+        A Gram entry of ``a:b`` and ``c:d`` counts the records of every combination of all four. Combinations of some
+        columns are those of more columns added up, so that only the largest sets are given.
+        """
+        multiplied = [{name for factor in term for name in factor.columns} for term in self._products]
+        codes = self._few(sorted(set().union(*multiplied)), most_values)
+        pairs = {frozenset(codes) & (one | other) for one in multiplied for other in multiplied}
+        for names in (each for each in pairs if each and not any(each < other for other in pairs)):
+            ordered = tuple(sorted(names))
+            combinations = np.unique(np.column_stack([codes[name] for name in ordered]), axis=0, return_inverse=True)[1]
+            yield ordered, combinations.ravel()
+
+    def _few(self, names: Sequence[str], most: int) -> dict[str, NDArray[np.intp]]:
+        """The values of these columns by their number, where there are few."""
+        found = {name: codes.astype(np.intp) for name, codes in self._codes.items() if name in names}
+        for name in (each for each in names if each in self._reads):
+            place = int(self._places[self._reads.index(name)])
+            values = self._base.raw(slice(0, self.shape[0]), slice(place, place + 1))[:, 0]
+            levels, codes = np.unique(values, return_inverse=True)
+            if len(levels) <= most:
+                found[name] = codes
+        return found
 
     def outcome(self) -> Float:
         """The columns left of ``~``, shape (rows, outcomes)."""

@@ -145,6 +145,8 @@ class Filled(Derived):
         if not np.isfinite(fills).all():
             raise ConfigError("a value to fill in is not finite", "give one finite number for each column")
         self._fills = fills
+        self.marked = tuple(INDICATOR.format(name) for name in indicators)
+        """The indicators."""
         self._of = np.concatenate((np.arange(len(names)), [names.index(name) for name in indicators])).astype(np.intp)
 
     @property

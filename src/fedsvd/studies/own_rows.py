@@ -1,22 +1,17 @@
 """What a party finds against a study in its own table, before anything is sent: for its owner alone.
 
 ``home_findings`` is the one list of everything that only the party itself can judge; approvals, sessions and runs in
-one process all take it. Rows are measured here as the study would sum them, and judged by ``policy/own_rows.py``.
+one process all take it. Rows are measured in ``measured_rows.py`` and judged by ``policy/own_rows.py``.
 """
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from fedsvd.errors import DataError, ReleaseRefused, warn_caller
-from fedsvd.policy.own_rows import OwnRows, row_findings
+from fedsvd.policy.own_rows import UNJUDGED, row_findings
 from fedsvd.policy.rules import Finding, Policy, findings, settled
-from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import What
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.studies.measured_rows import is_judged, measured
 from fedsvd.studies.parties import PartyData, expect_readable
-from fedsvd.types import Float
 
 
 def home_findings(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Finding, ...]:
@@ -35,7 +30,7 @@ def guard_rows(plan: SessionPlan, parties: Sequence[PartyData], policy: Policy) 
     found: dict[Finding, list[int]] = {}
     try:
         for index, party in enumerate(parties, start=1):
-            for finding in home_findings(plan, party, policy):
+            for finding in _of_rows(plan, party, policy, refusals=True):
                 if finding.below:
                     found.setdefault(finding, []).append(index)
     except DataError:
@@ -53,24 +48,8 @@ def guard_rows(plan: SessionPlan, parties: Sequence[PartyData], policy: Policy) 
         warn_caller(text)
 
 
-def _of_rows(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Finding, ...]:
-    """What its rows say; nothing where columns are split, or nothing of the study's own is summed yet."""
-    if plan.split is not Split.HORIZONTAL or plan.task is Task.PREPARE:
+def _of_rows(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool = False) -> tuple[Finding, ...]:
+    """What its rows say; nothing where no single record is in a sum that others see."""
+    if policy.most_leverage >= UNJUDGED or not is_judged(plan):
         return ()
-    return row_findings(_measured(plan, party), policy)
-
-
-def _measured(plan: SessionPlan, party: PartyData) -> OwnRows:
-    clusters: tuple[int, ...] = ()
-    if party.clusters is not None and What.COUNT in opened(plan):
-        clusters = tuple(np.unique(party.clusters, return_counts=True)[1].tolist())
-    offset = _offset(plan, party)
-    return OwnRows(clusters, 0.0 if offset is None else float(np.max(np.abs(offset), initial=0.0)))
-
-
-def _offset(plan: SessionPlan, party: PartyData) -> Float | None:
-    """The offset of a model whose link is not the identity, which stands next to the label."""
-    model = plan.glm
-    if model is None or party.labels is None or not model.offset or model.link == "identity":
-        return None
-    return party.labels[:, 1]
+    return row_findings(measured(plan, party, policy, refusals), policy)

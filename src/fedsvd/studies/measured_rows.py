@@ -1,0 +1,222 @@
+"""A party's own rows measured as a study would sum them, for ``policy/own_rows.py``: nothing of it is sent.
+
+Measured are the rows of the Gram matrix that is opened: a constant, the features, and the label where it is summed with
+them, each row times the root of its weight. Where the released factors are the study itself (SVD, PCA, LSA), or
+coefficients alone are opened, only what the job made of the table is measured: the rest its owner came to share.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.views import NumberedNames
+from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Leverage, OwnRows, few_records
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.derived import PANEL_CELLS, names_of
+from fedsvd.prepare.job_made import combined, job_made
+from fedsvd.protocol.openings import opened
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import What
+from fedsvd.protocol.tasks import Answer, Family, Split, Task
+from fedsvd.statistics.leverage import in_each_column, leverages
+from fedsvd.studies.parties import PartyData
+from fedsvd.types import Float
+
+_DETERMINE_GRAM = frozenset({What.GRAM, What.REFINED, What.INFORMATION})
+_FEWEST = 10  # records below which one of them stands out in any column
+_LIKE_R = 0.1  # added to counts, at which R begins the fit of a Poisson model and near which it ends
+
+
+def is_judged(plan: SessionPlan) -> bool:
+    """Whether single records are in sums of this plan that others see: rows are split, and the study itself begins."""
+    return plan.split is Split.HORIZONTAL and plan.task is not Task.PREPARE and not plan.opens_nothing
+
+
+def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool = False) -> OwnRows:
+    """What is judged of a party's rows; with ``refusals`` only what may be refused, which mostly takes no pass."""
+    rows, model = _Rows.of(plan, party), _opens_model(plan)
+    own = OwnRows(rows.records, offset=_largest_offset(plan, party), made=rows.made(policy))
+    if rows.weights is not None and model:
+        own = replace(own, weighted=rows.weighted())
+    if refusals:
+        return own
+    own = replace(own, cells=tuple(_cells(party, policy)))
+    if party.clusters is not None and What.COUNT in opened(plan):
+        own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
+    if not model:
+        return own
+    own = replace(own, columns=rows.features + 1, outcome=rows.outcome(plan), classes=_classes(plan, party))
+    return rows.judged(own, policy)
+
+
+def _opens_model(plan: SessionPlan) -> bool:
+    """Whether users will hold the Gram matrix of a model: all its columns are judged."""
+    return bool(_DETERMINE_GRAM & opened(plan)) and plan.answer is not Answer.FACTORS
+
+
+@dataclass(frozen=True, repr=False)
+class _Rows:
+    """A party's rows as they are summed: features, then labels that are joined to them."""
+
+    party: PartyData
+    labels: Float | None
+    weights: Float | None
+    _job: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: SessionPlan, party: PartyData) -> "_Rows":
+        labels, weights = party.labels if plan.joins_labels else None, party.row_weights
+        if plan.glm is not None and party.labels is not None:
+            weights = party.labels[:, -1] if plan.glm.weighted else None
+        return cls(party, labels, weights, job_made(party.table))
+
+    @property
+    def records(self) -> int:
+        return self.party.table.shape[0]
+
+    @property
+    def features(self) -> int:
+        return self.party.table.shape[1]
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        if self.labels is None and self.party.table.names is None:
+            return NumberedNames(self.features)
+        return [*names_of(self.party.table), *([""] * (0 if self.labels is None else self.labels.shape[1]))]
+
+    def called(self, place: int) -> str:
+        return f"column {self.names[place]!r}" if place < self.features else "the label"
+
+    # --- what the job adds ----------------------------------------------------------------------------------------
+
+    def made(self, policy: Policy) -> Leverage:
+        """The largest leverage with columns of the job, of a record that has less in what they are made of.
+
+        Each of them with what it is made of, and all of them together, where records are enough to tell.
+        """
+        if not self._job or self.records < _FEWEST:
+            return Leverage()
+        place = {name: j for j, name in enumerate(self.names)}
+        groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+            ((place[name],), tuple(place[each] for each in of)) for name, of in self._job.items() if name in place
+        ]
+        if len(groups) > 1:
+            every = tuple(j for made, _ in groups for j in made)
+            others = tuple(dict.fromkeys(j for _, of in groups for j in of if j not in every))
+            if not few_records(self.records, 1 + len(every) + len(others), policy):
+                groups.append((every, others))
+        return max((self._added(made, of, policy) for made, of in groups), key=lambda each: each.value)
+
+    def _added(self, made: tuple[int, ...], of: tuple[int, ...], policy: Policy) -> Leverage:
+        columns = (*of, *made)
+        found = leverages(lambda: self._panels(columns, self.weights))
+        without = leverages(lambda: self._panels(of, self.weights)).values
+        # A record that stands out in the data itself is not the job's doing: its owner is asked about the data.
+        limits = np.where(without > REFUSED, 1.0, np.where(without > policy.most_leverage, REFUSED, 0.0))
+        values = np.where(found.values > limits, found.values, 0.0)
+        if not values.any():
+            return Leverage()
+        heaviest = found.column - 1
+        named = columns[heaviest] if heaviest >= len(of) else made[0]
+        return Leverage(float(values.max()), self.called(named))
+
+    def weighted(self) -> Leverage:
+        """The largest share of the weights in a record: what they add to leverage in the constant's direction."""
+        assert self.weights is not None
+        total = float(self.weights.sum())
+        if self.records < _FEWEST or not total > 0:
+            return Leverage()
+        return Leverage(float(self.weights.max()) / total, "the weights")
+
+    # --- what the data is -----------------------------------------------------------------------------------------
+
+    def judged(self, own: OwnRows, policy: Policy) -> OwnRows:
+        """With leverages in single columns, in all codes together and in all columns together."""
+        if self.records < _FEWEST:
+            return own
+        many = not few_records(self.records, own.columns, policy)
+        alone, bound = in_each_column(lambda: self._with_weights(self.weights), together=many)
+        data = np.array([name not in self._job for name in self.names])
+        if data.any():
+            place = int(np.argmax(np.where(data, alone, -1.0)))
+            own = replace(own, alone=Leverage(float(alone[place]), self.called(place)))
+        if bound <= policy.most_leverage:
+            return own  # of fewer columns it is less
+        codes = self._codes(data)
+        if len(codes) > 1 and not few_records(self.records, 1 + len(codes), policy):
+            own = replace(own, codes=self._among(codes))
+        if bound > REFUSED and many:
+            own = replace(own, design=self._among(tuple(range(len(self.names)))))
+        return own
+
+    def outcome(self, plan: SessionPlan) -> Leverage:
+        """The largest leverage at the weights that a Poisson model comes to: near the counts themselves."""
+        if plan.glm is None or plan.glm.family is not Family.POISSON or self.party.labels is None:
+            return Leverage()
+        counts = self.party.labels[:, 0] + _LIKE_R
+        weights = counts if self.weights is None else counts * self.weights
+        if self.records < _FEWEST or not np.isfinite(weights).all() or not weights.min() >= 0.0:
+            return Leverage()  # which the model itself refuses
+        return Leverage(float(weights.max() / weights.sum()), "the outcome, near which the model weighs records")
+
+    def _codes(self, data: NDArray[np.bool_]) -> tuple[int, ...]:
+        """Columns of the data with few values."""
+        few = dict.fromkeys(np.flatnonzero(data).tolist(), np.zeros(0))
+        for cells, _ in self._with_weights(None):
+            for j in list(few):
+                few[j] = np.union1d(few[j], cells[:, j])
+                if len(few[j]) > MOST_VALUES:
+                    del few[j]
+            if not few:
+                break
+        return tuple(few)
+
+    def _among(self, columns: tuple[int, ...]) -> Leverage:
+        found = leverages(lambda: self._panels(columns, self.weights))
+        named = "the constant" if not found.column else self.called(columns[found.column - 1])
+        return Leverage(found.largest, named)
+
+    # --- passes ---------------------------------------------------------------------------------------------------
+
+    def _panels(self, columns: Sequence[int], weights: Float | None) -> Iterator[Float]:
+        """A constant and these columns, each row times the root of its weight."""
+        wanted = np.array(columns, dtype=np.intp)
+        for cells, w in self._with_weights(weights):
+            yield np.hstack([np.ones((len(cells), 1)), cells[:, wanted]]) * np.sqrt(w)[:, None]
+
+    def _with_weights(self, weights: Float | None) -> Iterator[tuple[Float, Float]]:
+        start = 0
+        for cells in self.party.table.panels(0, max(1, PANEL_CELLS // max(1, self.features))):
+            rows = slice(start, start := start + len(cells))
+            panel = cells if self.labels is None else np.hstack([cells, self.labels[rows]])
+            yield panel, np.ones(len(cells)) if weights is None else weights[rows]
+
+
+def _cells(party: PartyData, policy: Policy) -> Iterator[tuple[str, int]]:
+    """Sets of columns in whose combinations few own records are, and how many records these are."""
+    for names, codes in combined(party.table, MOST_VALUES):
+        counts = np.bincount(codes)
+        few = int(counts[(counts > 0) & (counts < policy.least_count)].sum())
+        if few:
+            yield ", ".join(repr(name) for name in names), few
+
+
+def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
+    """Own records of each class of the outcome; none where it has no classes, or is a proportion."""
+    if plan.glm is None or party.labels is None or plan.glm.family not in (Family.BINOMIAL, Family.MULTINOMIAL):
+        return ()
+    y = party.labels[:, 0]
+    if not np.isfinite(y).all() or (y != np.round(y)).any():
+        return ()
+    return tuple(np.unique(y, return_counts=True)[1].tolist())
+
+
+def _largest_offset(plan: SessionPlan, party: PartyData) -> float:
+    """The offset of a model whose link is not the identity, which stands next to the label; without its sign."""
+    model = plan.glm
+    if model is None or party.labels is None or not model.offset or model.link == "identity":
+        return 0.0
+    return float(np.max(np.abs(party.labels[:, 1]), initial=0.0))

@@ -1,0 +1,172 @@
+"""A party's own rows are measured as they are summed: verdicts on honest tables, and on records that stand out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import datasets
+
+from fedsvd.data.open import open_source
+from fedsvd.data.views import underlying
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.categories import JointLevels
+from fedsvd.prepare.formula import parse
+from fedsvd.prepare.formula_table import FormulaTable
+from fedsvd.prepare.job_made import combined, job_made
+from fedsvd.prepare.missing import filled_with_constant
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import Family, Item, Task
+from fedsvd.randomness.seed import Seed
+from fedsvd.studies.own_rows import home_findings
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.run import plan_for
+from fedsvd.studies.study import Study
+
+LEVELS = {"sex": JointLevels("sex", ("f", "m"), False), "ward": JointLevels("ward", ("e", "w"), False)}
+
+
+def people(rows=160):
+    rng = np.random.default_rng(9)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(50, 9, rows),
+            "dose": rng.uniform(1, 3, rows),
+            "old": np.repeat([0.0, 1.0], rows // 2),
+            "sex": ["f", "m"] * (rows // 2),
+            "ward": ["e", "e", "w", "w"] * (rows // 4),
+        }
+    )
+
+
+def table_of(formula, frame):
+    return FormulaTable(open_source(frame), parse(formula), LEVELS)
+
+
+def verdicts(study, tables, labels=None, policy=None, **beside):
+    """Of every party: the rules that ask or refuse."""
+    sources = [open_source(table) if isinstance(table, np.ndarray) else table for table in tables]
+    parties = [PartyData(source, y, **beside) for source, y in zip(sources, labels or [None] * 3, strict=True)]
+    plan = plan_for(study, parties, Seed(bytes(32)))[0].plan
+    found = [home_findings(plan, party, policy or Policy()) for party in parties]
+    return [[(each.rule, "refused" if each.below else "asks") for each in own] for own in found]
+
+
+LINEAR = Study(Task.LR, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE), targets=1)
+POISSON = Study(Task.GLM, glm=ModelPlan(Family.POISSON, "log"), targets=1)
+LOGISTIC = Study(Task.GLM, glm=ModelPlan(Family.BINOMIAL, "logit"), targets=1)
+PCA = Study(Task.PCA, components=2)
+NONE = [[], [], []]
+ASKS = [("leverage", "asks")]
+
+
+# --- columns that a job makes ----------------------------------------------------------------------------------------
+
+
+def test_products_and_powers_are_made_by_the_job_and_curves_and_units_are_not():
+    plain, products = "age + log(dose) + I(age / 10) + C(sex) + old", "I(age * dose) + age:old + C(sex):C(ward)"
+    asked = f"{plain} + poly(dose, 2, raw=True) + {products}"
+    assert job_made(table_of(asked, people())) == {
+        "poly(dose, 2, raw=True)[2]": ("poly(dose, 2, raw=True)[1]",),
+        "I(age * dose)": ("age",),
+        "age:old": ("age", "old"),
+        "C(sex)[f]:C(ward)[T.w]": (),
+        "C(sex)[m]:C(ward)[T.w]": ("C(sex)[T.m]",),
+    }
+
+
+def test_indicators_of_gaps_are_made_by_the_job():
+    frame = people()[["age", "dose"]]
+    frame.loc[3, "age"] = np.nan
+    assert list(job_made(filled_with_constant(open_source(frame), 0.0, ["age"]))) == ["age_missing"]
+    assert job_made(open_source(people()[["age", "dose"]])) == {}
+
+
+def test_any_two_products_are_combined_and_columns_of_many_values_are_left_out():
+    crossed = table_of("age:C(sex) + old:C(ward)", people())
+    ((names, codes),) = combined(crossed, 20)
+    assert names == ("old", "sex", "ward")
+    by_hand = people().groupby(["old", "sex", "ward"]).ngroup().to_numpy()
+    assert len({*zip(codes.tolist(), by_hand.tolist(), strict=True)}) == len(set(codes.tolist())) == 8
+    assert list(combined(table_of("age + C(sex)", people()), 20)) == []
+
+
+def test_a_table_behind_views_is_found():
+    crossed = table_of("age:C(sex)", people())
+    assert underlying(crossed.without([]), FormulaTable) is crossed
+    assert underlying(open_source(np.eye(3)), FormulaTable) is None
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def split(X, y, seed=0):
+    order = np.random.default_rng(seed).permutation(len(X))
+    return [np.ascontiguousarray(part) for part in np.array_split(X[order], 3)], [
+        np.asarray(part, dtype=float)[:, None] for part in np.array_split(y[order], 3)
+    ]
+
+
+@pytest.mark.parametrize(("name", "study"), [("diabetes", LINEAR), ("iris", LINEAR), ("diabetes", PCA)])
+def test_honest_tables_pass_without_a_word(name, study):
+    data = getattr(datasets, f"load_{name}")()
+    X, y = split(data.data, data.target)
+    assert verdicts(study, X, y if study is LINEAR else None) == NONE
+
+
+def test_nearly_dependent_measurements_ask_between_institutions_and_are_never_refused():
+    """Breast cancer, 30 measurements: one record makes up up to 0.95 of a direction; scikit-learn's own table."""
+    data = datasets.load_breast_cancer()
+    X, y = split(data.data, data.target)
+    assert {verdict for own in verdicts(LINEAR, X, y) for _, verdict in own} <= {"asks"}
+    assert verdicts(PCA, X) == NONE
+
+
+def designs(seed=11, rows=150, columns=4):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rows, columns)) for _ in range(3)]
+    return X, [rng.normal(size=(rows, 1)) for _ in range(3)]
+
+
+def test_a_heavy_tailed_column_asks_at_its_party_alone():
+    X, y = designs()
+    assert verdicts(LINEAR, X, y) == NONE
+    X[1][7, 2] = 40.0
+    assert verdicts(LINEAR, X, y) == [[], ASKS, []]
+    assert verdicts(LINEAR, X, y, Policy(most_leverage=0.99)) == NONE
+    y[0][7] = 90.0
+    assert verdicts(LINEAR, X, y) == [ASKS, ASKS, []]
+
+
+def test_codes_that_differ_in_one_record_ask():
+    """Nested codes: neither column is one record's, their difference is."""
+    X, y = designs()
+    for each in X:
+        each[:, 0] = np.arange(150) < 40
+        each[:, 1] = np.arange(150) < 60
+    assert verdicts(LINEAR, X, y) == NONE
+    X[2][:, 1] = X[2][:, 0]
+    X[2][77, 1] = 1.0
+    assert verdicts(LINEAR, X, y) == [[], [], ASKS]
+
+
+def test_a_record_that_stands_out_in_the_data_is_asked_about_and_not_held_against_the_job():
+    frames = [people() for _ in range(3)]
+    frames[1].loc[5, "age"] = 4000.0
+    y = [np.random.default_rng(3).normal(size=(160, 1)) for _ in range(3)]
+    tables = [table_of("age + old + age:old", frame) for frame in frames]
+    assert verdicts(LINEAR, tables, y) == [[], ASKS, []]
+
+
+def test_few_records_ask_once_and_say_nothing_of_leverage():
+    X, y = designs(rows=40, columns=9)
+    assert verdicts(LINEAR, X, y) == [[("few", "asks")]] * 3
+    assert verdicts(LINEAR, [each[:8] for each in X], [each[:8] for each in y]) == [[("few", "asks")]] * 3
+
+
+def test_counts_that_one_record_makes_up_ask_and_small_classes_do():
+    X, _ = designs()
+    y = [np.random.default_rng(seed).poisson(4, (150, 1)).astype(float) for seed in range(3)]
+    assert verdicts(POISSON, X, y) == NONE
+    y[0][3] = 20_000.0
+    assert verdicts(POISSON, X, y) == [ASKS, [], []]
+    ill = [(np.arange(150) < cases).astype(float)[:, None] for cases in (30, 3, 5)]
+    assert verdicts(LOGISTIC, X, ill) == [[], [("classes", "asks")], []]
