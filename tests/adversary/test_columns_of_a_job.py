@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from tests.tolerances import STATISTIC_BAR, assert_close, digits_lost
 
+from fedsvd.cli.local_run import carry_out_locally
+from fedsvd.cli.output import Format, Output
 from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.formula import parse
@@ -113,6 +115,15 @@ def test_a_cell_of_an_interaction_that_one_record_is_in_is_refused(wards, tmp_pa
 def test_without_an_enforced_policy_it_is_warned_of(wards, tmp_path):
     with pytest.warns(PrivacyWarning, match="leverage: at party 2"):
         run(tmp_path, "cost ~ age + C(sex) * C(ward)", Policy())
+
+
+def test_on_the_local_rung_it_is_refused_before_a_process_is_started(wards, tmp_path):
+    """One person plays all parties there: asks are answered, and what a job made of one record is not."""
+    job = job_from(record(tmp_path, "cost ~ age + C(sex) * C(ward)"), tmp_path)
+    output = Output(Format.TEXT, quiet=True)
+    with pytest.raises(ReleaseRefused, match=r"leverage: at party lyon, .*--consent"):
+        carry_out_locally(output, job, tmp_path / "results", False, None, Policy())
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_weight_that_one_record_has_is_refused(clinics, tmp_path):

@@ -21,6 +21,7 @@ from fedsvd.service.local import local_federation
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.jobs import all_faults_named, plan_job
+from fedsvd.studies.own_rows import guard_rows
 from fedsvd.studies.planning import guard
 from fedsvd.studies.problems import parties_named
 from fedsvd.studies.resume import Resumable
@@ -39,6 +40,7 @@ def carry_out_locally(
             prepared = prepare(job, scratch, replace(policy, enforce=True))
             planned = plan_job(prepared)
             guard(planned.plan, replace(policy, enforce=True))
+            guard_rows(planned.plan, prepared.parties, replace(policy, enforce=True))
         except ReleaseRefused as refused:
             raise ReleaseRefused(refused.fault, _way_out(job, policy)) from None
     point_out(output, prepared)
