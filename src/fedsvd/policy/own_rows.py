@@ -9,9 +9,9 @@ can be refused, since another job would do; what the data is, its owner is asked
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fedsvd.policy.rules import Finding, Policy
+from fedsvd.policy.rules import Finding, Policy, settled
 
 REFUSED = 0.8
 """Leverage in a column that the job made, that no owner is asked about: what is opened there is that record, but for a
@@ -61,13 +61,21 @@ def row_findings(own: OwnRows, policy: Policy) -> tuple[Finding, ...]:
     if policy.most_leverage >= UNJUDGED:
         return ()
     return (
-        *_leverage(own, policy),
-        *_few(own, policy),
+        *_at_once(tuple(_leverage(own, policy)), tuple(_few(own, policy)), policy),
         *_cells(own, policy),
         *_classes(own, policy),
         *_clusters(own),
         *_offset(own),
     )
+
+
+def _at_once(leverage: tuple[Finding, ...], few: tuple[Finding, ...], policy: Policy) -> tuple[Finding, ...]:
+    """One question instead of two: with few records one of them mostly stands out somewhere. An owner who answers that
+    of few records once for all is still asked about single ones."""
+    asked = [each.text.partition(":")[0] for each in leverage if each.asks]
+    if not (asked and few) or not settled(few, policy)[0].asks:
+        return (*leverage, *few)
+    return (replace(few[0], text=f"{few[0].text}; {asked[0]}"),)
 
 
 def few_records(records: int, columns: int, policy: Policy) -> bool:
