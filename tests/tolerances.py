@@ -15,6 +15,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import gammainccinv
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -91,6 +92,28 @@ def spectrum(m: int, n: int) -> float:
 def gram(n: int) -> float:
     """Relative to S_1^2: a Gram matrix of n terms, computed by two routes."""
     return 8.0 * EPS * math.sqrt(max(n, 4))
+
+
+def solution(A: Any, length: float, residual: float) -> float:
+    """In the norm: v of ``min ||A v - b||`` by a backward stable route; ``length`` is ||v||, ``residual`` ||A v - b||.
+
+    The solution found is exact for A + dA and b + db with ``||dA|| <= g ||A||``, ``||db|| <= g ||b||`` and g the bar of
+    an exactly added Gram matrix. Let s be the smallest singular value of A, of full rank, and K = ||A|| / s. To first
+    order (Higham, Accuracy and Stability, theorem 20.1)
+
+        ||dv|| <= g (||A|| ||v|| + ||b||) / s + g ||A|| ||r|| / s^2  <=  2 g K (||v|| + ||r|| / s),
+
+    because ``||b|| <= ||A|| ||v|| + ||r||``. A study solves for v + a, with blinds a that only the users know. They are
+    in A v and in b, so not in r: ``length`` is that of v + a, and the digits of v are those that a leaves (``blind``).
+    """
+    sigma = np.linalg.svd(np.asarray(A), compute_uv=False)
+    condition = float(sigma[0] / sigma[-1])
+    return 2.0 * wide_spectrum(max(np.shape(A))) * condition * (length + residual / float(sigma[-1]))
+
+
+def blind(count: int) -> float:
+    """The norm that ``count`` blinds of a regression, 2 N(0, 1) each in units of the scaled problem, do not exceed."""
+    return 2.0 * math.sqrt(2.0 * float(gammainccinv(count / 2.0, ACCEPTED_UNSEEDED)))  # the law of chi square
 
 
 def digits_lost(digits: int) -> float:
