@@ -90,6 +90,12 @@ def ours() -> Codebase:
     return Codebase(Path(__file__).parents[2] / "src" / "fedsvd")
 
 
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """Every node of a text, outermost first: several laws read the same files, and parsing is what takes long."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def build(folder: Path, files: dict[str, str]) -> Codebase:
     """A throwaway package named fedsvd with these files; folders get an empty ``__init__.py``."""
     package = folder / "fedsvd"
@@ -106,14 +112,16 @@ def _read(path: Path, folder: Path) -> SourceFile:
     parts = [folder.name, *path.relative_to(folder).with_suffix("").parts]
     is_package = parts[-1] == "__init__"
     module = ".".join(parts[:-1] if is_package else parts)
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    inside = nodes(path.read_text(encoding="utf-8"))
+    tree = inside[0]
+    assert isinstance(tree, ast.Module)
     package = module if is_package else module.rpartition(".")[0]
-    return SourceFile(module, path, tree, tuple(_uses(tree, package)))
+    return SourceFile(module, path, tree, tuple(_uses(inside, package)))
 
 
-def _uses(tree: ast.Module, package: str) -> Iterator[Use]:
+def _uses(inside: tuple[ast.AST, ...], package: str) -> Iterator[Use]:
     bound: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in inside:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Use(alias.name, node.lineno)
@@ -124,7 +132,7 @@ def _uses(tree: ast.Module, package: str) -> Iterator[Use]:
             for alias in node.names:
                 bound[alias.asname or alias.name] = f"{base}.{alias.name}"
                 yield Use(f"{base}.{alias.name}", node.lineno)
-    for node in ast.walk(tree):
+    for node in inside:
         name = _dotted(node, bound)
         if name is not None:
             yield Use(name, node.lineno)

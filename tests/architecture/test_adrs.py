@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .imports import nodes
+
 ROOT = Path(__file__).parents[2]
 RECORDS = sorted((ROOT / "docs" / "adr").glob("*.md"))
 SECTIONS = ["Status", "Context", "Decision", "Consequences", "Held by"]
@@ -74,7 +76,9 @@ def _not_held(body: str, root: Path) -> Iterator[str]:
 
 def _defined(names: list[str], source: str) -> bool:
     """Whether ``source`` defines the last name inside the one before it, and so on."""
-    body: list[ast.stmt] = ast.parse(source).body
+    module = nodes(source)[0]
+    assert isinstance(module, ast.Module)
+    body: list[ast.stmt] = module.body
     for name in names:
         found = [node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name]
         if not found:

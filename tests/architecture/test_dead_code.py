@@ -5,6 +5,7 @@ decorators. Exempt are the packages that are made for others to use, and what is
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -39,13 +40,12 @@ def _by_computed_name(file: SourceFile, name: str) -> str:
 
 def _defined(file: SourceFile) -> Iterator[str]:
     """What a file defines at its top and does not use itself."""
-    for node in file.tree.body:
+    mentioned = [{each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for node in file.tree.body]
+    counts = Counter(name for names in mentioned for name in names)
+    for node, inside in zip(file.tree.body, mentioned, strict=True):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _registered(node):
             continue
-        others = (each for each in file.tree.body if each is not node)
-        if node.name.startswith("__") or any(
-            isinstance(each, ast.Name) and each.id == node.name for other in others for each in ast.walk(other)
-        ):
+        if node.name.startswith("__") or counts[node.name] > (node.name in inside):
             continue
         yield f"{file.module}.{node.name}"
 

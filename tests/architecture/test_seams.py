@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from .imports import nodes
+
 ROOT = Path(__file__).parents[2]
 TESTS = [path for folder in ("tests", "benchmarks", "examples") for path in sorted((ROOT / folder).rglob("*.py"))]
 OWN = {"self", "cls"}
@@ -28,7 +30,7 @@ def private(name: str) -> bool:
 
 def reached_into(source: str) -> Iterator[tuple[int, str]]:
     """Lines, and the private names that they reach for."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Attribute) and private(node.attr):
             if not (isinstance(node.value, ast.Name) and node.value.id in OWN):
                 yield node.lineno, node.attr

@@ -12,6 +12,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.secagg.sums import SumKind
 
+from .imports import nodes
 from .secret_bearers import BEARERS, CANARY, HARMLESS, PACKAGES
 
 PACKAGE = Path(__file__).parents[2] / "src" / "fedsvd"
@@ -43,7 +44,7 @@ def classes() -> set[str]:
         node.name
         for package in PACKAGES
         for path in (PACKAGE / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path.read_text(encoding="utf-8"))
         if isinstance(node, ast.ClassDef)
     }
 

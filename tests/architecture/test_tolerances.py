@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from .imports import nodes
+
 TESTS = Path(__file__).parents[1]
 HOME = TESTS / "tolerances.py"
 TINY = 1 / 10_000
@@ -34,8 +36,8 @@ def called(node: ast.Call) -> str:
 
 def faults(source: str) -> Iterator[tuple[int, str]]:
     """Lines, and what is wrong in them."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    module, *inner = nodes(source)
+    for node in inner:
         if isinstance(node, ast.Call):
             given = {keyword.arg: keyword.value for keyword in node.keywords}
             for name in KEYWORDS & given.keys():
@@ -45,7 +47,8 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{called(node)} without {' and '.join(sorted(missing))}, which then is NumPy's own"
         elif isinstance(node, ast.Compare) and any(isinstance(op, ORDER) for op in node.ops) and typed(node):
             yield node.lineno, "a typed bar in a comparison"
-    for node in tree.body:
+    assert isinstance(module, ast.Module)
+    for node in module.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant) and typed(node.value):
             yield node.lineno, "a typed constant of the module"
 

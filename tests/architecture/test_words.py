@@ -62,15 +62,17 @@ ALLOWED = (
 MADE_UP = "docs/x.md"  # a page in a test of error texts
 
 
-# One look at a whole text: most have none of these letters in a row, and no line of them is looked at.
-_SUSPECT = re.compile("|".join((*WORDS, *PHRASES)), re.IGNORECASE)
+# One look at a whole text, then at a line: most have none of these letters in a row, and are not taken apart.
+_SUSPECT = re.compile("|".join((*WORDS, *PHRASES)))
 
 
 def found(text: str) -> Iterator[tuple[int, str, str]]:
     """Line number, word and line of every banned word; ``floor(`` is mathematics."""
-    if not _SUSPECT.search(text):
+    if not _SUSPECT.search(text.lower()):
         return
     for number, line in enumerate(text.splitlines(), 1):
+        if not _SUSPECT.search(line.lower()):
+            continue
         plain = re.sub(r"\bfloor\(", "(", line)
         apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", plain).replace("_", " ").lower()
         for word in re.findall(r"[a-z]+", apart):
