@@ -270,3 +270,28 @@ CASES: dict[str, Callable[..., Federation]] = {
     "match by blinded points": lambda k=2: match(Align.ECDH, k),
     "match by blinded points, two ids a message": lambda k=2: match(Align.ECDH, k, memory=512),
 }
+
+LEAST = (
+    "svd",
+    "svd opened by the CSP",
+    "svd of a tall matrix",
+    "svd of a tall matrix as published",
+    "svd of checked rows dealt by the TA",
+    "lsa",
+    "pca",
+    "cca",
+    "pcr",
+    "lr vertical without intercept",
+    "lr vertical with standard errors",
+    "lr vertical in panels of two rows",
+    "lr horizontal",
+    "lr horizontal with a weighted, refined table",
+    "glm",
+    "glm of three classes",
+    "predict",
+    "preparation dealt by the TA",
+    "foreign dealt by the TA",
+    "match by hashes",
+    "match by blinded points, two ids a message",
+)
+"""The cases of ``make test``: with them every row of the tables is taken, and every task, family and mode is played."""

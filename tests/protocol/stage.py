@@ -93,6 +93,8 @@ def _plain(value: Any, seen: dict[int, Any]) -> Any:
         return repr(value)
     if isinstance(value, SessionPlan):
         return value.digest  # frozen; what it has derived and kept may grow
+    if isinstance(value, Party):
+        return value.name  # likewise
     if id(value) in seen:
         return f"the {list(seen).index(id(value))}th"
     seen[id(value)] = value  # kept alive, so that its id stays its own
