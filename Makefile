@@ -4,16 +4,19 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
-# One BLAS thread per test worker: the workers already fill the cores.
-TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# One BLAS thread per test worker: the workers already fill the cores. Bytecode is written, also where the shell says
+# otherwise: hundreds of tests start a process of fedsvd, and each would compile the whole package.
+TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # What an installation depends on: the passes of the kernels are compiled with it.
 BUILT := pyproject.toml hatch_build.py src/fedsvd/kernels/build.py src/fedsvd/kernels/passes.c
-QUICK := -m "not slow and not scale and not torch"
+# The tiers: `make test` leaves out what is marked and the rest of parameter grids (`full`, declared in tests/tiers.py).
+UNMARKED := not slow and not scale and not torch
+QUICK := $(UNMARKED) and not full
 # The last digits of a result depend on the BLAS kernel, so what compares numbers also runs on kernels of other CPUs:
-# in `make test` on the first that this machine can run and does not use itself, in `make test-all` on all of them.
+# in `make test` on one that this machine can run and does not use itself, another one every day, in `make test-all` on
+# all of them.
 CORES ?= SkylakeX Haswell Sandybridge Nehalem
-FIRST ?= Haswell SkylakeX
-STOP := :
+TIER ?= $(UNMARKED)
 NUMERICAL := tests/unit/linalg tests/protocol/test_own_parts.py tests/e2e/test_exactness.py \
 	tests/unit/estimators/test_linear_regression.py
 
@@ -45,26 +48,24 @@ $(VENV)/.lab: $(BUILT) lab/pyproject.toml | $(VENV)/bin/python
 demo: $(VENV)/.demo  ## a first look: three parties factorise a bundled data set together
 	$(BIN)/fedsvd demo
 
-check: $(VENV)/.dev  ## the quick first answer: ruff, mypy --strict, layers and other laws of the code
+check: $(VENV)/.dev  ## the quick first answer, in a minute: ruff, mypy --strict, layers and other laws of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(TESTENV) $(PYTEST) -q tests/architecture
+	$(BIN)/mypy & types=$$!; $(TESTENV) $(PYTEST) -q tests/architecture; laws=$$?; wait $$types && exit $$laws
 
-test: check  ## check, the test suite in random order, the numerical tests on another CPU's kernel (minutes)
-	$(TESTENV) $(PYTEST) -n auto --dist worksteal $(QUICK) --ignore=tests/architecture
-	$(MAKE) --no-print-directory test-cores CORES="$(FIRST)" STOP="break"
+test: check  ## what CI runs, in six minutes: check, every test, one case a value of long grids, one other CPU's kernel
+	$(TESTENV) $(PYTEST) -n auto --dist worksteal -m "$(QUICK)" --ignore=tests/architecture
+	$(MAKE) --no-print-directory test-cores TIER="$(QUICK)" CORES="$$($(BIN)/python -m tests.kernel --of-today $(CORES))"
 
 test-cores: $(VENV)/.dev  ## the numerical tests with the BLAS kernels of other CPUs (CORES=...)
 	@for core in $(CORES); do \
 		if $(BIN)/python -m tests.kernel $$core; then \
 			$(TESTENV) OPENBLAS_CORETYPE=$$core $(PYTEST) -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal \
-				-p no:randomly $(QUICK) $(NUMERICAL) || exit 1; \
-			$(STOP); \
+				-p no:randomly -m "$(TIER)" $(NUMERICAL) || exit 1; \
 		fi; \
 	done
 
-test-all: check $(VENV)/.all  ## also slow, scale and PyTorch tests
+test-all: check $(VENV)/.all  ## everything: all cases of all grids, slow, scale and PyTorch tests, all kernels
 	$(TESTENV) $(PYTEST) -n auto --dist worksteal
 	$(MAKE) --no-print-directory test-cores
 

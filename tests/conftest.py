@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
+from tests import tiers
 
 settings.register_profile("workshop", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -113,8 +114,14 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What a chaos test is a case of goes with its report: ``benchmarks.chaos`` makes a table of them."""
+    """Cases beyond those of ``make test`` are marked ``full``; what a chaos test is a case of goes with its report.
+
+    ``benchmarks.chaos`` makes a table of the latter.
+    """
+    for item in tiers.beyond(items):
+        item.add_marker(pytest.mark.full)
     for item in items:
         for mark in item.iter_markers("chaos"):
             kind, case, *outcome = mark.args

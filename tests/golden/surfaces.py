@@ -47,15 +47,15 @@ def texts(folder: Path) -> dict[str, Callable[[], str]]:
         "cli.md": lambda: str(runpy.run_path(str(ROOT / "docs/_ext/fedsvd_pages.py"))["cli_page"]()),
     }
     for name in CASES:
-        made[f"cases/{_slug(name)}.txt"] = lambda name=name: case(name)
+        made[f"cases/{slug(name)}.txt"] = lambda name=name: case(name)
     for name in JOBS:
-        made[f"plans/{_slug(name)}.txt"] = lambda name=name: plan_of_job(name, folder)
-        made[f"plans/{_slug(name)}.json"] = lambda name=name: plan_of_job(name, folder, "json")
-        made[f"reports/{_slug(name)}.txt"] = lambda name=name: report(name, folder)
+        made[f"plans/{slug(name)}.txt"] = lambda name=name: plan_of_job(name, folder)
+        made[f"plans/{slug(name)}.json"] = lambda name=name: plan_of_job(name, folder, "json")
+        made[f"reports/{slug(name)}.txt"] = lambda name=name: report(name, folder)
     return made
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parents[2] / "conftest.py"
+TESTS = Path(__file__).parents[2]
 
 
 def run(folder, body):
     """pytest with the suite's own conftest on one test with this body, in a clone of its own."""
-    shutil.copy(CONFTEST, folder / "conftest.py")
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = -q -p no:cacheprovider -p no:randomly\n")
+    (folder / "tests").mkdir()
+    shutil.copy(TESTS / "tiers.py", folder / "tests" / "tiers.py")
+    shutil.copy(TESTS / "conftest.py", folder / "conftest.py")
+    (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\naddopts = -q -p no:cacheprovider -p no:randomly\n")
     (folder / "test_it.py").write_text(f"from pathlib import Path\n\ndef test_it(tmp_path):\n    {body}\n")
     command = [sys.executable, "-m", "pytest"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
