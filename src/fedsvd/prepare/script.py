@@ -266,7 +266,7 @@ def _site_effects(
         if rule.scale is Over.JOINT:
             ours = sites.squares(table, means)
             total = yield AskSum("squares for scaling", ours, whole=table.shape[1])
-            deviations, pair = sites.deviations(total, joint.rows, names_of(table)), (ours, total)
+            deviations, pair = sites.deviations(total, joint.rows, means), (ours, total)
         recipe = _noticed(recipe, looked, table, own_totals, joint, pair)
         moments = Moments(means, deviations)
     if (rule.centre, rule.scale) == (Over.NONE, Over.NONE):

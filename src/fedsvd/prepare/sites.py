@@ -19,6 +19,7 @@ from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
 from fedsvd.prepare.missing import Totals, totals
 from fedsvd.types import Float, expect_shape
 
+_EPS = float(np.finfo(np.float64).eps)
 _SURE = 5.0  # standard errors from zero
 _DECADES = 2.7  # five hundredfold: grams for kilograms where the mean is half that of the others
 
@@ -40,13 +41,16 @@ def squares(source: MatrixSource, means: Float) -> Float:
     return total
 
 
-def deviations(sums: Float, rows: float, names: Sequence[str], ddof: int = 0) -> Float:
-    """Standard deviations from sums of squares; 1 for a column that does not vary, as scikit-learn scales it."""
-    expect_shape("the sums of squares", sums, len(names))
+def deviations(sums: Float, rows: float, means: Float, ddof: int = 0) -> Float:
+    """Standard deviations from sums of squares; 1 for a column that does not vary, as scikit-learn scales it.
+
+    Nor does one vary whose deviation is within rounding of its mean: scaled by it, rounding would be a column.
+    """
+    expect_shape("the sums of squares", sums, len(means))
     if rows <= ddof:
         raise DataError(f"{rows:.0f} rows are too few for a deviation", "give more rows")
     found = np.sqrt(np.maximum(sums, 0.0) / (rows - ddof))
-    return np.where(found > 0, found, 1.0)
+    return np.where(found > rows * _EPS * np.abs(means), found, 1.0)
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,11 @@ class Moments:
 
 
 def own_moments(source: MatrixSource, ddof: int = 0) -> Moments:
-    """Those of one site: nothing is sent."""
-    names, own = names_of(source), totals(source)
-    means = own.means(names)
-    return Moments(means, deviations(squares(source, means), own.rows, names, ddof))
+    """Those of one site: nothing is sent. The mean of a column that does not vary is its entry, to the last digit."""
+    own, first = totals(source), source.raw(slice(0, 1), slice(0, source.shape[1]))
+    constant = np.all([(panel == first).all(axis=0) for _, panel in row_panels(source)], axis=0)
+    means = np.where(constant, first[0], own.means(names_of(source)))
+    return Moments(means, deviations(squares(source, means), own.rows, means, ddof))
 
 
 def chosen_moments(source: MatrixSource, centre: Over, scale: Over, joint: Moments | None, ddof: int = 0) -> Moments:

@@ -44,7 +44,7 @@ def sources(parts):
 def agreed(tables, ddof=0):
     total = joint_totals(tables)
     means = total.means(NAMES)
-    return Moments(means, deviations(sum(squares(t, means) for t in tables), total.rows, NAMES, ddof))
+    return Moments(means, deviations(sum(squares(t, means) for t in tables), total.rows, means, ddof))
 
 
 def site_standardised(table, centre, scale, joint=None):
@@ -91,6 +91,16 @@ class TestCentringAndScaling:
     def test_a_constant_column_is_divided_by_one(self):
         table = open_source(np.full((4, 1), 7.0))
         assert_array_equal(site_standardised(table, Over.SITE, Over.SITE).rows(0, 4), np.zeros((4, 1)))
+
+    @pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 1e9 + 0.1])
+    def test_a_constant_column_is_zero_whatever_its_digits(self, parts, value):
+        """The mean of 0.1 is rounded: divided by what was left, each site had a column of 1, -1 or 0 of its own."""
+        given = sources([part.assign(a=value) for part in parts])
+        for over, joint in ((Over.SITE, None), (Over.JOINT, agreed(given))):
+            found = stacked([site_standardised(table, over, over, joint) for table in given])[:, 1]
+            assert np.abs(found).max() <= digits_lost(2) * value
+            if over is Over.SITE:
+                assert_array_equal(found, 0.0)
 
     def test_panels_of_rows_and_columns_agree(self, parts):
         table = site_standardised(sources(parts)[0], Over.SITE, Over.SITE)
