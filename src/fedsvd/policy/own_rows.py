@@ -43,7 +43,7 @@ class OwnRows:
     """What is judged of a party's own rows, as they are summed."""
 
     records: int = 0
-    columns: int = 0  # of a Gram matrix that is opened, the constant among them; 0 where none of a model is
+    columns: int = 0  # that are judged together, the constant among them
     made: Leverage = Leverage()  # with columns of the job, of a record that has less without them
     weighted: Leverage = Leverage()  # with the weights of the study, of a record that has less without them
     alone: Leverage = Leverage()  # in one column, with the constant
@@ -114,7 +114,7 @@ def _leverage(own: OwnRows, policy: Policy) -> Iterator[Finding]:
 def _few(own: OwnRows, policy: Policy) -> Iterator[Finding]:
     if own.columns and few_records(own.records, own.columns, policy):
         text = (
-            f"{own.records} records for {own.columns} columns whose joint Gram matrix is opened, "
+            f"{own.records} records for {own.columns} columns whose sums of products are opened, "
             f"{policy.least_count * own.columns} are asked for: with so few, sums say much of single records. "
             "Researchers can name fewer columns"
         )

@@ -5,6 +5,7 @@ columns in the same order. A category is coded with all levels where the terms b
 without its reference level where they do: the rule of R and patsy (``coded``). All terms are computed row by row.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -62,15 +63,18 @@ class FormulaTable(Derived):
 
     @property
     def made(self) -> dict[str, tuple[str, ...]]:
-        """The columns in which a record can stand out that does not in those of the data: products, and powers.
+        """The columns in which a record can stand out that does not in those of the data: products, powers and curves.
 
-        Each with the columns of this table that it is made of. Curves grow slower than their column, and other units
-        change nothing, so that neither is among them.
+        Each with the columns of this table that it is made of. A curve grows slower than its column, and another unit
+        changes nothing: alone neither is among them. Several functions of one column are, since a combination of them
+        can be as narrow as no one of them is.
         """
         names, found = set(names_of(self)), dict[str, tuple[str, ...]]()
+        read = Counter(name for column in self._right for factor, _ in column for name in factor.columns)
         for column, name in zip(self._right, names_of(self), strict=True):
             (factor, (power, _)), alone = column[0], len(column) == 1
-            if alone and factor.kind != "I*" and not (factor.kind == "poly" and power > 1):
+            first = factor.kind in ("column", "C", "I") or (factor.kind == "poly" and power == 1)
+            if alone and (first or (read[factor.columns[0]] == 1 and factor.kind not in ("I*", "poly"))):
                 continue
             sources = [each for one, part in column for each in self._alone(one, part) if each in names - {name}]
             found[name] = tuple(dict.fromkeys(sources))

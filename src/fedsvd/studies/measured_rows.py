@@ -47,7 +47,7 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     if party.clusters is not None and What.COUNT in opened(plan):
         own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
     if not model:
-        return own
+        return replace(own, columns=rows.made_columns)
     own = replace(own, columns=rows.features + 1, outcome=rows.outcome(plan), classes=_classes(plan, party))
     return rows.judged(own, policy)
 
@@ -99,16 +99,21 @@ class _Rows:
         """
         if not self._job or self.records < _FEWEST:
             return Leverage()
-        place = {name: j for j, name in enumerate(self.names)}
+        place = {name: j for j, name in enumerate(self.names) if name}
         groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
-            ((place[name],), tuple(place[each] for each in of)) for name, of in self._job.items() if name in place
+            ((place[name],), tuple(place[each] for each in of if each in place))
+            for name, of in self._job.items()
+            if name in place
         ]
-        if len(groups) > 1:
+        if len(groups) > 1 and not few_records(self.records, self.made_columns, policy):
             every = tuple(j for made, _ in groups for j in made)
-            others = tuple(dict.fromkeys(j for _, of in groups for j in of if j not in every))
-            if not few_records(self.records, 1 + len(every) + len(others), policy):
-                groups.append((every, others))
+            groups.append((every, tuple(dict.fromkeys(j for _, of in groups for j in of if j not in every))))
         return max((self._added(made, of, policy) for made, of in groups), key=lambda each: each.value)
+
+    @property
+    def made_columns(self) -> int:
+        """Columns that the job made, those they are made of, and the constant; none where it made none."""
+        return len({*self._job, *(name for of in self._job.values() for name in of)}) + bool(self._job)
 
     def _added(self, made: tuple[int, ...], of: tuple[int, ...], policy: Policy) -> Leverage:
         columns = (*of, *made)

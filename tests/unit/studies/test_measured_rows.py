@@ -61,16 +61,19 @@ ASKS = [("leverage", "asks")]
 # --- columns that a job makes ----------------------------------------------------------------------------------------
 
 
-def test_products_and_powers_are_made_by_the_job_and_curves_and_units_are_not():
-    plain, products = "age + log(dose) + I(age / 10) + C(sex) + old", "I(age * dose) + age:old + C(sex):C(ward)"
-    asked = f"{plain} + poly(dose, 2, raw=True) + {products}"
-    assert job_made(table_of(asked, people())) == {
+def test_products_powers_and_several_functions_of_one_column_are_made_by_the_job():
+    plain, products = "log(age) + I(tall / 10) + C(sex) + old", "I(tall * dose) + tall:old + C(sex):C(ward)"
+    asked = f"{plain} + poly(dose, 2, raw=True) + sqrt(dose) + {products}"
+    assert job_made(table_of(asked, people().assign(tall=1.0))) == {
+        "I(tall / 10)": (),
         "poly(dose, 2, raw=True)[2]": ("poly(dose, 2, raw=True)[1]",),
-        "I(age * dose)": ("age",),
-        "age:old": ("age", "old"),
+        "sqrt(dose)": (),
+        "I(tall * dose)": (),
+        "tall:old": ("old",),
         "C(sex)[f]:C(ward)[T.w]": (),
         "C(sex)[m]:C(ward)[T.w]": ("C(sex)[T.m]",),
     }
+    assert job_made(table_of("log(dose) + I(age - 50) + C(sex) + old", people())) == {}
 
 
 def test_indicators_of_gaps_are_made_by_the_job():
@@ -170,3 +173,20 @@ def test_counts_that_one_record_makes_up_ask_and_small_classes_do():
     assert verdicts(POISSON, X, y) == [ASKS, [], []]
     ill = [(np.arange(150) < cases).astype(float)[:, None] for cases in (30, 3, 5)]
     assert verdicts(LOGISTIC, X, ill) == [[], [("classes", "asks")], []]
+
+
+def test_curves_of_one_column_that_single_out_its_extreme_are_refused_and_one_curve_is_not():
+    """Six functions of a column fit a peak to one person's value, which no one of them does."""
+    frames = [people() for _ in range(3)]
+    for frame in frames:
+        frame["dose"] = np.linspace(1.0, 3.0, len(frame))
+    frames[1].loc[0, "dose"] = 0.1
+    curves = [f"{name}(dose)" for name in ("log", "log1p", "sqrt", "asinh")]
+    for columns, expected in ((["age", curves[0]], []), (["age", "dose", *curves], [("leverage", "refused")])):
+        tables = [table_of(" + ".join(columns), frame) for frame in frames]
+        assert verdicts(PCA, tables) == [[], expected, []]
+
+
+def test_more_columns_of_the_job_than_a_fifth_of_the_records_ask_where_factors_are_the_study():
+    few = [table_of("age * old * dose + age:C(sex):C(ward)", people(40)) for _ in range(3)]
+    assert {rule for own in verdicts(PCA, few) for rule, _ in own} == {"few"}
