@@ -51,8 +51,6 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
         How many canonical variables; None for as many as the narrowest table has columns. Tests need all of them.
     split : {"vertical"}, default="vertical"
         Parties hold different features of the same samples.
-    standardised : bool, default=False
-        Weights of columns in standard deviations.
     {parameters}
 
     Attributes
@@ -94,7 +92,6 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
     n_components: int | None = field(default=None, kw_only=False)
     split: str = "vertical"
     ids: str = "compare"
-    standardised: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.

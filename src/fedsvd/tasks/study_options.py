@@ -136,16 +136,6 @@ STUDY = (
         ),
         tasks=_SPLIT_COLUMNS,
     ),
-    Option(
-        "standardised",
-        "job",
-        FLAG,
-        False,
-        "CCA: weights of columns in standard deviations.",
-        "weights of own columns in standard deviations, as SAS prints them (`cca`)",
-        tasks=(Task.CCA,),
-        script=True,
-    ),
 )
 """What is studied: before the options of a model."""
 

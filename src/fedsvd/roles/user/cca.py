@@ -85,7 +85,7 @@ def _result(work: Work, own: Basis, centred: Float, found: FactorsResult) -> CCA
         own_rank=own.rank,
         ranks=round(found.total_energy or 0.0),
         column_means=own.mean,
-        weights=mine.weights * centred.std(axis=0)[:, None] if work.plan.option("standardised") else mine.weights,
+        weights=mine.weights,
         scores=mine.scores,
         loadings=canonical_loadings(centred, mine.scores),
         residual=found.residual,
