@@ -123,6 +123,23 @@ def test_three_rosters_that_give_each_partys_sums_are_stopped_at_the_second(tmp_
         assert "one other party's own numbers can be computed" in why
 
 
+def test_a_party_that_joins_is_asked_since_the_others_had_a_study_without_it(tmp_path):
+    """{A,B,C} and then {A,B,D}: D remembers nothing, and the plan names what the others remember."""
+    four = (*PARTIES, "d")
+    with hospitals(tmp_path, four) as (federation, csp):
+        job, why = played(federation, csp, "first")
+        assert job.state is JobState.DONE, why
+        for name in PARTIES:  # these always agree
+            rules = Policy(**{**vars(Policy.permissive()), **MEMORY, "answered": ("roster",)})
+            (federation.kits[f"party/{name}"] / "policy.toml").write_text(spelt_policy(rules))
+        joined, why = played(federation, csp, "joined", ("a", "b", "d"))
+        assert joined.state is JobState.BROKEN
+        assert "the other parties brought these tables to 1 study without you" in why
+        assert {job for facts in joined.enlisted.values() for job in facts.earlier} == {job.asked.digest}
+        again, why = played(federation, csp, "again")
+        assert again.state is JobState.DONE, why
+
+
 def test_a_corrected_cell_goes_in_with_its_earlier_value(tmp_path):
     """0.2.0 refused the study for as long as fewer than ten records differed; before that it gave the record away."""
     with hospitals(tmp_path) as (federation, csp):

@@ -42,7 +42,7 @@ class Asked:
 
     run: str
     roster: Roster  # who took part, by organisation
-    plan: str = ""  # its digest; empty while there is none
+    job: str = ""  # digest of the job as its researcher signed it
     chooser: str = ""  # what chooses rows: a view of the dictionary, or columns of the job; empty for all rows
     filled: str = ""  # how gaps are filled
     weights: str = ""  # the column of weights

@@ -73,11 +73,8 @@ def computable(rosters: Collection[Roster]) -> dict[str, str]:
     return found
 
 
-def roster_findings(earlier: Collection[Roster], roster: Roster, me: str, others: int = 0) -> tuple[Finding, ...]:
-    """What earlier studies of this party's table with other rosters forbid, or ask its owner.
-
-    ``others`` counts studies of the other parties on their tables that this party was not in.
-    """
+def roster_findings(earlier: Collection[Roster], roster: Roster, me: str) -> tuple[Finding, ...]:
+    """What earlier studies of this party's table with other rosters forbid, or ask its owner."""
     found = []
     before, now = computable(set(earlier)), computable({*earlier, roster})
     alone = computable({roster})
@@ -92,10 +89,15 @@ def roster_findings(earlier: Collection[Roster], roster: Roster, me: str, others
             "the others alone, your own sums can be computed"
         )
         found.append(Finding("roster", text, below=False, asks=True))
-    if others:
-        text = (
-            f"the other parties brought these tables to {others} {'study' if others == 1 else 'studies'} without you: "
-            "with studies among the others alone, your own sums can be computed"
-        )
-        found.append(Finding("roster", text, below=False, asks=True))
     return tuple(found)
+
+
+def others_findings(jobs: int) -> tuple[Finding, ...]:
+    """What studies among the other parties ask, to which this party did not belong: their digests are in the plan."""
+    if not jobs:
+        return ()
+    text = (
+        f"the other parties brought these tables to {jobs} {'study' if jobs == 1 else 'studies'} without you: "
+        "with studies among the others alone, your own sums can be computed"
+    )
+    return (Finding("roster", text, below=False, asks=True),)

@@ -62,6 +62,7 @@ class Recognised:
     order: Ring = field(default_factory=lambda: np.empty(0, np.uint64))
     waiting: int = 0  # corrected records whose earlier values are used
     changed: frozenset[str] = frozenset()  # columns with corrections that are used now
+    jobs: tuple[str, ...] = ()  # digests of those to which it was brought, oldest first
     unlike: tuple[int, ...] = ()  # remembered tables of the same columns and other records
 
     def rows(self, wanted: NDArray[np.intp]) -> "RowSet":
@@ -167,6 +168,7 @@ class TableMemory:
             new,
             table=WithEarlierCells(table, held) if held else table,
             number=stored.number,
+            jobs=tuple(dict.fromkeys(each["job"] for each in self.studies(stored.number) if each.get("job"))),
             record=record,
             classes=after.classes,
             order=found.words,

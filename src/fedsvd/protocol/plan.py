@@ -87,6 +87,7 @@ class SessionPlan:
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     job: str = ""  # digest of the job file, its submitter, members and number (``asked.py``)
+    earlier: tuple[str, ...] = ()  # digests of the jobs to which parties brought these tables before
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
     steps: tuple[PlannedStep, ...] = ()  # what is played, in order (``steps.py``)

@@ -227,7 +227,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     values["release"] = tuple(Item(item) for item in record["release"])
     values["steps"] = tuple(step_of(step) for step in record.get("steps", ()))
     values["why"] = tuple(Why(code) for code in record["why"])
-    for name in ("counts", "identities", "prekeys", "alphas"):
+    for name in ("counts", "identities", "prekeys", "alphas", "earlier"):
         values[name] = tuple(record.get(name, ()))
     values["options"] = tuple((key, value) for key, value in record.get("options", ()))
     return SessionPlan(**values)

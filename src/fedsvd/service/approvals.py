@@ -114,6 +114,10 @@ class Approvals:
         approval = _read(path)
         return approval if approval.digest == record.asked.digest else None
 
+    def digests(self) -> set[str]:
+        """The digests of all jobs that were approved here."""
+        return {_read(path).digest for path in self._folder.glob("*.json")}
+
     def standing(self, job: ListedJob, failed_attempts: int) -> str:
         """What became of the approval of a job in a list, in words; whether it is as it was, the CSP says here."""
         path = self._path(job.id)

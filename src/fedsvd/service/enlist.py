@@ -27,7 +27,7 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.parties import TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
-from fedsvd.service.records import EnlistedFacts, JobRecord
+from fedsvd.service.records import MOST_EARLIER, EnlistedFacts, JobRecord
 from fedsvd.storage.file_stamp import Stamp, file_stamp
 from fedsvd.studies.job_data import in_order, job_party_data
 from fedsvd.studies.job_dictionary import expect_own
@@ -141,6 +141,8 @@ def open_data(
         data = replace(data, mapped=tables.map)
         rows, columns = data.table.shape
         facts = EnlistedFacts(rows=rows, columns=columns, label=here)
+        if known is not None and known.jobs:
+            facts = facts.also(EnlistedFacts(earlier=tuple(sorted(known.jobs[-MOST_EARLIER:]))))
         if job.study.split is Split.HORIZONTAL:
             facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
     table = arranged(own.source, names) if names else own.source
@@ -221,7 +223,8 @@ def plan_of(
     study = replace(_study_of(job, stage, facts), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
     names_digest = "" if vertical else digests[0]
-    plan = replace(plan, csp_identity=csp_identity, column_names=names_digest, job=asked)
+    earlier = tuple(sorted({job for fact in facts for job in fact.earlier}))
+    plan = replace(plan, csp_identity=csp_identity, column_names=names_digest, job=asked, earlier=earlier)
     if plan.trust is Trust.PEERS or not ticket:
         return plan
     return replace(plan, ticket=ticket, prekeys=tuple(fact.prekey for fact in facts))

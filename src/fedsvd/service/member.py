@@ -190,7 +190,8 @@ class Member:
         except DataError as error:  # it could be opened when this site enlisted
             raise SourceChanged(f"the data changed since this site enlisted: {error.fault}", error.fix) from None
         said = record.enlisted.get(self.caller, EnlistedFacts())
-        if own is not None and said.also(own.facts) != said:
+        # Studies that began meanwhile are compared when this one does.
+        if own is not None and said.also(own.facts).also(EnlistedFacts(earlier=said.earlier)) != said:
             self._opened.pop(record.id, None)
             raise DataChanged("the data here has another shape than when this site enlisted", "resume the job")
         return own

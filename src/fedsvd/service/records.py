@@ -35,6 +35,8 @@ _LONGEST_REASON = 500  # characters of a failure's text
 _LONGEST_CERTIFICATE = 16 << 10
 _MOST_ENTRIES = 5000
 _LARGEST_COUNT = 2**63 - 1
+MOST_EARLIER = 1000
+"""Earlier jobs on its table that a member names: the newest ones."""
 
 
 def _shown(longest: int) -> BeforeValidator:
@@ -78,6 +80,7 @@ class EnlistedFacts(_Partial):
     features: Compared = ""  # digest of the column names, where they must agree
     names: Compared = ""  # the same of the names in their own order, whichever the table has them in
     prekey: Annotated[str, Field(max_length=1000)] = ""
+    earlier: Annotated[tuple[Compared, ...], Field(max_length=MOST_EARLIER)] = ()  # digests of jobs with this table
 
     def also(self, other: "EnlistedFacts") -> "EnlistedFacts":
         """These facts, and those set in the other."""

@@ -17,7 +17,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import DataChanged, ReleaseRefused
 from fedsvd.policy.earlier_matchings import EarlierMatchings
 from fedsvd.policy.earlier_rules import BY_COLUMNS, Asked, OwnRows, organisation_findings, record_findings
-from fedsvd.policy.rosters import ORGANISATION, roster_findings
+from fedsvd.policy.rosters import ORGANISATION, others_findings, roster_findings
 from fedsvd.policy.rules import Finding, Policy, settled
 from fedsvd.policy.source_digest import source_digest
 from fedsvd.policy.table_memory import Recognised, TableMemory
@@ -75,14 +75,21 @@ class SiteMemory:
         memory, job = TableMemory(self.folder), record.job
         roster = frozenset(organisation(record, party_caller(party.name)) for party in job.parties)
         complete = all(party_caller(party.name) in record.enlisted for party in job.parties)
-        digest = "" if plan is None or not complete else plan.digest
-        asked = Asked(plain_id(record.id), roster, digest, _chooser(job), _filled(job), job.study.weights or "")
+        asked = Asked(
+            plain_id(record.id), roster, record.asked.digest, _chooser(job), _filled(job), job.study.weights or ""
+        )
         if job.study.split is Split.VERTICAL and own.data.table.shape[1] <= _MOST_COLUMNS:
             asked = _with_columns(asked, own)
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), self.policy)
         if own.remembered is not None and not own.unmatched:
             found += self._compared(memory, asked, own, complete, organisation(record, party_caller(self.me)))
+            found += others_findings(self._without_us(record, own.remembered))
         return Brought(asked, _source(memory, job, own), settled(found, self.policy))
+
+    def _without_us(self, record: JobRecord, known: Recognised) -> int:
+        """To how many jobs the others brought their tables that this site neither took part in nor approved."""
+        named = {job for facts in record.enlisted.values() for job in facts.earlier}
+        return len(named - {*known.jobs, record.asked.digest, *self.approvals.digests()})
 
     def _compared(
         self, memory: TableMemory, asked: Asked, own: OpenedData, complete: bool, me: str

@@ -49,7 +49,7 @@ def test_what_earlier_studies_forbid_or_ask(now, earlier, rows, verdicts):
 
 
 def test_what_is_written_of_a_study_is_read_again():
-    study = replace(SPLIT, plan="ab" * 32, chooser="view main", filled="mean 0", weights="w")
+    study = replace(SPLIT, job="ab" * 32, chooser="view main", filled="mean 0", weights="w")
     assert Asked.of({"event": "study", "when": "now", "table": 1, **study.record()}) == study
 
 

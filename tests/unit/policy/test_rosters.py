@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsvd.policy.rosters import Span, computable, roster_findings
+from fedsvd.policy.rosters import Span, computable, others_findings, roster_findings
 
 SETS = st.sets(st.sampled_from("ABCDEF"), min_size=1).map(frozenset)
 
@@ -66,7 +66,8 @@ def test_the_refusal_says_whether_it_is_ones_own_numbers():
 
 
 def test_studies_among_the_others_are_a_question():
-    (found,) = roster_findings([], frozenset("ABC"), "A", others=2)
+    assert others_findings(0) == ()
+    (found,) = others_findings(2)
     assert not found.below
     assert "2 studies without you" in found.text
 
