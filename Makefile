@@ -48,12 +48,12 @@ $(VENV)/.lab: $(BUILT) lab/pyproject.toml | $(VENV)/bin/python
 demo: $(VENV)/.demo  ## a first look: three parties factorise a bundled data set together
 	$(BIN)/fedsvd demo
 
-check: $(VENV)/.dev  ## the quick first answer, in a minute: ruff, mypy --strict, layers and other laws of the code
+check: $(VENV)/.dev  ## the quick first answer, about a minute: ruff, mypy --strict, layers and other laws of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy & types=$$!; $(TESTENV) $(PYTEST) -q tests/architecture; laws=$$?; wait $$types && exit $$laws
 
-test: check  ## what CI runs, in six minutes: check, every test, one case a value of long grids, one other CPU's kernel
+test: check  ## what CI runs (minutes): check, tests with a covering part of long grids, another CPU's kernel
 	$(TESTENV) $(PYTEST) -n auto --dist worksteal -m "$(QUICK)" --ignore=tests/architecture
 	$(MAKE) --no-print-directory test-cores TIER="$(QUICK)" CORES="$$($(BIN)/python -m tests.kernel --of-today $(CORES))"
 
