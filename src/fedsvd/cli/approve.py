@@ -19,6 +19,7 @@ from fedsvd.policy.foreign_lines import released
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import NOTHING, SHARED, what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, of_others
+from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Split
@@ -178,6 +179,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "assumed": list(considered.assumed),
         "sessions_before": [_session(each, names) for each in considered.before_it],
         "leaves_this_site": leaves_each_site(plan),
+        "bits": expected_bits(plan),
         "released": released(plan),
         "learns": _learns(plan, names),
         "findings": [
@@ -257,7 +259,7 @@ def _show(console: Console, considered: Considered, link: str | None, given: str
         about |= {"size": _size(considered), "brings": brings}
         about |= {"rows": how_rows_belong(plan)} if how_rows_belong(plan) else {}
         scheme = f"{in_scheme(plan.scheme, plan.mode)} ({plan.reason}); masks dealt by {plan.trust}"
-        about |= {"our data": str(considered.data), "scheme": scheme}
+        about |= {"our data": str(considered.data), "scheme": scheme, "opens": in_bits(expected_bits(plan))}
     if considered.before:
         about["before"] = considered.before
     console.print(facts(about))

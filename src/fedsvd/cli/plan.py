@@ -13,6 +13,7 @@ from fedsvd.policy.foreign_lines import amount, declared_sums
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.foreign import ForeignPlan
+from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import COMPARED, StepKind, What, listed
@@ -54,7 +55,7 @@ def plan(
     }
     other = other_family(prepared.study, planned)
     compared = None if other is None else (other.plan, estimate(other.plan, link=link))
-    record["openings"] = openings_record(planned.plan)
+    record |= {"bits": expected_bits(planned.plan), "openings": openings_record(planned.plan)}
     record["other_family"] = None if compared is None else family_record(*compared)
     stages = (planned.plan,) if matching is None else (matching.plan, planned.plan)
     for finding in (each for stage in stages for each in findings(stage, Policy())):
@@ -255,6 +256,7 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
                 **{key: record[key] for key in ("rows", "units") if record[key]},
                 "scheme": f"{in_scheme(record['scheme'], record['mode'])}: {record['why']}",
                 "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
+                "opens": in_bits(record["bits"]),
             }
         )
     )

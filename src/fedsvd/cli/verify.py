@@ -12,6 +12,7 @@ from fedsvd.cli.output import Format, Output, facts
 from fedsvd.errors import NotAuthenticated
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import grouped
+from fedsvd.protocol.openings import in_bits
 from fedsvd.protocol.parties import user
 from fedsvd.results.signed_certificate import CERTIFICATE, verify_certificate
 from fedsvd.results.signed_files import Files, verify_files
@@ -39,6 +40,7 @@ def verify(
         "scheme": body["scheme"],
         "mode": body["mode"],
         "release": body["release"],
+        "bits": body["bits"],
         "order": body["order"],
         "commitments": list(body["commitments"]),
         "signed_by": [
@@ -56,6 +58,7 @@ def verify(
         "session": body["session"],
         "task": f"{body['task']}, scheme {body['scheme']}" + ("" if body["mode"] is None else f", mode {body['mode']}"),
         "plan": body["plan"],
+        "opened": in_bits(body["bits"]),
         **({"proved": body["order"]} if body["order"] else {}),
     }
     shown |= {each["name"] or each["party"]: each["key"] for each in record["signed_by"]}

@@ -50,7 +50,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         The iteration ends when the next step is below this number of standard errors.
     max_iterations : int, default=25
         Beyond, the fit ends in ``NotConverged``.
-    digits : str, default="all"
+    digits : str, default="auto"
         Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
     {parameters}
 
@@ -87,7 +87,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
     fit_intercept: bool = True
     tolerance: float = 1e-9
     max_iterations: int = 25
-    digits: str = "all"
+    digits: str = "auto"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -51,7 +51,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         The iteration ends when the next step is below this number of standard errors.
     max_iterations : int, default=50
         Beyond, the fit ends in ``NotConverged``.
-    digits : str, default="all"
+    digits : str, default="auto"
         Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
     {parameters}
 
@@ -90,7 +90,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     fit_intercept: bool = True
     tolerance: float = 1e-9
     max_iterations: int = 50
-    digits: str = "all"
+    digits: str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Run the study.

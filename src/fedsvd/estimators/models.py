@@ -78,7 +78,7 @@ class FederatedModel(Federated, ModelTable):
 
     def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan, **said: Any) -> None:
         policy = self._where.policy
-        if about.digits is Digits.AUTO:
+        if about.digits is Digits.AUTO and not (policy is not None and policy.enforce):
             about = replace(about, digits=Digits.ALL)  # one machine holds all records
         if policy is not None:
             about = replace(about, least_class=policy.least_class, least_events=policy.least_events)

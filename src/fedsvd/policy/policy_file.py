@@ -137,6 +137,13 @@ class PolicyFile(BaseModel):
     failed_attempts: Annotated[
         StrictInt, _from(0, "Failed attempts that one approval covers; a study that succeeds here spends it.")
     ] = _DEFAULTS.failed_attempts
+    openings: Annotated[
+        Literal["held", "any"],
+        Field(
+            description="Whether bits that a study opens are judged by those that records hold: above 1.5 times as "
+            'many we are asked, above 3 times the study is refused. "any": they are not judged.'
+        ),
+    ] = "held"
     researcher: Annotated[
         Literal["ask", "shared", "none"],
         Field(
@@ -197,9 +204,9 @@ def _fault(path: Path, key: str) -> ConfigError:
     if key == "foreign":
         fix = '[foreign] "NAME" = "sha256:...", with the 64 digits that fedsvd tasks show NAME prints'
         return ConfigError(f"[foreign] in {path} has a value that is no hash", fix)
-    if key == "researcher":
+    if key in ("researcher", "openings"):
         words = ", ".join(get_args(rules[key].annotation))
-        return ConfigError(f"{key} in {path} is not one of {words}", f'{key} = "ask"')
+        return ConfigError(f"{key} in {path} is not one of {words}", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
     if key == "answered":
         return ConfigError(f"{key} in {path} is not a list of rules", f'{key} = ["few", "cells"]')
     if isinstance(getattr(_DEFAULTS, key), bool):

@@ -21,6 +21,8 @@ ALL = "all"
 """Every rule that asks, where an owner names those that it always answers with yes."""
 ASK, SHARED, NOTHING = "ask", "shared", "none"
 """What a researcher gets: as the owner answers for each job, what all parties share, or nothing."""
+HELD, ANY = "held", "any"
+"""What a study may open: as much as bits held allow (``bits_held.py``), or anything."""
 _FEW_TO_PERMUTE = 10  # records whose orders can all be tried
 
 
@@ -65,6 +67,7 @@ class Policy:
     least_overlap: int = 10  # fewest common records of a matching; fewer end it before any party has them
     set_growth: int = 2  # times a party's set of ids may grow over all earlier matchings with it; 0: no limit
     failed_attempts: int = 3  # that one approval covers
+    openings: str = HELD  # whether bits that are opened are judged by those that records hold
     researcher: str = ASK  # whether the researcher who asked gets what all parties share (ADR 0069)
     enforce: bool = False
     warn: bool = True
@@ -85,6 +88,7 @@ class Policy:
             least_count=1,
             most_leverage=1.0,
             answered=(ALL,),
+            openings=ANY,
             schemes=tuple(Scheme),
             remember=False,
             least_overlap=1,

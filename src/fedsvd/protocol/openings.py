@@ -6,13 +6,14 @@ of a sum are wider. What follows from an earlier opening, such as S from a Gram 
 bits.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
-from fedsvd.protocol.held import model_bits
+from fedsvd.protocol.held import matrix_bits, model_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
@@ -22,8 +23,8 @@ from fedsvd.protocol.tasks import Item
 NUMBER, FLAG, ROUNDED = 53, 1, 16
 """Bits of a number of float64, of an OR, and of a product outside of U (specification, step 7)."""
 
-SIZE_BITS = 7
-"""Bits of one of 128 powers of two."""
+SIZE_BITS, UNIT_BITS = 7, 8
+"""Bits of one of 128 powers of two, and of one of 133."""
 
 _GRANTED = 8
 """How many times the expected bits a model may open before every user ends it."""
@@ -69,18 +70,65 @@ def openings(plan: SessionPlan, steps: Iterable[PlannedStep]) -> Iterator[Openin
 
 
 def expected_bits(plan: SessionPlan) -> int:
-    """Bits that the users are expected to open of a model by few digits, by a formula of public numbers alone.
+    """Bits that users are expected to open of each other's records, by a formula of public numbers alone.
 
-    About twelve scores, two openings of the information and the table, and the sums at both ends. Nearly dependent
-    columns, and data that is nearly separated, take more: ``granted_bits`` is the end of it.
+    A model by few digits: about twelve scores, two openings of the information and the table, and the sums at both
+    ends. Nearly dependent columns, and data that is nearly separated, take more: ``granted_bits`` is the end of it. A
+    model in all digits: the matrices of eight iterations. Everything else: what its steps open, each number once. Not
+    counted are checks, whose numbers are zero but for rounding, the same matrix in more digits, which few studies need,
+    and Gram matrices of permuted columns.
     """
+    return judged_bits(plan, label=True)
+
+
+def judged_bits(plan: SessionPlan, label: bool) -> int:
+    """The same; where ``label`` is not set, without the numbers that labels alone went into."""
     about = plan.glm
-    return 0 if about is None or not about.few_digits else model_bits(about, plan.M - 1)
+    if about is not None:
+        return model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1)
+    found = totals(each for each in openings(plan, listed(plan.steps)) if each.to is not To.CSP)
+    gram = any(what is What.GRAM for what, _ in found)
+    features = plan.M if label else plan.m
+    bits = 0
+    for (what, _), (numbers, opened_to) in found.items():
+        match what:
+            case What.CHECK | What.REFINED | What.PERMUTED:
+                continue
+            case What.ENERGY | What.NORM if gram:
+                continue  # the trace and the diagonal of the matrix
+            case What.VECTORS | What.SPECTRUM if gram:
+                continue  # follow from it
+            case What.UNIT:
+                bits += UNIT_BITS
+            case What.MEAN | What.ENERGY:
+                bits += NUMBER * min(numbers, features)
+            case What.GRAM:
+                bits += NUMBER * min(numbers, features * (features + 1) // 2)
+            case What.VECTORS:
+                r = numbers // plan.M
+                bits += NUMBER * (numbers - r * (r + 1) // 2)  # columns of length 1, at right angles
+            case _:
+                bits += opened_to
+    return bits
+
+
+def opened_in(plan: SessionPlan, played: Iterable[tuple[str, int]], counted: float) -> int:
+    """Bits that users opened in a session in which these sums were played, each with its numbers; ``counted``: words of
+    few digits, as a user counts them. Where the data decides nothing they are the expected ones."""
+    if plan.glm is None:
+        return expected_bits(plan)
+    return math.ceil(counted) if plan.glm.few_digits else NUMBER * sum(numbers for _, numbers in played)
+
+
+def in_bits(bits: int) -> str:
+    """What a study opens, in words."""
+    return f"about {bits:,} bits of all parties' records together"
 
 
 def granted_bits(plan: SessionPlan) -> int:
     """Bits beyond which every user ends a model by few digits before it opens them."""
-    return _GRANTED * expected_bits(plan)
+    about = plan.glm
+    return _GRANTED * expected_bits(plan) if about is not None and about.few_digits else 0
 
 
 def totals(found: Iterable[Opening]) -> dict[tuple[What, To], tuple[int, int]]:
@@ -131,6 +179,7 @@ def _of_answer(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
     if step.name != FACTORS:
         yield Opening(step.what, To.USERS, step.size * plan.targets, NUMBER)
         return
-    yield Opening(step.what, To.USERS, plan.M * step.size, NUMBER)
+    per = Per.RECORD if step.what is What.CANONICAL else Per.JOINT
+    yield Opening(step.what, To.USERS, plan.M * step.size, NUMBER, per)
     if plan.releases(Item.SPECTRUM):
         yield Opening(What.SPECTRUM, To.USERS, min(step.size, plan.N), NUMBER)

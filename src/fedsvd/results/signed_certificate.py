@@ -42,7 +42,7 @@ _TEXT = (str,)
 _KEYS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("format", "session", "plan", "task", "scheme", "csp_identity", "release", "order"), _TEXT),
     **dict.fromkeys(("identities", "commitments", "sums", "files", "shared_files"), (list,)),
-    "protocol": (int,),
+    **dict.fromkeys(("protocol", "bits"), (int,)),
     "mode": (str, type(None)),
 }
 

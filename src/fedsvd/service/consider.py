@@ -30,7 +30,6 @@ from fedsvd.studies.doubts import of_own
 from fedsvd.studies.foreign import installed_findings
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.own_columns import OwnColumn
-from fedsvd.studies.own_rows import home_findings
 
 
 class Standing(StrEnum):
@@ -164,7 +163,7 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     judged = dict.fromkeys(each for session in (*sessions, plan) for each in findings(session, site.policy()))
     few = at_the_least(record, site.caller, ours, site.policy())
     # Which records a study is about, a matching says first: they are judged when it begins.
-    rows = () if own.unmatched else home_findings(plan, own.data, site.policy())
+    rows = () if own.unmatched else site.home_findings(record, own, plan)
     there = (*judged, *installed_findings(plan, site.policy()), *few, *brought.found, *rows)
     found = tuple(dict.fromkeys(settled(there, site.policy())))
     prepared = "" if own.data.prepared is None else str(own.data.prepared)

@@ -18,7 +18,7 @@ from fedsvd.engine.simulate import uninterrupted
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
-from fedsvd.policy.rules import ALL, Policy
+from fedsvd.policy.rules import ALL, ANY, Policy
 from fedsvd.prepare.dictionary import FILE as DICTIONARY
 from fedsvd.prepare.dictionary import spelt_dictionary
 from fedsvd.results.result import PartyResult
@@ -86,8 +86,8 @@ class LocalFederation:
         self._written: dict[str, str] = {}  # each party's site.toml
         private.replace(self._kits[self._csp] / SITE, self._computing.encode())
         self._write_settings(job)
-        # One person plays all parties, so that no owner is there to be asked.
-        here = spelt_policy(replace(policy, answered=(ALL,))).encode()
+        # One person plays all parties and has all tables, so that no owner is there to be asked, nor to protect.
+        here = spelt_policy(replace(policy, answered=(ALL,), openings=ANY)).encode()
         for name in parties:
             private.replace(self._kits[party_caller(name)] / POLICY, here)
         self._logs = private.private_folder(root / "logs")

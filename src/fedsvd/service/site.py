@@ -25,12 +25,13 @@ from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
 from fedsvd.policy.policy_file import POLICY, read_policy
-from fedsvd.policy.rules import NOTHING, SHARED, Policy
+from fedsvd.policy.rules import NOTHING, SHARED, Finding, Policy
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
 from fedsvd.service.enlist import OpenedData, Recognise, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
+from fedsvd.service.opened_bits import OpenedBits
 from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord, ListedJob
 from fedsvd.service.result_folders import new_results, newest_results
 from fedsvd.service.site_file import SITE, SiteFile, read_site
@@ -40,6 +41,7 @@ from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
 from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.own_bits import opens_here
 from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.planning import guard
@@ -158,7 +160,7 @@ class Site:
         # Where every job is approved, this one is given its approval when its signature has been checked; one of a
         # researcher whose key is not pinned waits for its owner, who compares it; so does one who was refused often.
         given = self.yes and record.submitter in self.kit.pins() and not approvals.changed(record)
-        table = self.settings().data_for(record.job.study.name)
+        table = self._table(record)
         return approvals.of(record) is not None or (given and not approvals.refused_often(record, table))
 
     def expect_submitted(self, record: JobRecord) -> None:
@@ -235,11 +237,18 @@ class Site:
         """The same when a session begins; from now on it is an earlier study."""
         self.expect_rows(record, own, plan)
         self._memory().bring(record, own, plan, self._approval(record))
+        self._opened().add(self._table(record), record.id, opens_here(plan, own.data))
 
     def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """No row of this data stands out in what the plan opens, or the owner answered for it."""
-        found, given = home_findings(plan, own.data, self.policy()), self._approval(record)
-        self.approvals().expect_answered(record, given, found, self.settings().data_for(record.job.study.name))
+        found, given = self.home_findings(record, own, plan), self._approval(record)
+        self.approvals().expect_answered(record, given, found, self._table(record))
+
+    def home_findings(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> tuple[Finding, ...]:
+        """What our own table says against this plan, after all that earlier jobs opened of it."""
+        policy = self.policy()
+        earlier = self._opened().of(self._table(record), record.id) if policy.remember else ()
+        return home_findings(plan, own.data, policy, earlier)
 
     def matched(self, record: JobRecord, common: int) -> None:
         """A matching ended, with this number of common records."""
@@ -338,6 +347,13 @@ class Site:
     def failure(self, record: JobRecord) -> OwnFailure | None:
         """Why this attempt of a job failed here, if it did."""
         return read_failure(self._failure(record.id), record.attempt)
+
+    def _table(self, record: JobRecord) -> str:
+        """The table of a job, as this site names it."""
+        return str(self.settings().data_for(record.job.study.name))
+
+    def _opened(self) -> OpenedBits:
+        return OpenedBits(self.state / "records")
 
     def _memory(self) -> SiteMemory:
         place = self.state / "records", self.kit.identity.party_id

@@ -6,6 +6,7 @@ them; rows are left out by one of its views, so that two studies of it have the 
 dictionary is part of the job as it is signed; a party compares it with its own copy (``expect_own``).
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.prepare.dictionary import Dictionary, dictionary_of, read_dictionary
 from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.missing import Missing
+from fedsvd.protocol.held import NUMBER_COLUMN
 from fedsvd.studies.foreign import ForeignSection
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
@@ -75,6 +77,30 @@ def by_dictionary(
     settled = {*aside, *outcome, *prepare.orders, SITE, *prepare.drop}
     texts = [name for name in taken if name not in settled and dictionary.levels_of(name)]
     return prepare.described_by({name: dictionary.levels_of(name) for name in texts}, viewed, columns)
+
+
+def record_bits(dictionary: Dictionary | None, prepare: PrepareSection) -> float | None:
+    """Bits of one record of a study's columns as a dictionary describes them; None where it does not."""
+    if dictionary is None or dictionary.takes_any:
+        return None
+    by_formula = prepare.joint.parsed if prepare.formula and prepare.joint is not None else None
+    outcome = () if by_formula is None else by_formula.outcome
+    names = prepare.columns if by_formula is None else [name for name in by_formula.variables if name not in outcome]
+    groups = dictionary.groups
+    # A group of a column is a function of it: of both, the column is counted.
+    counted = [name for name in names if name != SITE and (name not in groups or groups[name].of not in names)]
+    return sum(_bits(dictionary, name) for name in counted)
+
+
+def _bits(dictionary: Dictionary, name: str) -> float:
+    """Of one column: log2 of its levels; of a number those of its range in steps of its decimals, and 8 at most."""
+    if levels := dictionary.levels_of(name):
+        return math.log2(len(levels))
+    column = dictionary.described[name]
+    if column.range is None or column.decimals is None:
+        return NUMBER_COLUMN
+    low, high = column.range
+    return min(NUMBER_COLUMN, math.log2(1.0 + (high - low) * 10.0**column.decimals))
 
 
 def _aside(study: StudySection, foreign: ForeignSection | None) -> tuple[str, ...]:

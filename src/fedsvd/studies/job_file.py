@@ -22,7 +22,7 @@ from fedsvd.prepare.table_map import NOTHING, TableMap, read_map
 from fedsvd.protocol.tasks import Ids, Split, Task, Trust
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.foreign import ForeignSection, with_declaration
-from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, with_dictionary
+from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, record_bits, with_dictionary
 from fedsvd.studies.job_faults import first_fault
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
@@ -190,6 +190,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         least_overlap=job.match.least_overlap if job.match.align else 0,
         check=study.verify,
         glm=model_of(study) if study.task is Task.GLM else None,
+        record_bits=record_bits(job.dictionary, job.prepare),
         foreign=None if job.foreign is None else job.foreign.study,
         options=scripted(study.task, lambda option: getattr(study, option.key)),
     )

@@ -7,17 +7,22 @@ one process all take it. Rows are measured in ``measured_rows.py`` and judged by
 from collections.abc import Sequence
 
 from fedsvd.errors import DataError, ReleaseRefused, warn_caller
+from fedsvd.policy.bits_held import Earlier
 from fedsvd.policy.own_rows import UNJUDGED, row_findings
 from fedsvd.policy.rules import Finding, Policy, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.measured_rows import is_judged, measured
+from fedsvd.studies.own_bits import as_between, findings_of_bits
 from fedsvd.studies.parties import PartyData, expect_readable
 
 
-def home_findings(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Finding, ...]:
-    """What waits for the owner's answer in this plan, and what the party's own table says against it."""
+def home_findings(
+    plan: SessionPlan, party: PartyData, policy: Policy, earlier: Sequence[Earlier] = ()
+) -> tuple[Finding, ...]:
+    """What waits for the owner's answer in this plan, and what the party's own table says against it, after what
+    ``earlier`` studies of it opened."""
     asked = (finding for finding in findings(plan, policy) if finding.asks)
-    return settled((*asked, *_of_rows(plan, party, policy)), policy)
+    return settled((*asked, *_of_rows(plan, party, policy), *findings_of_bits(plan, party, policy, earlier)), policy)
 
 
 def guard_rows(plan: SessionPlan, parties: Sequence[PartyData], policy: Policy) -> None:
@@ -30,7 +35,8 @@ def guard_rows(plan: SessionPlan, parties: Sequence[PartyData], policy: Policy) 
     found: dict[Finding, list[int]] = {}
     try:
         for index, party in enumerate(parties, start=1):
-            for finding in _of_rows(plan, party, policy, refusals=True):
+            of_bits = findings_of_bits(as_between(plan, policy), party, policy)
+            for finding in (*_of_rows(plan, party, policy, refusals=True), *of_bits):
                 if finding.below:
                     found.setdefault(finding, []).append(index)
     except DataError:

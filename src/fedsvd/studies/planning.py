@@ -12,6 +12,7 @@ from fedsvd.policy.rules import Policy, findings
 from fedsvd.prepare.rule import planned_steps
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
 from fedsvd.protocol.held import decided
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.shared import MOST_SHARED, shares_inverse, shares_vectors
@@ -160,10 +161,16 @@ def _session_plan(
         least_overlap=study.least_overlap,
         check=study.check,
         certain_bound=study.certain_bound,
-        glm=None if study.glm is None else decided(study.glm, m, study.centre is not False, counts),
+        glm=None if study.glm is None else _model(study, m, counts),
         options=completed(study.task, study.options),
         memory=memory,
     )
+
+
+def _model(study: Study, m: int, counts: tuple[int, ...]) -> ModelPlan | None:
+    """The model of a study, with the digits that its sums will have."""
+    about = study.glm
+    return None if about is None else decided(about, m, study.centre is not False, counts, study.record_bits)
 
 
 def _release(study: Study) -> tuple[Item, ...]:

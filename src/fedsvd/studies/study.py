@@ -5,12 +5,12 @@ same texts. What depends on the shapes of the
 data is decided in ``planning.py``; whether the parties' tables fit together, in ``parties.py``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.rule import Rule
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.tasks import (
     Align,
     Check,
@@ -64,6 +64,7 @@ class Study:
     check: Check = Check.NONE
     certain_bound: bool = False
     glm: ModelPlan | None = None  # the family, the link, what parties bring
+    record_bits: float | None = None  # of one record by the dictionary of the job; None where nothing is known
     rule: Rule | None = None  # of a joint preparation
     foreign: ForeignStudy | None = None  # which foreign task, with which options
     options: tuple[tuple[str, Scalar], ...] = ()  # that the script of the task alone reads
@@ -93,6 +94,14 @@ class Study:
             if value is not None and value not in tuple(choices):
                 raise ConfigError(f"{name} is {value!r}", f"one of {', '.join(choices)}, or leave it out")
             object.__setattr__(self, name, None if value is None else choices(value))
+
+
+def with_all_digits(study: Study) -> Study:
+    """The same study where no one chose the digits of its model: with all of them."""
+    about = study.glm
+    if about is None or about.digits is not Digits.AUTO:
+        return study
+    return replace(study, glm=replace(about, digits=Digits.ALL))
 
 
 def released(task: Task, asked: tuple[Item, ...] | None) -> tuple[Item, ...]:

@@ -12,6 +12,7 @@ from fedsvd.errors import MissingExtra
 from fedsvd.policy.foreign_lines import released
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.prepare.matching import MatchReport
+from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Answer, Mode, Split, Trust
@@ -86,6 +87,7 @@ def what_was_computed(result: PartyResult) -> Section:
         ("scheme", f"{plan.scheme}: {result.why}" if result.why else str(plan.scheme)),
         *((("mode", opened[plan.mode]),) if plan.mode is not None else ()),
         ("masks dealt by", dealt),
+        ("opened", in_bits(expected_bits(plan))),
         *_more(result),
     ]
     facts = grid("The study", ("what", "value"), rows)

@@ -17,6 +17,7 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from fedsvd.errors import NotSealed, SplitView, UnexpectedMessage
 from fedsvd.protocol import relayed
 from fedsvd.protocol.matching import sealed_parts
 from fedsvd.protocol.messages import Factors, Solution
+from fedsvd.protocol.openings import opened_in
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
@@ -81,6 +83,7 @@ class Group:
         self._received: dict[str, dict[Party, bytes]] = {}
         self._most_waiting = 4 + relayed.comparisons(plan) + relayed.most_parts(plan) + sealed_parts(plan)
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
+        self.bits = 0  # that users opened of each other's records; in the certificate
         self.order = ""  # what was proved of the order of vectors, in words; in the certificate
         self._commitment: bytes | None = None
         self._commitments: tuple[bytes, ...] | None = None
@@ -242,6 +245,12 @@ class Group:
                 "nothing is released; stop and ask the operator of the CSP",
             )
 
+    def came_to(self, result: Any) -> None:
+        """What the certificate says of a result: the order of vectors as far as it was proved, and the opened bits."""
+        checked = getattr(result, "checked", None)
+        self.order = "" if checked is None else checked.order.text
+        self.bits = opened_in(self._plan, self.played, getattr(result, "bits", 0.0))
+
     def body(self) -> bytes:
         """What all users sign, in canonical JSON."""
         plan = self._plan
@@ -257,6 +266,7 @@ class Group:
             "csp_identity": plan.csp_identity,
             "commitments": [item.hex() for item in self._commitments or ()],
             "release": self.digest().hex(),
+            "bits": self.bits,
             "order": self.order,
             "sums": [f"{name}: {numbers}" for name, numbers in self.played],
             "files": [self._results[party][0].hex() for party in plan.users],

@@ -211,8 +211,7 @@ class User(Machine):
                 return self._await_taken()
             case Ended(result):
                 self._result = result
-                checked = getattr(result, "checked", None)
-                self.group.order = "" if checked is None else checked.order.text
+                self.group.came_to(result)
                 if (roots_of := self.inputs.results) is None:
                     return self._agree()
                 commit = lambda: self.group.commit_results(roots_of(result), self._seeding.own)  # noqa: E731

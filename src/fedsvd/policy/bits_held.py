@@ -1,0 +1,148 @@
+"""Bits that a study opens against bits that records hold: what a party's owner is shown, asked or refused.
+
+Users who open more bits than the others' records hold may be able to compute these records. How many there are is
+public (``protocol/openings.py``), how many records hold follows from entropies that each party measures in its own
+table, before a share is made. Ratios are for the owner alone. What is proved of them: the threat model, "Counting".
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fedsvd.policy.rules import ANY, Finding, Policy
+from fedsvd.protocol.held import LISTED, held_bits
+from fedsvd.protocol.openings import Per, judged_bits, opened, openings
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import What, listed
+from fedsvd.protocol.tasks import Split
+
+FINE, MOST = 1.5, 3.0
+"""Bits opened for each bit held, up to which nothing is said, and up to which the owner is asked. Lattice reduction
+read tables of 0/1 columns from 1.8 on."""
+
+MOST_RARE = 0.2
+"""Of the own records, in patterns of 1 to 4 of them, up to which the owner is asked."""
+
+_NAMED = 6  # columns that a sentence names
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier study of the same table opened, and the columns it was of, with the bits of one record."""
+
+    bits: int
+    columns: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class OwnBits:
+    """What is measured of a party's own rows, in the columns of the design."""
+
+    records: int
+    columns: Mapping[str, float]  # bits of one record in each
+    few: tuple[str, ...] = ()  # columns of at most 20 values
+    listed: bool = False  # whether all columns are such
+    rare: int = 0  # own records in patterns of 1 to 4, where all columns are such
+
+    @property
+    def record(self) -> float:
+        """Bits of one record."""
+        return sum(self.columns.values())
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Bits that are opened, by this study and earlier ones of the same table, and that the records hold."""
+
+    opened: int
+    held: float
+    outside: int  # records outside of the largest other party
+
+    @property
+    def ratio(self) -> float:
+        return self.opened / self.held if self.held > 0.0 else float("inf")
+
+
+def judged_by_bits(plan: SessionPlan) -> bool:
+    """Whether each row is one record, of which users open sums or factors. Sessions before a study are judged by their
+    own rules, and where columns are split a number for each record is what is asked about."""
+    beforehand = opened(plan) & {What.PREPARED, What.RECORDS}
+    return plan.split is Split.HORIZONTAL and not beforehand
+
+
+def per_record(plan: SessionPlan) -> bool:
+    """Whether users see numbers of single records that others' columns went into."""
+    found = openings(plan, listed(plan.steps))
+    return any(each.per is Per.RECORD and each.what in (What.SCORES, What.CANONICAL) for each in found)
+
+
+def takes_label(plan: SessionPlan) -> bool:
+    """Whether labels are columns like others of what is opened: where products of scores are."""
+    return What.SQUARED_SCORES in opened(plan)
+
+
+def balance(plan: SessionPlan, own: OwnBits, earlier: Sequence[Earlier] = ()) -> Balance:
+    """What this plan opens, with earlier studies of these columns, or of these and others, against what records hold;
+    of both counts the one that leaves less."""
+    opens = judged_bits(plan, takes_label(plan))
+    within = [each.bits for each in earlier if each.columns.keys() <= own.columns.keys()]
+    every = {name: bits for each in earlier for name, bits in each.columns.items()} | dict(own.columns)
+    outside = _outside(plan, own)
+    these = Balance(opens + sum(within), held_bits(outside, own.record), outside)
+    all_of_them = Balance(opens + sum(each.bits for each in earlier), held_bits(outside, sum(every.values())), outside)
+    return max(these, all_of_them, key=lambda each: each.ratio)
+
+
+def _outside(plan: SessionPlan, own: OwnBits) -> int:
+    """Records that the largest other party does not have."""
+    others = list(plan.counts)
+    if own.records in others:
+        others.remove(own.records)
+    return plan.n - max(others)
+
+
+def bit_findings(
+    plan: SessionPlan, own: OwnBits, policy: Policy, earlier: Sequence[Earlier] = ()
+) -> tuple[Finding, ...]:
+    """What bits opened and held say against a study; nothing where the owner's policy allows any opening."""
+    if policy.openings == ANY:
+        return ()
+    found = [*_per_record(own)] if per_record(plan) else []
+    if judged_by_bits(plan):
+        found += [*_of_sums(balance(plan, own, earlier), own)]
+    return tuple(found)
+
+
+def _of_sums(found: Balance, own: OwnBits) -> Iterator[Finding]:
+    if own.listed and own.record < LISTED:
+        if found.ratio > 1.0:
+            yield from _patterns(found, own)
+    elif found.ratio > FINE:
+        below = found.ratio > MOST
+        text = (
+            f"about {found.opened:,} bits are opened of {found.outside:,} records that hold about {found.held:,.0f}, "
+            f"{found.ratio:.1f} times as many: from {MOST:g} times on users can be expected to compute records. "
+            'Take fewer columns, or digits = "table"'
+        )
+        yield Finding("bits", text, below=below, asks=not below)
+
+
+def _patterns(found: Balance, own: OwnBits) -> Iterator[Finding]:
+    if own.rare == 0:
+        return
+    below = own.rare > MOST_RARE * own.records
+    text = (
+        f"users can compute how often each combination of these columns occurs ({_names(own.few)}); {own.rare:,} of "
+        f"your {own.records:,} records are in combinations of fewer than 5. Pool levels, or take fewer columns"
+    )
+    yield Finding("patterns", text, below=below, asks=not below)
+
+
+def _per_record(own: OwnBits) -> Iterator[Finding]:
+    few = f", of columns with few values often the value itself: {_names(own.few)}" if own.few else ""
+    text = f"users see a number for each record that your columns went into{few}"
+    yield Finding("per record", text, below=False, asks=True)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(map(repr, names[:_NAMED]))}{more}"

@@ -1,0 +1,92 @@
+"""A party's own columns as bits, measured for ``policy/bits_held.py`` before anything is sent.
+
+Entropies are of at most 16,384 own rows, spread over the table: a column has the bits that are seen there. Patterns are
+counted in all rows, where every column has few values.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
+from fedsvd.policy.rules import ANY, Finding, Policy
+from fedsvd.prepare.derived import PANEL_CELLS, names_of
+from fedsvd.protocol.model import Digits
+from fedsvd.protocol.openings import judged_bits
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.statistics.patterns import column_bits, columns_of, evenly, in_rare_patterns, pattern_counts, rank_share
+from fedsvd.studies.parties import PartyData
+from fedsvd.types import Float
+
+_ROWS = 1 << 14
+_WIDE = 50  # columns from which their dependence on each other is counted
+_MOST_CELLS = 1 << 18  # of the rows that entropies are measured in
+_RANK_ROWS = 1 << 10
+LABEL = "the label"
+
+
+def judged_at_home(plan: SessionPlan, policy: Policy) -> bool:
+    """Whether this study has to be measured at all."""
+    return policy.openings != ANY and (judged_by_bits(plan) or per_record(plan))
+
+
+def findings_of_bits(
+    plan: SessionPlan, party: PartyData, policy: Policy, earlier: Sequence[Earlier] = ()
+) -> tuple[Finding, ...]:
+    """What bits opened and held say against a study by this plan, at this party, after ``earlier`` ones."""
+    return bit_findings(plan, measured_bits(plan, party), policy, earlier) if judged_at_home(plan, policy) else ()
+
+
+def opens_here(plan: SessionPlan, party: PartyData) -> Earlier | None:
+    """What this study opens of the party's table, for later ones; None where that is not counted."""
+    if not judged_by_bits(plan):
+        return None
+    return Earlier(judged_bits(plan, takes_label(plan)), measured_bits(plan, party).columns)
+
+
+def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
+    """The bits of a party's columns; a pass over all rows where patterns can be listed, else over some."""
+    label = takes_label(plan)
+    rows, names = _some(party, label), _names(party, label)
+    found = columns_of(rows)
+    few = tuple(name for name, few, count in zip(names, found.few, found.values, strict=True) if few and count > 1)
+    if not judged_by_bits(plan):
+        return OwnBits(party.table.shape[0], {}, few)
+    columns = column_bits(rows, names)
+    if len(names) > _WIDE:
+        share = rank_share(rows[:: -(-len(rows) // _RANK_ROWS)])
+        columns = {name: share * bits for name, bits in columns.items()}
+    listed = bool(found.few.all())
+    counts = pattern_counts(_panels(party, label)) if listed else np.zeros(0, dtype=np.intp)
+    return OwnBits(party.table.shape[0], columns, few, listed, in_rare_patterns(counts))
+
+
+def as_between(plan: SessionPlan, policy: Policy) -> SessionPlan:
+    """The plan by which a study in one process is judged: where nothing is enforced, a model's sums have all digits
+    there, and it is judged by those that it would have between institutions."""
+    if plan.glm is None or policy.enforce:
+        return plan
+    return replace(plan, glm=replace(plan.glm, digits=Digits.TABLE))
+
+
+def _names(party: PartyData, label: bool) -> tuple[str, ...]:
+    labels = 0 if party.labels is None or not label else party.labels.shape[1]
+    return (*names_of(party.table), *([LABEL] * labels))
+
+
+def _some(party: PartyData, label: bool) -> Float:
+    """Rows that are spread over the table."""
+    n, p = party.table.shape
+    runs = evenly(n, max(16, min(_ROWS, _MOST_CELLS // max(1, p))))
+    cells = np.concatenate([party.table.raw(run, slice(0, p)) for run in runs])
+    if not label or party.labels is None:
+        return cells
+    return np.hstack([cells, np.concatenate([party.labels[run] for run in runs])])
+
+
+def _panels(party: PartyData, label: bool) -> Iterator[Float]:
+    start = 0
+    for cells in party.table.panels(0, max(1, PANEL_CELLS // party.table.shape[1])):
+        rows = slice(start, start := start + len(cells))
+        yield cells if not label or party.labels is None else np.hstack([cells, party.labels[rows]])

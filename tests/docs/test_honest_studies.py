@@ -1,0 +1,24 @@
+"""The page of honest studies is what the rules say now: none is refused, and most of them are fine."""
+
+import pytest
+from tests.honest import ASKS, FINE, PAGE, REFUSED, page
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def made():
+    return page()
+
+
+def test_the_page_is_what_the_rules_say_now(made):
+    assert PAGE.read_text(encoding="utf-8") == made, "run `python -m tests.honest`"
+
+
+def test_no_honest_study_is_refused_and_two_thirds_are_fine(made):
+    lines = [line for line in made.splitlines() if line.startswith("| ") and "verdict" not in line]
+    verdicts = [line.split("|")[-2].strip().partition(":")[0] for line in lines]
+    assert len(verdicts) >= 15
+    assert REFUSED not in verdicts
+    assert verdicts.count(ASKS) == len(verdicts) - verdicts.count(FINE)
+    assert 3 * verdicts.count(FINE) >= 2 * len(verdicts)

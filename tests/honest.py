@@ -1,0 +1,214 @@
+"""Honest studies, and what the rules at home say of them: ``python -m tests.honest`` writes the page of the docs.
+
+Data sets come with scikit-learn and statsmodels, or are drawn here with a seed where a kind of study has none. Rows are
+dealt to the parties at random, once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import statsmodels.datasets as econometric
+from sklearn import datasets
+
+from fedsvd.data.arrays import ArraySource
+from fedsvd.policy.bits_held import balance, judged_by_bits
+from fedsvd.policy.rules import Policy
+from fedsvd.protocol.model import Digits, ModelPlan
+from fedsvd.protocol.openings import expected_bits
+from fedsvd.protocol.tasks import Family, Item, Split, Task
+from fedsvd.studies.own_bits import measured_bits
+from fedsvd.studies.own_rows import home_findings
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
+from fedsvd.types import SessionId
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "honest-studies.md"
+TABLE = {"release": (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)}
+ROBUST = {"release": (*TABLE["release"], Item.ROBUST), "robust": "HC3"}
+FINE, ASKS, REFUSED = "fine", "asks", "refused"
+_HEAD = """\
+# Honest studies, and what the rules say of them
+
+What a party's own rules say of studies as people run them, with the policy that a new kit has, before anything is sent
+([specification](../specification.md#12-bits-held)). *Fine*: nothing is said. *Asks*: a sentence that the owner answers
+with the approval. Verdicts are the worst of all parties; bits held are those of the party with the largest ratio. A
+test computes this page (`python -m tests.honest`). How many parties and records a release needs, which the plan alone
+decides, is not in it.
+
+| study | data | records of the parties | columns | bits opened | bits held | ratio | verdict |
+|---|---|---|---|---|---|---|---|
+"""
+_FOOT = """
+Where columns are split, bits are not counted: users get numbers of their own columns, or one for each record, which is
+asked about. Models open as few digits as `digits = "auto"` decides.
+"""
+
+
+@dataclass(frozen=True, repr=False)
+class Honest:
+    """One study: what is asked, and the joint table."""
+
+    name: str
+    data: str
+    X: Any
+    counts: tuple[int, ...]
+    task: Task
+    y: Any = None
+    split: Split = Split.HORIZONTAL
+    names: tuple[str, ...] | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of it."""
+
+    said: str
+    rules: tuple[str, ...]
+    opened: int
+    held: float | None
+    ratio: float | None
+
+
+def judged(study: Honest) -> Verdict:
+    """The worst verdict of all parties."""
+    vertical = study.split is Split.VERTICAL
+    X = np.asarray(study.X, dtype=float)
+    order = np.arange(len(X)) if vertical else np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], None if study.y is None else np.asarray(study.y, dtype=float).reshape(len(X), -1)[order]
+    asked = Study(study.task, study.split, targets=0 if y is None else y.shape[1], **study.more)
+    m = len(X) if vertical else X.shape[1]
+    plan = plan_study(asked, m, study.counts, SessionId("00" * 16)).plan
+    edges = np.cumsum((0, *study.counts))
+    found, balances = [], []
+    for i, (first, last) in enumerate(pairwise(edges)):
+        rows, columns = (slice(None), slice(first, last)) if vertical else (slice(first, last), slice(None))
+        labels = None if y is None or (vertical and i) else y[rows]
+        own = PartyData(ArraySource(X[rows, columns], study.names), labels=labels)
+        found += home_findings(plan, own, Policy())
+        if judged_by_bits(plan):
+            balances.append(balance(plan, measured_bits(plan, own)))
+    said = REFUSED if any(each.below for each in found) else ASKS if any(each.asks for each in found) else FINE
+    worst = max(balances, key=lambda each: each.ratio, default=None)
+    rules = tuple(sorted({each.rule for each in found if each.below or each.asks}))
+    held, ratio = (None, None) if worst is None else (worst.held, worst.ratio)
+    return Verdict(said, rules, expected_bits(plan) if worst is None else worst.opened, held, ratio)
+
+
+def model(family: str, link: str, classes: int = 0, **more: Any) -> dict[str, Any]:
+    """A model whose digits the plan decides."""
+    return {"glm": ModelPlan(Family(family), link, classes=classes, digits=Digits.AUTO, **more)}
+
+
+def thirds(n: int) -> tuple[int, ...]:
+    return n - 2 * (n // 3), n // 3, n // 3
+
+
+LOGIT = model("binomial", "logit", 2)
+
+
+def _findings(rng: np.random.Generator, n: int, p: int) -> Any:
+    return (rng.random((n, p)) < rng.uniform(0.2, 0.6, p)).astype(float)
+
+
+def _drawn() -> Iterator[Honest]:
+    """Kinds of studies that no bundled data set has."""
+    rng = np.random.default_rng(27)
+    age, bmi = rng.normal(52, 14, 350).round(1), rng.normal(27, 5, 350).round(1)
+    X, y = np.column_stack((_findings(rng, 350, 6), age, bmi)), rng.random(350) < 0.4
+    clinic = "drawn: 6 findings, age, BMI"
+    yield Honest("clinical outcome, logistic regression", clinic, X, (150, 100, 100), Task.GLM, y, more=LOGIT)
+    X = np.column_stack((_findings(rng, 5000, 10), rng.normal(size=(5000, 10)).round(2)))
+    wide = "drawn: 10 findings, 10 measurements"
+    yield Honest(
+        "health survey, logistic regression", wide, X, thirds(5000), Task.GLM, rng.random(5000) < 0.3, more=LOGIT
+    )
+    X = np.column_stack(
+        (rng.permutation(np.arange(1200) < 9), rng.normal(60, 12, 1200).round(1), _findings(rng, 1200, 2))
+    )
+    rare = "drawn: a comorbidity of 9, age, 2 findings"
+    yield Honest(
+        "rare comorbidity, logistic regression", rare, X, thirds(1200), Task.GLM, rng.random(1200) < 0.3, more=LOGIT
+    )
+    X = np.column_stack((rng.lognormal(7, 2, 600).round(2), rng.normal(60, 12, 600).round(1), _findings(rng, 600, 2)))
+    costs = "drawn: costs with a long tail, age, 2 findings"
+    yield Honest(
+        "heavy-tailed costs, regression table", costs, X, thirds(600), Task.LR, rng.normal(size=600), more=TABLE
+    )
+    shares = rng.uniform(0.05, 0.5, 300)
+    genotypes = (rng.random((720, 300)) < shares).astype(float) + (rng.random((720, 300)) < shares)
+    kept = {"components": 10}
+    yield Honest("genotypes, PCA with 10 components", "drawn: 300 variants", genotypes, (240,) * 3, Task.PCA, more=kept)
+    X = np.column_stack((_findings(rng, 258, 3), rng.normal(52, 14, 258).round(1), rng.normal(27, 5, 258).round(1)))
+    small = "drawn: 3 findings, age, BMI"
+    yield Honest(
+        "a site of 8 rows, regression table", small, X, (150, 100, 8), Task.LR, rng.normal(size=258), more=TABLE
+    )
+
+
+def studies() -> Iterator[Honest]:
+    """All of them."""
+    yield from _drawn()
+    X, y = datasets.load_breast_cancer(return_X_y=True)
+    hospitals = (219, 200, 150)
+    yield Honest("the demo: SVD of all components", "breast cancer", X, hospitals, Task.SVD)
+    yield Honest("PCA with 5 components", "breast cancer", X, hospitals, Task.PCA, more={"components": 5})
+    yield Honest("logistic regression", "breast cancer, 5 columns", X[:, :5], hospitals, Task.GLM, y, more=LOGIT)
+    X, y = datasets.load_diabetes(return_X_y=True, scaled=False)
+    yield Honest("linear regression, coefficients alone", "diabetes", X, thirds(442), Task.LR, y)
+    yield Honest("linear regression, table", "diabetes", X, thirds(442), Task.LR, y, more=TABLE)
+    yield Honest("linear regression, robust errors", "diabetes", X, thirds(442), Task.LR, y, more=ROBUST)
+    X, _ = datasets.load_wine(return_X_y=True)
+    yield Honest("PCA of all components, two users", "wine", X, (89, 89), Task.PCA)
+    yield Honest("PCA of all components, three users", "wine", X, thirds(178), Task.PCA)
+    X, _ = datasets.load_digits(return_X_y=True)
+    yield Honest("PCA with 10 components", "digits", X, thirds(1797), Task.PCA, more={"components": 10})
+    X, _ = datasets.load_iris(return_X_y=True)
+    yield Honest("linear regression, table", "iris", X[:, :3], thirds(150), Task.LR, X[:, 3], more=TABLE)
+    d = econometric.anes96.load_pandas()
+    yield Honest("vote, logistic regression", "anes96", d.exog, thirds(944), Task.GLM, d.data["vote"], more=LOGIT)
+    d = econometric.fair.load_pandas()
+    yield Honest("affairs, logistic regression", "fair", d.exog, thirds(6366), Task.GLM, d.endog > 0, more=LOGIT)
+    d = econometric.randhie.load_pandas()
+    counts = model("poisson", "log")
+    yield Honest("visits, Poisson regression", "randhie", d.exog, thirds(20190), Task.GLM, d.endog, more=counts)
+    d = econometric.modechoice.load_pandas()
+    X = d.data[["ttme", "invc", "invt", "gc", "hinc", "psize"]]
+    yield Honest("choice, logistic regression", "modechoice", X, (280,) * 3, Task.GLM, d.data["choice"], more=LOGIT)
+    d = econometric.engel.load_pandas()
+    yield Honest("food expenditure, regression table", "engel", d.exog, thirds(235), Task.LR, d.endog, more=TABLE)
+    d = econometric.ccard.load_pandas()
+    X = d.data[["AGE", "INCOME", "OWNRENT"]]
+    yield Honest("expenditure, robust errors", "ccard", X, (24,) * 3, Task.LR, d.endog, more=ROBUST)
+    X, _ = datasets.load_breast_cancer(return_X_y=True)
+    split = Split.VERTICAL
+    yield Honest("CCA, columns split", "breast cancer, 10 and 20 columns", X, (10, 20), Task.CCA, split=split)
+
+
+def page() -> str:
+    """The page, with all verdicts computed."""
+    lines = []
+    for study in studies():
+        found = judged(study)
+        held = "-" if found.held is None else f"{_short(found.held)}"
+        ratio = "-" if found.ratio is None else f"{found.ratio:.1f}"
+        said = found.said + (f": {', '.join(found.rules)}" if found.rules else "")
+        columns = np.asarray(study.X).shape[1]
+        sizes = " / ".join(map(str, study.counts)) if study.split is Split.HORIZONTAL else str(len(study.X))
+        cells = (study.name, study.data, sizes, columns, f"{found.opened:,}", held, ratio, said)
+        lines.append(f"| {' | '.join(map(str, cells))} |\n")
+    return _HEAD + "".join(lines) + _FOOT
+
+
+def _short(bits: float) -> str:
+    """Two digits: the rest depends on the machine's rounding of singular values."""
+    return f"{float(f'{bits:.1e}'):,.0f}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
