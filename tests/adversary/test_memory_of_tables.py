@@ -8,14 +8,18 @@ from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
+import pytest
 from tests.e2e.federations import federation_of
 from tests.network import until
 from tests.tolerances import RESULT_BAR, assert_close, digits_lost
 
+from fedsvd.errors import ConfigError
 from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.dictionary import dictionary_of, spelt_dictionary
 from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
+from fedsvd.studies.submitted import submitted_job
 
 PARTIES = ("a", "b", "c")
 # Of the rules, those of this module alone.
@@ -138,6 +142,44 @@ def test_a_party_that_joins_is_asked_since_the_others_had_a_study_without_it(tmp
         assert {job for facts in joined.enlisted.values() for job in facts.earlier} == {job.asked.digest}
         again, why = played(federation, csp, "again")
         assert again.state is JobState.DONE, why
+
+
+def test_cut_points_a_step_apart_are_refused_in_formulas_and_in_dictionaries(tmp_path):
+    """0.2.0: from `cut(age, 54.825)` and `cut(age, 54.835)` users had the one person between."""
+    with pytest.raises(ConfigError, match="cut"):
+        submitted_job(by_groups(54.825, formula="cost ~ cut(age, 54.825)"))
+    with hospitals(tmp_path) as (federation, csp):
+        for name in PARTIES:
+            agreed = spelt_dictionary(dictionary_of(by_groups(54.825)["dictionary"]["says"]))
+            (federation.kits[f"party/{name}"] / "dictionary.toml").write_text(agreed)
+        attack, why = ended(federation, csp, by_groups(0.0))
+        assert "they differ in groups of the column 'age'" in why
+        assert attack.plan is None, "no table was read, and no session begun"
+        for name in PARTIES:
+            agreed = spelt_dictionary(dictionary_of(by_groups(0.0)["dictionary"]["says"]))
+            (federation.kits[f"party/{name}"] / "dictionary.toml").write_text(agreed)
+        honest, why = ended(federation, csp, by_groups(0.0))
+        assert honest.state is JobState.DONE, why
+
+
+def by_groups(cut, formula="cost ~ old + bmi"):
+    columns = {"patient": {"role": "id"}, "age": {"groups": {"old": [cut]}}, "bmi": {}, "cost": {"role": "label"}}
+    return {
+        "job": {"name": "groups", "task": "lr"},
+        "dictionary": {"says": {"columns": columns}},
+        "prepare": {"formula": formula},
+        "party": [{"name": each} for each in PARTIES],
+    }
+
+
+def ended(federation, csp, file):
+    with federation.connect() as line:
+        id = line.submit(file)
+    with federation.member_nodes(*(f"party/{each}" for each in PARTIES)):
+        until(lambda: csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN) or csp.jobs.get(id).failures)
+    job = csp.jobs.get(id)
+    found = [Site.at(federation.kits[f"party/{each}"]).failure(job) for each in PARTIES]
+    return job, " ".join(each.fault for each in found if each is not None)
 
 
 def test_a_corrected_cell_goes_in_with_its_earlier_value(tmp_path):

@@ -58,7 +58,23 @@ def shortfalls(
     for name, column in known.items():
         if column.levels:
             found += _of_levels(source, name, column.levels, least_count, by_name)
-    return found
+    return [*found, *_of_zeros(source, dictionary)]
+
+
+def _of_zeros(source: MatrixSource, dictionary: Dictionary) -> Iterator[Shortfall]:
+    """Records in combinations that cannot occur: a code was taken for another, or the dictionary is wrong."""
+    held = set(names_of(source))
+    for zero in dictionary.structural_zeros:
+        if not held.issuperset(zero):
+            continue
+        inside = np.ones(source.shape[0], np.bool_)
+        for name, level in zero.items():
+            values, gaps = source.text(name)
+            inside &= ~gaps & (values == level)
+        if inside.any():
+            said = " and ".join(f"{name} = {level}" for name, level in zero.items())
+            text = f"{int(inside.sum())} of {source.shape[0]} records have {said}, which cannot occur"
+            yield Shortfall(next(iter(zero)), text, f"correct them, or what a code stands for: {_HOW}")
 
 
 def _of_numbers(source: MatrixSource, columns: dict[str, Column]) -> Iterator[Shortfall]:
@@ -116,7 +132,9 @@ def _of_levels(
     ]
     if small:
         which = ", ".join(map(repr, small[:10])) if by_name else f"{len(small)} levels"
-        yield Shortfall(name, f"fewer than {least_count} records have {which}", "rare levels may be pooled", False)
+        yield Shortfall(
+            name, f"fewer than {least_count} records have {which}", "groups of the dictionary may join levels", False
+        )
 
 
 class Described(Derived):

@@ -6,10 +6,8 @@ unit = "years"
 range = [18, 110]
 decimals = 0
 groups = { age_group = [40, 65] }      # a further column: below 40, from 40 to below 65, from 65
-knots = [40, 55, 70]
 [columns.stage]
 levels = ["I", "II", "III", "IV"]
-pool = { IV = "III" }                  # where IV is rare, it joins III
 groups = { late = { no = ["I", "II"], yes = ["III", "IV"] } }
 [columns.patient]
 role = "id"
@@ -76,7 +74,6 @@ def _rising(numbers: tuple[float, ...]) -> tuple[float, ...]:
     return numbers
 
 
-Rising = Annotated[tuple[Finite, ...], Field(max_length=_MOST_CUTS), AfterValidator(_rising)]
 Cuts = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=_MOST_CUTS), AfterValidator(_rising)]
 Levels = Annotated[tuple[Code, ...], Field(min_length=1, max_length=_MOST_LEVELS)]
 Range = Annotated[tuple[Finite, Finite], AfterValidator(_rising)]
@@ -108,34 +105,23 @@ class Column(Words):
     range: Range | None = None
     decimals: Annotated[StrictInt, Field(ge=0, le=17)] | None = None
     levels: Annotated[tuple[Code, ...], Field(max_length=_MOST_LEVELS)] = ()
-    pool: Annotated[dict[Code, Code], Field(max_length=_MOST_LEVELS)] = Field(default_factory=dict)
     groups: Annotated[dict[Name, Grouping], Field(max_length=100)] = Field(default_factory=dict)
-    knots: Rising = ()
     role: Role | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        number = bool(self.unit) or self.range is not None or self.decimals is not None or bool(self.knots)
-        category = bool(self.levels) or bool(self.pool)
+        number = bool(self.unit) or self.range is not None or self.decimals is not None
+        category = bool(self.levels)
         if self.kind == "category" and not self.levels:
             raise ValueError('a category lists its levels: levels = ["female", "male"]')
         if (self.kind == "category" or category) and (number or self.kind == "number"):
-            raise ValueError("unit, range, decimals and knots are of numbers, levels and pool of categories")
+            raise ValueError("unit, range and decimals are of numbers, levels of categories")
         twice = [level for level, times in Counter(self.levels).items() if times > 1]
         if twice:
             raise ValueError(f"the level {twice[0]!r} stands there twice: list it once")
-        self._expect_pool()
         for name, group in self.groups.items():
             self._expect_group(name, group)
         return self
-
-    def _expect_pool(self) -> None:
-        for rare, into in self.pool.items():
-            for level in (rare, into):
-                if level not in self.levels:
-                    raise ValueError(f"pool names {level!r}, which is no level{near(level, self.levels)}")
-            if into in self.pool:
-                raise ValueError(f"pool sends {rare!r} to {into!r}, and that one elsewhere: name the last one at once")
 
     def _expect_group(self, name: str, group: Any) -> None:
         if isinstance(group, Mapping) != bool(self.levels):

@@ -185,7 +185,7 @@ def _instead_of(called: str) -> str:
     if called in ("log2", "log10"):
         return f"write log(x): {called}(x) is a multiple of it"
     if called in ("ns", "bs", "cr", "cc", "cs"):
-        return "a spline needs knots of a dictionary, and this study has none: write poly(x, 3, raw=True)"
+        return "knots of a spline lie between any two people, and none are taken: write poly(x, 3, raw=True), or groups"
     if called in ("scale", "center", "standardize"):
         return (
             f"{called}(...) looks at other rows; use the study's own centring and scaling, or I(x - 50) and I(x / 10)"

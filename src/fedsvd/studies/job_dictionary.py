@@ -76,7 +76,8 @@ def by_dictionary(
     outcome = () if by_formula is None else by_formula.outcome
     settled = {*aside, *outcome, *prepare.orders, SITE, *prepare.drop}
     texts = [name for name in taken if name not in settled and dictionary.levels_of(name)]
-    return prepare.described_by({name: dictionary.levels_of(name) for name in texts}, viewed, columns)
+    levels = {name: dictionary.levels_of(name) for name in texts}
+    return prepare.described_by(dictionary.shown, levels, viewed, columns)
 
 
 def record_bits(dictionary: Dictionary | None, prepare: PrepareSection) -> float | None:

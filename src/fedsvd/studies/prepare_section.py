@@ -42,6 +42,7 @@ class PrepareSection(Section):
     """``[prepare]``: columns by name, missing values, categories, a formula, site effects."""
 
     _viewed: tuple[str, ...] = PrivateAttr(())  # the columns of the view, which the dictionary of the job names
+    _dictionary: str = PrivateAttr("")  # that dictionary, as people speak of it
 
     @model_validator(mode="before")
     @classmethod
@@ -61,7 +62,7 @@ class PrepareSection(Section):
         return self
 
     def described_by(
-        self, levels: Mapping[str, tuple[str, ...]], viewed: Sequence[str], columns: Sequence[str]
+        self, shown: str, levels: Mapping[str, tuple[str, ...]], viewed: Sequence[str], columns: Sequence[str]
     ) -> Self:
         """The section with what a dictionary says: levels of categories, columns of its view, columns of the study."""
         given = {name: self.categories.get(name, CategorySection()) for name in levels}
@@ -72,7 +73,7 @@ class PrepareSection(Section):
         known = {name: given[name].model_copy(update={"levels": levels[name]}) for name in given}
         taken = self.columns or (() if self.formula else tuple(columns))
         found = self.model_copy(update={"categories": {**self.categories, **known}, "columns": taken})
-        found._viewed = tuple(viewed)
+        found._viewed, found._dictionary = tuple(viewed), shown
         return found
 
     @property
@@ -154,6 +155,8 @@ class PrepareSection(Section):
     def description(self) -> list[str]:
         """What is done, in sentences for those who approve it."""
         lines = []
+        if self._dictionary:
+            lines.append(f"columns, levels and groups are those of the dictionary {self._dictionary}")
         if self.rename:
             lines.append("renamed: " + ", ".join([f"{old!r} to {new!r}" for old, new in self.rename.items()]))
         if self.columns:

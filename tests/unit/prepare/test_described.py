@@ -83,3 +83,20 @@ def test_the_owner_is_shown_levels_with_their_nearest_gaps_and_small_cells():
 def test_a_table_without_any_of_its_columns_is_refused():
     with pytest.raises(DataError, match="no column of the dictionary"):
         described(open_source(pd.DataFrame({"x": [1.0, 2.0]})), DICTIONARY)
+
+
+def test_a_record_in_a_combination_that_cannot_occur_is_refused_and_one_with_a_gap_is_not():
+    zero = dictionary_of(
+        {
+            "columns": {"sex": {"levels": ["f", "m"]}, "pregnant": {"levels": ["no", "yes"]}, "age": {}},
+            "structural_zeros": [{"sex": "m", "pregnant": "yes"}],
+        }
+    )
+    frame = pd.DataFrame({"sex": list("ffmm"), "pregnant": ["yes", "no", "no", None], "age": [30.0, 40, 50, 60]})
+    assert not [each for each in shortfalls(open_source(frame), zero) if each.refused]
+    frame.loc[3, "pregnant"] = "yes"
+    (found,) = [each for each in shortfalls(open_source(frame), zero) if each.refused]
+    assert found.text == "1 of 4 records have sex = m and pregnant = yes, which cannot occur"
+    with pytest.raises(DataError, match="which cannot occur"):
+        described(open_source(frame), zero, ["sex", "pregnant"])
+    described(open_source(frame), zero, ["sex", "age"])  # a study that does not read both

@@ -18,10 +18,8 @@ unit = "years"
 range = [18, 110]
 decimals = 0
 groups = { age_group = [18, 40, 65] }
-knots = [40, 55, 70]
 [columns.stage]
 levels = ["I", "II", "III", "IV"]
-pool = { IV = "III" }
 groups = { late = { no = ["I", "II"], yes = ["III", "IV"] } }
 [columns.sex]
 levels = ["female", "male"]
@@ -68,7 +66,7 @@ def test_the_digest_is_of_what_it_says_and_not_of_the_order_or_layout_of_its_fil
         ("[columns.sex]\nkind = 'category'", "columns.sex", "levels"),
         ("[columns.sex]\nlevels = ['f', 'f']", "columns.sex", "twice"),
         ("[columns.sex]\nlevels = ['f', 'm']\nunit = 'kg'", "columns.sex", "of categories"),
-        ("[columns.sex]\nlevels = ['f', 'male']\npool = { mal = 'f' }", "columns.sex", "did you mean 'male'?"),
+        ("[columns.sex]\nlevels = ['f', 'm']\n[[structural_zeros]]\nsex = 'f'", "the file", "two columns or more"),
         ("[columns.age]\nrange = [0, 9]\ngroups = { old = [10] }", "columns.age", "leave the range"),
         ("[columns.age]\ngroups = { old = [3, 2] }", "columns.age.groups.old", "rise"),
         ("[columns.sex]\nlevels = ['f', 'm']\ngroups = { g = { a = ['f'] } }", "columns.sex", "every level once"),
