@@ -11,7 +11,7 @@ import scipy.linalg
 
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import mask_columns, mask_rows
+from fedsvd.masks.apply import mask_right
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
 from fedsvd.randomness.seed import Seed
@@ -52,10 +52,10 @@ def split(X: Float, widths: tuple[int, ...]) -> list[Float]:
 def masked_columns(A_i: Array, P: LeftMask, Q: RightMask, c: float, i: int) -> Iterator[tuple[slice, Array]]:
     """Y_i by column windows, as a user masks them: which columns of Y, and their values."""
     for w, window in enumerate(Q.windows):
-        yield window.outputs, mask_columns(A_i[:, window.columns[i]], P, Q, i, w, c)
+        yield window.outputs, c * Q.right(w, i, P.left(A_i[:, window.columns[i]]))
 
 
 def masked_rows(A_i: Array, P: LeftMask, Q: RightMask, c: float, i: int) -> Iterator[tuple[slice, Array]]:
     """Y_i by row windows, as a user masks them: which rows of Y, and their values."""
     for w, rows in enumerate(P.windows):
-        yield rows, mask_rows(A_i[rows, :], P, Q, i, w, c)
+        yield rows, mask_right(P.window(w).left(A_i[rows, :]), Q, i, c)

@@ -118,7 +118,6 @@ def shapes() -> tuple[Shape, ...]:
         Shape("svd, columns split, tall, condition 1e8", columns, 8_000, 800, 2, 1e8),
         Shape("svd, columns split, scratch", replace(columns, memory=64 << 20), 30_000, 400, 2),
         Shape("svd, top 20", replace(svd, components=20), 2_400, 1_200),
-        Shape("svd, as in the paper", replace(columns, scheme="paper"), 600, 3_000, 2),
         Shape("svd, fifty users", svd, 20_000, 100, 50),
         Shape("pca, long", pca, 200_000, 200),
         Shape("pca, genotypes", pca, 1_500, 50_000, draw=genotypes),

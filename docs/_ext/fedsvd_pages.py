@@ -80,11 +80,14 @@ def _described(name: str, command: Any, level: int) -> list[str]:
     return lines
 
 
+BAR = "\\|"  # within a table
+
+
 def _option(param: Any) -> str:
     argument = param.param_type_name == "argument"
     names = [param.metavar or param.name.upper()] if argument else [*param.opts, *param.secondary_opts]
-    kind = "" if argument or param.is_flag else f" {param.metavar or _kind(param)}"
-    words = " ".join((getattr(param, "help", "") or "").split()).replace("|", "\\|")
+    kind = "" if argument or param.is_flag else f" {(param.metavar or _kind(param)).replace('|', BAR)}"
+    words = " ".join((getattr(param, "help", "") or "").split()).replace("|", BAR)
     default = getattr(param, "default", None)
     plain = isinstance(default, str | int | float) and not isinstance(default, bool)
     more = " Needed." if param.required else f" Default: `{default}`." if plain and str(default) else ""
@@ -98,7 +101,7 @@ def _kind(param: Any) -> str:
     if kind is None:
         return str(param.type.name).upper()
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return "\\|".join(str(word.value) for word in kind)
+        return "|".join(str(word.value) for word in kind)
     return str(getattr(kind, "__name__", "TEXT")).upper()
 
 

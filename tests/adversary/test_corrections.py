@@ -1,13 +1,14 @@
 """The corrections C1 to C12 of SECURITY.md: each with the paper's way failing, and ours holding.
 
-Where the paper's way is our own ``paper`` scheme it is run as it is; C2, C6, C7 and C9 are corrected even there, so the
-paper's way is a few lines of NumPy.
+The paper's way is the lab's (``fedsvd_lab.published``), as it was published; C2, C6 and C7 are corrected even there, so
+the paper's way is a few lines of NumPy.
 """
 
 import numpy as np
 import pytest
 import scipy.linalg
 from sklearn.decomposition import PCA
+from tests.adversary.test_deaggregation import masked_share
 from tests.adversary.test_outputs import refused
 from tests.adversary.test_tiles import spectra
 from tests.adversary.watch import (
@@ -15,7 +16,6 @@ from tests.adversary.watch import (
     Truth,
     columns,
     csp_view,
-    in_data_units,
     seen_by_csp,
     seen_by_user,
     view_of,
@@ -24,13 +24,13 @@ from tests.adversary.watch import (
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.audit.attacks.outputs import others_gram
-from fedsvd.audit.attacks.paper_masks import constant_direction, cosine, label_counts, share_of
 from fedsvd.audit.attacks.score import gap, largest_signed, score
 from fedsvd.audit.attacks.view import X_masked
-from fedsvd.policy.learned import lonely_windows
-from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Relay, Solution
+from fedsvd.protocol.messages import Finished, KeyOffer, PaddedBatch, Ready, Relay, Solution, SumShare
 from fedsvd.protocol.parties import ALL, CSP, user
 from fedsvd.protocol.tasks import Mode, Split, Task
+from fedsvd_lab.attacks.block_masks import constant_direction, cosine, label_counts, share_of
+from fedsvd_lab.published.play import play
 
 OURS = ("sum", "mask")
 
@@ -49,14 +49,14 @@ def haar(rng, n):
     return Q * np.sign(np.diag(R))
 
 
-def test_C1_no_message_about_v_where_eq_6_gives_away_every_share(truth):
+def test_C1_no_message_about_v_where_eq_6_gives_away_every_share():
     X, widths = normal(1, 20, 45), (15, 30)
-    outcome = watched(columns(X, widths), scheme="paper", block_size=6)
+    played = play(columns(X, widths), b=6, record=True)
     for i in (1, 2):
-        assert gap(share_of(seen_by_csp(outcome), i), truth.share(outcome, i)) < digits_lost(6)
+        assert gap(share_of(played.seen, i), masked_share(played, columns(X, widths)[i - 1], i)) < digits_lost(6)
     for study in ({"scheme": "mask"}, {"mode": Mode.A}, {"mode": Mode.B}):
         outcome = watched(columns(X, widths), **study)
-        assert BlindedRightMask not in csp_view(outcome).kinds(CSP)
+        assert csp_view(outcome).kinds(CSP) <= {KeyOffer, Relay, SumShare, Ready, PaddedBatch, Finished}
         first, second = outcome.parties
         joint = first.U * first.sigma @ np.concatenate((first.Vt_i, second.Vt_i), axis=1)
         assert gap(joint, X) < digits_lost(3)  # V is there all the same
@@ -69,20 +69,20 @@ def test_C2_no_block_of_width_one_where_algorithm_2_leaves_a_row_unmasked():
     P = scipy.linalg.block_diag(haar(rng, b), haar(rng, b), haar(rng, 1))  # Algorithm 2: 10, 10 and what is left
     as_published = P @ X @ haar(rng, 30)
     assert np.linalg.norm(as_published[-1]) == pytest.approx(np.linalg.norm(X[-1]), rel=digits_lost(4))
-    outcome = watched(columns(X, (15, 15)), scheme="paper", block_size=b)
-    assert min(rows.stop - rows.start for rows in outcome.plan.left_windows) >= b
-    assert min(window.width for window in outcome.plan.right_windows) >= b
-    seen = np.linalg.norm(X_masked(outcome.plan, csp_view(outcome)), axis=1)
+    played = play(columns(X, (15, 15)), b=b, record=True)
+    assert min(rows.stop - rows.start for rows in played.setting.left) >= b
+    assert min(window.width for window in played.setting.right) >= b
+    seen = np.linalg.norm(played.seen.Y, axis=1)
     true = np.linalg.norm(X, axis=1)
     assert np.abs(seen[:, None] / true - 1.0).min() > digits_lost(10)  # no row of X' is as long as any row of X
 
 
 def test_C3_no_window_is_one_users_where_blocks_gain_nothing_from_aggregation():
     X, widths, b = normal(4, 24, 60) * np.geomspace(1, 30, 60), (30, 30), 10
-    outcome = watched(columns(X, widths), scheme="paper", block_size=b)
-    plan, Y = outcome.plan, in_data_units(X_masked(outcome.plan, csp_view(outcome)), X)
-    assert lonely_windows(plan) == 6
-    for window in plan.right_windows:
+    played = play(columns(X, widths), b=b, record=True)
+    Y, blocks = played.seen.Y, played.setting.right
+    assert sum(sum(own.stop > own.start for own in window.columns) == 1 for window in blocks) == len(blocks) == 6
+    for window in blocks:
         own = np.concatenate(
             [part[:, place] for part, place in zip(columns(X, widths), window.columns, strict=True)], 1
         )
@@ -90,7 +90,6 @@ def test_C3_no_window_is_one_users_where_blocks_gain_nothing_from_aggregation():
             *(np.linalg.svd(Z, compute_uv=False) for Z in (Y[:, window.outputs], own)), rtol=digits_lost(7)
         )
     outcome = watched(columns(X, widths), scheme="mask")
-    assert lonely_windows(outcome.plan) == 0
     Y = X_masked(outcome.plan, csp_view(outcome))
     Y = Y * np.linalg.norm(X) / np.linalg.norm(Y)
     for start in range(0, Y.shape[1] - b + 1, b):
@@ -113,8 +112,7 @@ def test_C4_no_tile_shows_where_block_masks_keep_every_tile_spectrum():
     b = 8
     X = normal(5, 40, 48)
     X[:8, 16:32] = 0.0
-    outcome = watched(columns(X, (24, 24)), scheme="paper", block_size=b)
-    shown = spectra(in_data_units(X_masked(outcome.plan, csp_view(outcome)), X), b)
+    shown = spectra(play(columns(X, (24, 24)), b=b, record=True).seen.Y, b)
     assert np.abs(shown - spectra(X, b)).max() < digits_lost(4) * np.linalg.norm(X)
     outcome = watched(columns(X, (24, 24)), scheme="mask")
     shown = spectra(X_masked(outcome.plan, csp_view(outcome)), b)
@@ -129,8 +127,11 @@ def test_C5_masks_travel_as_seeds_where_blocks_cost_n_b():
         outcome = watched(columns(normal(6, 10, n), (n // 2, n // 2)), trust="authority", **study)
         return sum(len(letter.sealed) for _, letter in csp_view(outcome).of(CSP, Relay) if letter.to != ALL)
 
-    assert dealt(400, scheme="paper", block_size=20) > 400 * 20 * 8
-    assert dealt(400, scheme="paper", block_size=20) > 5 * dealt(40, scheme="paper", block_size=20)
+    def published(n):
+        return play(columns(normal(6, 10, n), (n // 2, n // 2)), b=20).sent_by("ta")
+
+    assert published(400) >= 400 * 20 * 8
+    assert published(400) > 5 * published(40)
     for scheme in OURS:
         assert dealt(400, scheme=scheme) == dealt(40, scheme=scheme) < 500
 
@@ -154,14 +155,13 @@ def test_C6_the_sum_is_exact_in_the_ring_where_pads_on_floats_cost_digits(truth)
     assert gap(X_masked(outcome.plan, view), joint) < digits_lost(1)
 
 
-@pytest.mark.parametrize("scheme", [*OURS, "paper"])
+@pytest.mark.parametrize("scheme", OURS)
 def test_C7_small_singular_values_survive_where_a_gram_matrix_loses_them(scheme):
     rng = np.random.default_rng(9)
     sigma = np.geomspace(1.0, 1e-12, 15)
     X = (haar(rng, 15) * sigma) @ haar(rng, 40)[:15]
     true = np.linalg.svd(X, compute_uv=False)
-    blocks = {"block_size": 7} if scheme == "paper" else {}
-    outcome = watched(columns(X, (15, 25)), scheme=scheme, **blocks)
+    outcome = watched(columns(X, (15, 25)), scheme=scheme)
     assert np.abs(outcome.parties[0].sigma - true).max() < digits_lost(2)
     squared = np.sqrt(np.abs(np.linalg.eigvalsh(X @ X.T)))[::-1]  # the authors' code, in float64
     assert np.abs(squared * true[0] / squared[0] - true).max() > digits_lost(6)
@@ -176,21 +176,21 @@ def test_C8_labels_and_weights_keep_their_norms_to_themselves():
     study = {"targets": 1, "label_user": 1, "labels": [y, None], "centre": False}
     counts = y.reshape(-1, b).sum(axis=1)
 
-    def seen(outcome):
-        return label_counts(seen_by_csp(outcome).y, [slice(at, at + b) for at in range(0, 60, b)])
+    def seen(y_masked):
+        return label_counts(y_masked, [slice(at, at + b) for at in range(0, 60, b)])
 
-    outcome = watched(columns(X, (20, 20)), Task.LR, scheme="paper", block_size=b, **study)
-    unit = np.rint(counts[0]) / seen(outcome)[0]  # labels are scaled by a power of two, which counts give away too
-    np.testing.assert_allclose(seen(outcome) * unit, counts, rtol=digits_lost(7))
-    ((_, solution),) = view_of(outcome, user(1)).of(user(1), Solution)
-    # Both windows are user 2's alone.
-    shown = np.linalg.norm(solution.w_masked[30:40]) / np.linalg.norm(solution.w_masked[20:30])
-    true = outcome.parties[1].coefficients[0]
+    played = play(columns(X, (20, 20)), y, label_user=1, b=b, bias=False, record=True)
+    np.testing.assert_allclose(seen(played.seen.y), counts, rtol=digits_lost(7))
+    # w' as every user receives it; its last two blocks are user 2's alone.
+    w_masked = np.linalg.lstsq(played.seen.Y, played.seen.y, rcond=None)[0]
+    shown = np.linalg.norm(w_masked[30:40]) / np.linalg.norm(w_masked[20:30])
+    true = played.users[1].coefficients
     assert shown == pytest.approx(np.linalg.norm(true[10:]) / np.linalg.norm(true[:10]), rel=digits_lost(7))
 
     outcome = watched(columns(X, (20, 20)), Task.LR, scheme="mask", **study)
-    assert np.abs(np.corrcoef(seen(outcome), counts)[0, 1]) < 0.9
-    assert gap(seen(outcome) / seen(outcome).sum(), counts / counts.sum()) > 0.05
+    shown = seen(seen_by_csp(outcome).y)
+    assert np.abs(np.corrcoef(shown, counts)[0, 1]) < 0.9
+    assert gap(shown / shown.sum(), counts / counts.sum()) > 0.05
     ((_, solution),) = view_of(outcome, user(1)).of(user(1), Solution)
     true = np.linalg.norm([*outcome.parties[0].coefficients[0], *outcome.parties[1].coefficients[0]])
     assert np.linalg.norm(solution.w_masked) > 2.0 * true
@@ -202,7 +202,7 @@ def test_C9_the_mean_is_the_joint_one_where_parties_alone_cannot_centre():
     joint = PCA(3, svd_solver="full").fit(np.concatenate(parts))
     apart = PCA(3, svd_solver="full").fit(np.concatenate([part - part.mean(axis=0) for part in parts]))
     assert np.abs(np.abs(apart.components_) - np.abs(joint.components_)).max() > 0.1
-    for scheme in (*OURS, "paper"):
+    for scheme in OURS:
         held = watched(parts, Task.PCA, scheme=scheme, split=Split.HORIZONTAL, components=3).parties[0]
         assert_close(held.mean, joint.mean_, digits_lost(3))
         assert_close(held.U.T, joint.components_, digits_lost(4))
@@ -214,10 +214,9 @@ def test_C10_no_column_of_ones_is_masked_where_the_papers_bias_gives_away_p_time
     X = rng.standard_normal((m, 31)) * np.exp(rng.standard_normal((m, 1)) / 2)
     y = X @ rng.standard_normal((31, 1)) + 7.0
     study = {"targets": 1, "label_user": 1, "labels": [y, None]}
-    outcome = watched(columns(X, (16, 15)), Task.LR, scheme="paper", block_size=b, **study)
-    last = outcome.plan.right_windows[-1].outputs
-    found = constant_direction(seen_by_csp(outcome).Y[:, last], outcome.plan.left_windows)
-    assert cosine(found, truth.masks[1].P.left(np.ones((m, 1)))[:, 0]) > 1.0 - digits_lost(7)
+    played = play(columns(X, (16, 15)), y, label_user=1, b=b, record=True)
+    found = constant_direction(played.seen.Y[:, played.setting.right[-1].outputs], played.setting.left)
+    assert cosine(found, played.masks[0].left(np.ones((m, 1)))[:, 0]) > 1.0 - digits_lost(7)
     outcome = watched(columns(X, (16, 15)), Task.LR, scheme="mask", **study)
     P_ones = truth.masks[1].P.left(np.ones((m, 1)))[:, 0]
     Y = X_masked(outcome.plan, csp_view(outcome))

@@ -7,10 +7,9 @@ X' on it leaves user i's share (C1). No message of the other schemes says anythi
 import numpy as np
 import pytest
 from tests.adversary.scores import uniform_bytes
-from tests.adversary.watch import Truth, arrays, columns, csp_view, seen_by_csp, watched
+from tests.adversary.watch import Truth, arrays, columns, csp_view, watched
 from tests.tolerances import ACCEPTED, digits_lost
 
-from fedsvd.audit.attacks.paper_masks import share_of
 from fedsvd.audit.attacks.score import gap
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.messages import (
@@ -25,6 +24,8 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Split, Task
+from fedsvd_lab.attacks.block_masks import share_of
+from fedsvd_lab.published.play import play
 
 M, WIDTHS, B = 30, (13, 1, 28), 7
 IDS = np.arange(M)
@@ -40,15 +41,22 @@ def X():
     return np.random.default_rng(2).standard_normal((M, sum(WIDTHS)))
 
 
-def test_eq_6_hands_the_csp_every_users_share_in_the_papers_scheme_and_this_is_warned_of(X, truth):
-    outcome = watched(columns(X, WIDTHS), scheme="paper", block_size=B)
+def test_eq_6_hands_the_csp_every_users_share_in_the_papers_scheme(X):
+    played = play(columns(X, WIDTHS), b=B, record=True)
     for i in (1, 2, 3):
-        assert gap(share_of(seen_by_csp(outcome), i), truth.share(outcome, i)) < digits_lost(6)
+        assert gap(share_of(played.seen, i), masked_share(played, columns(X, WIDTHS)[i - 1], i)) < digits_lost(6)
+
+
+def masked_share(played, X_i, i):
+    """P X_i Q_i, which the referee knows."""
+    P, Q = played.masks
+    parts = [Q.right(w, i - 1, P.left(X_i[:, window.columns[i - 1]])) for w, window in enumerate(Q.windows)]
+    return np.concatenate(parts, axis=1)
 
 
 def test_without_eq_6_there_is_nothing_to_project_on(X):
     with pytest.raises(ConfigError):
-        share_of(seen_by_csp(watched(columns(X, WIDTHS), scheme="mask")), 1)
+        share_of(play(columns(X, WIDTHS), b=B, own_part=False, record=True).seen, 1)
 
 
 SCHEMES = [

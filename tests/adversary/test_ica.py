@@ -19,7 +19,7 @@ from fedsvd.audit.attacks.unmix import Cuts
 from fedsvd.audit.attacks.view import record_tables
 from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.protocol.tasks import Item
-from fedsvd_lab.attacks.ica_table import referee
+from fedsvd_lab.attacks.ica_table import referee, seen_of
 from fedsvd_lab.attacks.rica import rica
 
 B = 100
@@ -34,10 +34,10 @@ def ratings():
 
 @pytest.mark.slow
 def test_more_than_nine_in_ten_ratings_are_read_exactly_through_the_papers_masks(ratings):
-    run = record_tables(np.array_split(ratings, 2), scheme="paper", block_size=B, **TOP)
-    cuts = Cuts.of_plan(run.plan)
+    run = seen_of(ratings, "blocks", B, 0)
+    cuts = Cuts.of_width(run.Y.shape, B)
     assert min(rows.stop - rows.start for rows in cuts.rows) >= B
-    found = referee(run, alternating_ica(run.csp.Y, cuts, WholeNumbers()), cuts)
+    found = referee(run, alternating_ica(run.Y, cuts, WholeNumbers()), cuts)
     exact, false = exact_entries(np.clip(found, 0.0, 5.0), ratings)
     assert exact > 0.9
     assert false < 0.01
@@ -45,9 +45,9 @@ def test_more_than_nine_in_ten_ratings_are_read_exactly_through_the_papers_masks
 
 @pytest.mark.slow
 def test_while_the_papers_own_attack_and_score_take_the_same_masks_for_noise(ratings):
-    run = record_tables(np.array_split(ratings, 2), scheme="paper", block_size=B, **TOP)
+    run = seen_of(ratings, "blocks", B, 0)
     blocks = Cuts.of_width(ratings.shape, B)
-    found = rica(run.csp.Y.T, blocks, iterations=60)
+    found = rica(run.Y.T, blocks, iterations=60)
     assert as_published(found, ratings) < published_baseline(ratings) + 0.1
     assert exact_entries(found, ratings)[0] < 0.05
 

@@ -10,7 +10,13 @@ import pytest
 from tests.adversary.watch import Truth, columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.audit.attacks.paper_masks import (
+from fedsvd.audit.attacks.score import gap, up_to_signs
+from fedsvd.audit.attacks.unmix import Cuts
+from fedsvd.audit.attacks.view import X_masked
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.tasks import Task
+from fedsvd.studies import planning
+from fedsvd_lab.attacks.block_masks import (
     KnownColumns,
     KnownTile,
     constant_direction,
@@ -19,17 +25,10 @@ from fedsvd.audit.attacks.paper_masks import (
     from_known_rows,
     from_known_tile,
 )
-from fedsvd.audit.attacks.score import gap, up_to_signs
-from fedsvd.audit.attacks.unmix import Cuts
-from fedsvd.audit.attacks.view import X_masked
-from fedsvd.linalg.windows import Form
-from fedsvd.protocol.tasks import Item, Task
-from fedsvd.studies import planning
+from fedsvd_lab.published.play import play
 
 B = 10
-PAPER = {"scheme": "paper", "block_size": B}
 MIXING = {"scheme": "mask", "block_size": B}
-FACTORS = {"release": (Item.COMPONENTS, Item.SPECTRUM)}
 
 
 @pytest.fixture
@@ -47,6 +46,11 @@ def seen(parts, task=Task.SVD, **study):
     outcome = watched(parts, task, **study)
     Y = X_masked(outcome.plan, csp_view(outcome))
     return outcome.plan, in_data_units(Y, np.hstack(parts)) if task is Task.SVD else Y
+
+
+def as_published(parts, y=None):
+    """The same study in the paper's scheme, as it was published."""
+    return play(parts, y, label_user=None if y is None else 1, b=B, record=True)
 
 
 # Known columns.
@@ -77,28 +81,27 @@ def table():
 
 
 def test_b_known_columns_open_the_papers_masks_exactly(table):
-    _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
+    Y = as_published(columns(table, (30, 50))).seen.Y
     assert gap(gram(opened(Y, table[:, :B])), gram(table)) < digits_lost(8)
 
 
 def test_so_do_b_known_rows(table):
-    _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
+    Y = as_published(columns(table, (30, 50))).seen.Y
     found = from_known_rows(Y, Cuts.of_width(Y.shape, B), KnownColumns(table[:B].T, slice(0, B)))
     assert gap(gram(found.T), gram(table.T)) < digits_lost(8)
 
 
-def test_one_known_tile_gives_its_two_blocks_of_the_masks_but_for_signs(table, truth):
-    plan, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
-    known = KnownTile(table[B : 2 * B, :B], 1, 0)
-    P_a_U, Vt_Q_b = from_known_tile(Y, Cuts.of_plan(plan), known)
+def test_one_known_tile_gives_its_two_blocks_of_the_masks_but_for_signs(table):
+    played = as_published(columns(table, (30, 50)))
+    known, (P, Q) = KnownTile(table[B : 2 * B, :B], 1, 0), played.masks
+    P_a_U, Vt_Q_b = from_known_tile(played.seen.Y, Cuts.of_width(table.shape, B), known)
     U, _, Vt = np.linalg.svd(known.X)
-    masks = truth.masks[1]
-    assert up_to_signs(P_a_U, masks.P.window(1).left(U)) < digits_lost(6)
-    assert up_to_signs(Vt_Q_b.T, (Vt @ masks.Q.rows(0, 0)).T) < digits_lost(6)
+    assert up_to_signs(P_a_U, P.window(1).left(U)) < digits_lost(6)
+    assert up_to_signs(Vt_Q_b.T, (Vt @ Q.rows(0, 0)).T) < digits_lost(6)
 
 
 def test_fewer_known_columns_than_b_do_not(table):
-    _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
+    Y = as_published(columns(table, (30, 50))).seen.Y
     assert gap(gram(opened(Y, table[:, : B - 1])), gram(table)) > 0.1
 
 
@@ -145,20 +148,25 @@ def P_times_ones(truth, m):
     return truth.masks[1].P.left(np.ones((m, 1)))[:, 0]
 
 
-def test_the_papers_column_of_ones_gives_away_its_image_under_p(truth):
+def of_the_last_block(played):
+    """P 1 as the CSP finds it from the last block of columns, and as it is."""
+    Y, (P, _) = played.seen.Y, played.masks
+    found = constant_direction(Y[:, played.setting.right[-1].outputs], blocks(Y))
+    return cosine(found, P.left(np.ones((len(Y), 1)))[:, 0])
+
+
+def test_the_papers_column_of_ones_gives_away_its_image_under_p():
     X, y = regression(4)
-    lr = {"targets": 1, "label_user": 1, "labels": [y, None]}
-    plan, Y = seen(columns(X, (50, 49)), Task.LR, **PAPER, **lr)
-    assert plan.biased
-    found = constant_direction(Y[:, plan.right_windows[-1].outputs], blocks(Y))
-    assert cosine(found, P_times_ones(truth, 600)) > 1.0 - digits_lost(7)
+    played = as_published(columns(X, (50, 49)), y)
+    assert played.setting.widths == (50, 50)
+    assert of_the_last_block(played) > 1.0 - digits_lost(7)
 
 
 def test_our_regression_masks_no_column_of_ones(truth):
     X, y = regression(4)
     lr = {"targets": 1, "label_user": 1, "labels": [y, None]}
     plan, Y = seen(columns(X, (50, 49)), Task.LR, scheme="mask", **lr)
-    assert not plan.biased
+    assert plan.widths == (50, 49)
     Y = Y[:, : plan.N]
     # Centred columns are orthogonal to the ones, so even their span is.
     assert best_cosine(Y, P_times_ones(truth, 600)) < digits_lost(7)
@@ -168,9 +176,7 @@ def test_a_constant_column_in_the_data_is_found_under_blocks_and_not_under_haar(
     """Plain SVD keeps its data as it is; here the masks alone must hide it."""
     X, _ = regression(5)
     X = np.concatenate((X, np.ones((600, 1))), axis=1)
-    plan, Y = seen(columns(X, (50, 50)), **PAPER, **FACTORS)
-    found = constant_direction(Y[:, plan.right_windows[-1].outputs], blocks(Y))
-    assert cosine(found, P_times_ones(truth, 600)) > 1.0 - digits_lost(7)
+    assert of_the_last_block(as_published(columns(X, (50, 50)))) > 1.0 - digits_lost(7)
     plan, Y = seen(columns(X, (50, 50)), scheme="mask")
     assert plan.left is Form.HAAR
     assert best_cosine(Y, P_times_ones(truth, 600)) < CHANCE

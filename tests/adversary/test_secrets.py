@@ -78,7 +78,6 @@ RUNS = {
     "svd": (Task.SVD, {}),
     "opened by the CSP": (Task.SVD, {"scheme": "sum", "mode": Mode.B}),
     "mask": (Task.SVD, {"scheme": "mask"}),
-    "paper": (Task.SVD, {"scheme": "paper", "block_size": 5}),
     "authority": (Task.SVD, {"trust": "authority", "check_ids": True}),
     "pca": (Task.PCA, {"split": Split.HORIZONTAL, "components": 2, "unit_variance": True}),
     "lr": (Task.LR, {"targets": 1, "label_user": 2, "release": (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)}),

@@ -19,6 +19,7 @@ from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Mode
 from fedsvd.secagg import dither, fixed_point
 from fedsvd.studies import planning
+from fedsvd_lab.published.play import play
 
 B, TILES = 10, (6, 12)
 M, N = B * TILES[0], B * TILES[1]
@@ -56,7 +57,7 @@ def leverages(Y):
 
 
 def shown(outcome):
-    """X' (mask family, paper), or the joint Gram matrix (sum family, opened by the CSP)."""
+    """X' (mask family), or the joint Gram matrix (sum family, opened by the CSP)."""
     return G_masked(outcome) if outcome.plan.mode is Mode.B else X_masked(outcome.plan, csp_view(outcome))
 
 
@@ -89,7 +90,11 @@ def test_under_mixing_masks_the_same_tests_tell_nothing_apart_though_no_theorem_
 
 
 def test_under_the_papers_block_masks_the_csp_tells_them_apart_at_once(tables):
-    _, (entries, tiles, leverage) = p_values(tables, 5, 6, scheme="paper", block_size=B)
+    seen = [play(columns(table, WIDTHS), b=B, record=True).seen.Y for table in tables]
+    Y, Z = (each / np.linalg.norm(each) for each in seen)
+    entries, tiles, leverage = (
+        same_law(statistic(Y), statistic(Z)) for statistic in (np.ravel, tile_energies, leverages)
+    )
     assert entries < IMPOSSIBLE
     assert tiles < REJECTED  # of 72 tiles a side: about the smallest value that so few can reach
     assert leverage < REJECTED_BY_FEW  # of 60 rows a side

@@ -13,14 +13,13 @@ from tests import datasets
 from tests.adversary.watch import columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.audit.attacks.paper_masks import alike_windows, empty_tiles, tile_spectra
 from fedsvd.audit.attacks.unmix import Cuts
 from fedsvd.audit.attacks.view import X_masked
 from fedsvd.linalg.windows import Form, block_sizes
 from fedsvd.protocol.tasks import Item
 from fedsvd.studies import planning
-
-PAPER = {"scheme": "paper", "release": (Item.COMPONENTS, Item.SPECTRUM)}
+from fedsvd_lab.attacks.block_masks import alike_windows, empty_tiles, tile_spectra
+from fedsvd_lab.published.play import play
 
 
 @pytest.fixture
@@ -34,6 +33,12 @@ def seen(X, **study):
     half = X.shape[1] // 2
     outcome = watched(columns(X, (half, X.shape[1] - half)), **study)
     return outcome.plan, in_data_units(X_masked(outcome.plan, csp_view(outcome)), X)
+
+
+def as_published(X, b):
+    """The same in the paper's scheme."""
+    half = X.shape[1] // 2
+    return play(columns(X, (half, X.shape[1] - half)), b=b, own_part=False, record=True).seen.Y
 
 
 def tiles(Y, b):
@@ -58,7 +63,7 @@ def sparse_table(m, n, b):
 def test_the_papers_masks_show_every_tile_spectrum_exactly_and_all_empty_tiles():
     b = 10
     X, full = sparse_table(60, 123, b)
-    _, Y = seen(X, block_size=b, **PAPER)
+    Y = as_published(X, b)
     scale = np.linalg.norm(X, 2)
     assert np.abs(spectra(Y, b) - spectra(X, b)).max() < digits_lost(4) * scale
     assert np.array_equal(empty_tiles(Y, Cuts.of_width(Y.shape, b)), ~full)
@@ -112,7 +117,7 @@ def clusters_agree(Y, labels, b):
 
 def test_the_order_of_sorted_digits_shows_through_block_masks_and_not_through_haar():
     X, labels = sorted_digits()
-    _, Y = seen(X, block_size=8, **PAPER)
+    Y = as_published(X, 8)
     assert clusters_agree(Y, labels, 8) > 0.55
     plan, Y = seen(X, scheme="mask")
     assert plan.right is Form.HAAR
@@ -123,14 +128,14 @@ def test_the_order_of_sorted_digits_shows_through_block_masks_and_not_through_ha
 def test_the_order_of_sorted_digits_does_not_show_through_a_mixing_mask():
     X, labels = sorted_digits()
     plan, Y = seen(X, scheme="mask", block_size=8)
-    assert len(plan.right_windows) == 1
+    assert plan.right is Form.MIXING
     assert abs(clusters_agree(Y, labels, 8)) < 0.1
 
 
 @pytest.mark.slow
 def test_the_order_of_sorted_mnist_shows_through_block_masks_and_not_through_haar():
     X, labels = sorted_mnist()
-    _, Y = seen(X, block_size=28, **PAPER)
+    Y = as_published(X, 28)
     assert clusters_agree(Y, labels, 28) > 0.85
     _, Y = seen(X, scheme="mask", components=5, release=(Item.COMPONENTS, Item.SPECTRUM))
     assert abs(clusters_agree(Y, labels, 28)) < 0.1

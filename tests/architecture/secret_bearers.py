@@ -9,12 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.blind import draw_blind
 from fedsvd.masks.in_passes import Passes
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import DeviceNormals, efficient_orthogonal, orthogonal
 from fedsvd.masks.permute import Mixing
-from fedsvd.masks.right import DealtRightMask, RightMask
+from fedsvd.masks.right import RightMask
 from fedsvd.randomness.keystream import Keystream, ThreadedNormals
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
@@ -47,11 +46,6 @@ def _mixing(seed: Seed) -> Mixing:
     return mask
 
 
-def _dealt(seed: Seed) -> DealtRightMask:
-    Q = _right(seed)
-    return DealtRightMask(0, Q.windows, tuple(Q.rows(w, 0) if not w else None for w in range(len(Q.windows))))
-
-
 # Class name to an object of it whose every secret follows from the seed.
 BEARERS: dict[str, Callable[[Seed], object]] = {
     "Seed": lambda seed: seed,
@@ -67,11 +61,9 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "Pads": lambda seed: Pads(((True, seed),)),
     "LeftMask": _left,
     "RightMask": _right,
-    "DealtRightMask": _dealt,
     "Mixing": _mixing,
     "HaarBlocks": lambda seed: _mixing(seed).blocks[0],
     "Passes": lambda seed: Passes(_mixing(seed), 1 << 20),
-    "Blind": lambda seed: draw_blind(_right(seed), 0, seed),
     # Of linalg, but masks are made of them.
     "Reflectors": lambda seed: orthogonal(NUMBERS, Keystream(seed)),
     "BlockDiagonal": lambda seed: efficient_orthogonal(2 * NUMBERS, NUMBERS, Keystream(seed)),

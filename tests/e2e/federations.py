@@ -243,7 +243,7 @@ class Federation:
             np.savetxt(path, table, delimiter=",", header=header, comments="", fmt="%.17g")
             kit = self.kits[f"party/{name}"]
             (kit / "site.toml").write_text(f'[data]\ndefault = "{path}"\n')
-            (kit / "policy.toml").write_text('records_for_full = 1\nrecords = 1\nschemes = ["sum", "mask", "paper"]\n')
+            (kit / "policy.toml").write_text('records_for_full = 1\nrecords = 1\nschemes = ["sum", "mask"]\n')
         return self
 
     def expect_right(self):

@@ -12,7 +12,7 @@ from fedsvd.protocol.tasks import Split
 from fedsvd.types import Float
 
 M, N = 12, 30
-SCHEMES = ("sum", "mask", "paper")
+SCHEMES = ("sum", "mask")
 CUTS = {
     "even": (15,),
     "one column": (1,),

@@ -36,7 +36,7 @@ def expect_right(federation, id, **options):
         expect_equal(federation.folder(name, id), expected / "parties" / name)
 
 
-@pytest.mark.parametrize("scheme", ["auto", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["auto", pytest.param("mask", marks=pytest.mark.slow)])
 def test_a_study_is_done_by_parties_that_start_when_the_authority_is_gone(tmp_path, scheme):
     options = {} if scheme == "auto" else {"masks": {"scheme": scheme}}
     with with_authority(tmp_path) as federation:

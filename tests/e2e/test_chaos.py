@@ -24,7 +24,6 @@ ELSEWHERE = {
     ("user", "COMPARING"): {"scheme": "mask"},
     ("user", "CHECKING"): {"split": "vertical", "id": "id"},
     ("user", "FETCHING"): {"split": "vertical", "id": "id", "scheme": "mask", "rows": 2400, "memory": 300_000},
-    ("user", "RECOVERING"): {"scheme": "paper", "authority": True},
     ("user", "CHALLENGING"): {"task": "lr", "label": "y", "split": "vertical", "id": "id"},
     ("csp", "MATCHING"): {"split": "vertical", "id": "id", "align": "server"},
     ("user", "COMMITTING"): {"split": "vertical", "id": "id", "align": "server"},

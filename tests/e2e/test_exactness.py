@@ -29,8 +29,6 @@ FULL_RELEASE = (Item.COMPONENTS, Item.MEAN, Item.OWN_PART, Item.SPECTRUM)
 
 
 def federation(X, task=Task.SVD, split=V, cuts=(15,), **asked):
-    if asked.get("scheme") == "paper":
-        asked.setdefault("block_size", 5)
     return Federation(split_as(X, cuts, split), task, split, **asked)
 
 
@@ -128,22 +126,6 @@ def test_singular_vectors_are_as_good_as_lapacks(scheme):
     assert np.all(vectors_apart(V_found, Vt[:20].T) <= 10 * moved_V)
 
 
-@pytest.mark.parametrize("split", Split)
-@pytest.mark.parametrize("shape", [(6, 11), (11, 6), (7, 7)])
-def test_full_matrices_are_square_and_orthogonal_in_the_papers_scheme(shape, split):
-    X = np.random.default_rng(6).normal(size=shape)
-    results = federation(X, split=split, cuts=(2,), scheme="paper", full_matrices=True).run()
-    m, n = shape
-    U, sigma, Vt = results[0].U, results[0].sigma, np.hstack([result.Vt_i for result in results])
-    assert (U.shape, sigma.shape, Vt.shape) == ((m, m), (min(shape),), (n, n))
-    exact = np.linalg.svd(X, compute_uv=False)
-    assert np.abs(sigma - exact).max() <= VALUES_BAR * exact[0]
-    assert np.abs(U.T @ U - np.eye(m)).max() <= ORTHONORMAL_BAR
-    assert np.abs(Vt @ Vt.T - np.eye(n)).max() <= ORTHONORMAL_BAR
-    r = min(shape)
-    assert np.linalg.norm(U[:, :r] * sigma @ Vt[:r] - X, 2) <= VALUES_BAR * exact[0]
-
-
 def test_what_is_not_released_is_not_held():
     X = MATRICES["gaussian"]()
     results = federation(X, release=(Item.COMPONENTS, Item.SPECTRUM)).run()
@@ -192,13 +174,6 @@ def test_a_matrix_long_on_both_sides_gives_its_top_from_the_store(m, tmp_path):
     assert np.abs(results[0].U.T @ results[0].U - np.eye(r)).max() <= ORTHONORMAL_BAR
     assert np.abs(Vt @ Vt.T - np.eye(r)).max() <= ORTHONORMAL_BAR
     assert list(tmp_path.iterdir()) == []
-
-
-def test_blocks_of_another_width_meet_the_bars():
-    X = np.random.default_rng(11).normal(size=(420, 5))
-    run = federation(X, cuts=(2,), scheme="paper", block_size=64)
-    expect_svd(X, run.run())
-    assert run.plan.block == 64
 
 
 def test_a_small_budget_makes_many_batches_and_the_same_result():

@@ -12,11 +12,8 @@ from fedsvd.testing.federation import Federation
 
 from .joint import rotation
 
-SPLIT_COLUMNS = ("mask", "paper")  # whose common side, the records, is long
-
 H, V = Split.HORIZONTAL, Split.VERTICAL
-EVERY = [(Split.HORIZONTAL, "sum"), (Split.HORIZONTAL, "paper"), (Split.VERTICAL, "mask"), (Split.VERTICAL, "paper")]
-OURS = [(split, scheme) for split, scheme in EVERY if scheme != "paper"]
+EVERY = [(Split.HORIZONTAL, "sum"), (Split.VERTICAL, "mask")]
 EPS = np.finfo(float).eps
 SCORED = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
 # What the rounding of a backward stable solver, times the condition number, does to coefficients.
@@ -69,25 +66,23 @@ def expect_fit(D, y, w, intercept, exact_w, exact_intercept):
 
 
 @pytest.mark.parametrize("trust", Trust)
-@pytest.mark.parametrize("scheme", SPLIT_COLUMNS)
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("cuts", [(3,), (1,), (7,), (1, 2, 5)])
-def test_least_squares_on_split_columns_is_scikit_learns(cuts, targets, scheme, trust):
+def test_least_squares_on_split_columns_is_scikit_learns(cuts, targets, trust):
     D, y = table(targets=targets)
     exact = LinearRegression(tol=1e-14).fit(D, y)
-    w, intercept, results = fit(D, y, V, cuts, scheme=scheme, trust=trust)
+    w, intercept, results = fit(D, y, V, cuts, trust=trust)
     expect_fit(D, y, w, intercept, exact.coef_, exact.intercept_)
-    assert {result.rank for result in results} == {D.shape[1] + (scheme == "paper")}
+    assert {result.rank for result in results} == {D.shape[1]}
 
 
 @pytest.mark.parametrize("trust", Trust)
-@pytest.mark.parametrize("scheme", ["sum", "paper"])
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("cuts", [(20,), (1,), (59,), (1, 2, 40)])
-def test_least_squares_on_split_rows_is_scikit_learns(cuts, targets, scheme, trust):
+def test_least_squares_on_split_rows_is_scikit_learns(cuts, targets, trust):
     D, y = table(targets=targets)
     exact = LinearRegression(tol=1e-14).fit(D, y)
-    w, intercept, results = fit(D, y, H, cuts, scheme=scheme, trust=trust)
+    w, intercept, results = fit(D, y, H, cuts, trust=trust)
     expect_fit(D, y, w, intercept, exact.coef_, exact.intercept_)
     assert {result.rank for result in results} == {D.shape[1]}
     for result in results[1:]:
@@ -102,7 +97,7 @@ def test_ill_conditioned_columns_cost_no_more_than_their_condition(decades, spli
     expect_fit(D, y, w, intercept, *least_squares(D, y))
 
 
-@pytest.mark.parametrize(("split", "scheme"), OURS)
+@pytest.mark.parametrize(("split", "scheme"), EVERY)
 def test_columns_of_very_different_size_are_each_fitted_as_well(split, scheme):
     """Scaled by powers of two, a column of 1e-9 is worth as many digits as one of 1e9."""
     D, y = table(seed=3)
@@ -137,7 +132,7 @@ def test_both_modes_of_the_sum_family_fit_alike(decades, alpha):
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1.5, 1e4])
-@pytest.mark.parametrize(("split", "scheme"), OURS)
+@pytest.mark.parametrize(("split", "scheme"), EVERY)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_ridge_is_scikit_learns_and_does_not_penalise_the_intercept(intercept, split, scheme, alpha):
     D, y = table(targets=2, seed=5)
@@ -179,7 +174,7 @@ def deficient(kind):
     return D, rng.normal(size=(len(D), 2))
 
 
-@pytest.mark.parametrize(("split", "scheme"), OURS)
+@pytest.mark.parametrize(("split", "scheme"), EVERY)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(
     "kind",

@@ -169,31 +169,14 @@ def test_small_data_is_refused_before_anything_starts(three):
     assert left_behind(three) == []
 
 
-@pytest.fixture
-def as_published(three):
-    """The same study under the paper's masks and authority."""
+def test_the_papers_scheme_is_refused_and_the_refusal_names_the_lab(three):
     job = three / "job.toml"
     job.write_text(job.read_text() + '\n[masks]\nscheme = "paper"\n[authority]\nname = "ta"\n')
-    return three
-
-
-def test_the_papers_scheme_is_refused_and_the_refusal_says_how_to_consent(as_published):
-    (as_published / "policy.toml").write_text("records_for_full = 10\n")
-    ran = local(as_published, "--policy", "policy.toml", "--format", "json")
+    ran = local(three, "--format", "json")
     assert ran.returncode == 1
     error = json.loads(ran.stdout)["error"]
-    assert error["code"] == "FSVD-110"
-    assert "the scheme paper is not among those allowed (sum, mask)" in error["fault"]
-    assert "C1: eq. 6" in error["fault"]
-    assert "--consent" in error["fix"]
-
-
-@pytest.mark.slow
-def test_the_papers_scheme_runs_where_the_policy_allows_it(as_published):
-    (as_published / "policy.toml").write_text('records_for_full = 10\nschemes = ["paper"]\n')
-    agreed = local(as_published, "--policy", "policy.toml", "--format", "json")
-    assert agreed.returncode == 0, agreed.stdout
-    assert json.loads(agreed.stdout)["scheme"] == "paper"
+    assert error["code"] == "FSVD-100"
+    assert "fedsvd-lab" in error["fault"]
 
 
 def test_a_policy_of_the_owners_is_kept_to(three):

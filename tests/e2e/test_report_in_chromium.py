@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from fedsvd.audit.widths import WIDTHS, Width
 from tests.browser import COLLISIONS, CONTRAST, Browser
 from tests.studies import companies, hospitals
 from tests.unit.results.report.pages import study
 
 from fedsvd.audit.finding import Picture
 from fedsvd.audit.page import drawn, widths_drawn
-from fedsvd.audit.widths import WIDTHS, Width
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ REGRESSION = {"task": "lr", "label": "outcome", "id": "patient"}
 JOBS: dict[str, dict[str, object]] = {
     "svd": {"task": "svd", "id": "patient"},
     "svd of split columns": {"task": "svd", **COLUMNS},
-    "svd as published": {"task": "svd", **COLUMNS, "masks": 'scheme = "paper"'},
     "svd dealt by the TA": {"task": "svd", "id": "patient", "authority": True},
     "lsa": {"task": "lsa", "components": 2, "id": "patient"},
     "pca": {"task": "pca", "components": 2, "id": "patient"},

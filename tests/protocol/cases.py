@@ -15,7 +15,6 @@ from fedsvd.types import Float
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
 M, WIDTHS = 4, (3, 2)
-SCHEMES = ("sum", "mask", "paper")
 
 
 def parts(k: int = 2, rows: int = M) -> list[Float]:
@@ -204,13 +203,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "svd dealt by the TA": lambda k=2: svd(k, trust=Trust.AUTHORITY),
     "svd opened by the CSP": lambda k=2: svd(k, mode=Mode.B),
     "svd under masks": lambda k=2: svd(k, scheme="mask"),
-    "svd as published": lambda k=2: svd(k, scheme="paper", block_size=3),
     "svd of a tall matrix": tall,
     "svd of a tall matrix without own parts": lambda k=2: tall(k, release=(Item.COMPONENTS, Item.SPECTRUM)),
-    "svd of a tall matrix as published": lambda k=2: tall(k, scheme="paper", block_size=500),
-    "svd of a tall matrix as published without own parts": lambda k=2: tall(
-        k, scheme="paper", block_size=500, release=(Item.COMPONENTS, Item.SPECTRUM)
-    ),
     "svd of checked rows": row_ids,
     "svd of checked rows dealt by the TA": lambda k=2: row_ids(k, trust=Trust.AUTHORITY),
     "svd verified": lambda k=2: svd(k, check=Check.ALL),
@@ -246,10 +240,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr vertical in panels of two rows": lambda k=2: lr_vertical(
         k, memory=48 * (k + 2) * (sum(WIDTHS[i % 2] for i in range(k)) + 1)
     ),
-    "lr vertical as published": lambda k=2: lr_vertical(k, scheme="paper", block_size=3),
     "lr horizontal": lr_horizontal,
     "lr horizontal opened by the users": lambda k=2: lr_horizontal(k, mode=Mode.A),
-    "lr horizontal as published": lambda k=2: lr_horizontal(k, scheme="paper", block_size=3),
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
     "lr horizontal with a weighted, refined table": lr_table,
     "lr horizontal with robust errors": lambda k=2: lr_table(k, "HC3"),
@@ -275,7 +267,6 @@ LEAST = (
     "svd",
     "svd opened by the CSP",
     "svd of a tall matrix",
-    "svd of a tall matrix as published",
     "svd of checked rows dealt by the TA",
     "lsa",
     "pca",

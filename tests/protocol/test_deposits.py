@@ -41,7 +41,7 @@ def test_the_ta_seals_everything_at_once_and_hears_nobody():
     assert said == [(KeyOffer, CSP), *[(Relay, CSP)] * 3]
 
 
-@pytest.mark.parametrize("scheme", ["auto", "paper"])
+@pytest.mark.parametrize("scheme", ["auto", "mask"])
 def test_users_who_begin_when_the_ta_is_gone_end_with_the_same_bits(scheme):
     federation = dealt(3, scheme=scheme)
     expected = federation.run()

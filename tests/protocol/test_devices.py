@@ -140,16 +140,6 @@ def test_a_long_matrix_goes_up_and_its_vectors_come_back_in_panels(foreign, memo
     assert_close(np.abs(np.sum(outcome.parties[1].U * U[:, :4], axis=0)), 1.0, digits_lost(7))
 
 
-def test_the_paper_s_own_scheme_does_not_heed_the_device(foreign):
-    device = Device("test", foreign.array([0.0]))
-    parties = [PartyData(open_source(table)) for table in ROWS]
-    study = Study("svd", "horizontal", scheme="paper", block_size=5)
-    with_device, without = (
-        run_study(study, parties, random_state=1, policy=Policy.permissive(), device=place) for place in (device, None)
-    )
-    np.testing.assert_array_equal(with_device.parties[0].U, without.parties[0].U)
-
-
 @pytest.mark.usefixtures("mixing_masks")
 def test_a_party_with_a_device_and_one_without_are_at_one(foreign):
     """Masks are drawn by each user, here by different libraries, from the same seed."""

@@ -33,7 +33,6 @@ def asked_in(study):
         "alphas": list(study.alphas),
         "choose_by": study.chosen_by if study.alphas else None,
         "unit_variance": study.unit_variance,
-        "full_matrices": study.full_matrices,
         "memory": study.memory,
         "verify": None if study.check is Check.NONE else str(study.check),
         "write": "none" if study.check is Check.SAMPLE else None,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.protocol.cases import CASES, H, V, tall
+from tests.protocol.cases import CASES, H, V, pca, tall
 
 import fedsvd.cost.labels as labels_of_cost
 from fedsvd.cost.labels import CSP as CSP_WORK
@@ -41,6 +41,7 @@ def solved() -> Federation:
 PLAYED = CASES | {
     "svd of long rows": solved,
     "svd of a tall matrix, verified": lambda: tall(check=Check.ALL),
+    "pca under masks, of unit variance": lambda: pca(scheme="mask", unit_variance=True),
     "pca whose order is searched": lambda: searched("sum"),
     "pca under masks whose order is searched": lambda: searched("mask"),
 }

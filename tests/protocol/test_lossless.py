@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from tests.tolerances import ORTHONORMAL_BAR, VALUES_BAR, digits_lost
 
 from fedsvd.protocol.messages import (
-    BlindedRightMask,
     Finished,
     KeyOffer,
     PaddedBatch,
@@ -26,14 +25,12 @@ HEARD_BY_THE_CSP = {KeyOffer, Relay, SumShare, Ready, PaddedBatch, Finished}
 @given(
     joint=joints(),
     split=st.sampled_from(Split),
-    scheme=st.sampled_from(["auto", "sum", "mask", "paper"]),
+    scheme=st.sampled_from(["auto", "sum", "mask"]),
     trust=st.sampled_from(Trust),
-    block=st.integers(1, 5),  # of the paper's masks
     order=st.integers(0, 9),
 )
-def test_each_user_recovers_its_own_part_and_nothing_is_lost(joint, split, scheme, trust, block, order):
-    asked = {"block_size": block} if scheme == "paper" else {}
-    federation = Federation(joint.tables(split), Task.SVD, split, scheme=scheme, trust=trust, **asked)
+def test_each_user_recovers_its_own_part_and_nothing_is_lost(joint, split, scheme, trust, order):
+    federation = Federation(joint.tables(split), Task.SVD, split, scheme=scheme, trust=trust)
     results = federation.run(shuffled(order))
     exact = np.linalg.svd(joint.X, compute_uv=False)
     top = exact[0]
@@ -46,22 +43,21 @@ def test_each_user_recovers_its_own_part_and_nothing_is_lost(joint, split, schem
     gram = sum(found.Vt_i @ found.Vt_i.T for found in results)
     assert np.abs(gram - np.eye(results[0].rank)).max(initial=0.0) <= ORTHONORMAL_BAR
 
-    # The last lines are about privacy, not numbers: what the CSP may hear, by scheme.
-    extra = {"paper": {BlindedRightMask}}.get(scheme, set())
-    assert federation.views.kinds(CSP) <= HEARD_BY_THE_CSP | extra
+    # The last lines are about privacy, not numbers: what the CSP may hear.
+    assert federation.views.kinds(CSP) <= HEARD_BY_THE_CSP
     if federation.plan.mode is Mode.A:
         assert not {PaddedBatch, Ready} & federation.views.kinds(CSP)
 
 
 @settings(max_examples=30)
-@given(joint=joints(), scheme=st.sampled_from(["mask", "paper"]), alpha=st.sampled_from([0.0, 0.5]))
-def test_a_vertical_regression_finds_the_least_squares_of_the_joint_table(joint, scheme, alpha):
+@given(joint=joints(), alpha=st.sampled_from([0.0, 0.5]))
+def test_a_vertical_regression_finds_the_least_squares_of_the_joint_table(joint, alpha):
     """The squared error is unique even where coefficients are not; it feels the condition number where it is zero."""
     X = joint.X / max(np.abs(joint.X).max(), 1e-300)
     parts = [X_i / max(np.abs(joint.X).max(), 1e-300) for X_i in joint.parts]
     y = np.random.default_rng(0).normal(size=len(X))
     labels = [y] + [None] * (len(parts) - 1)
-    results = Federation(parts, Task.LR, Split.VERTICAL, labels=labels, scheme=scheme, alpha=alpha).run()
+    results = Federation(parts, Task.LR, Split.VERTICAL, labels=labels, alpha=alpha).run()
     w = np.hstack([result.coefficients for result in results])[0]
     centred = X - X.mean(axis=0)
     stacked = np.vstack((centred, np.sqrt(alpha) * np.eye(X.shape[1])))

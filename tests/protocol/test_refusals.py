@@ -21,8 +21,6 @@ from fedsvd.protocol.messages import (
     ID_WORDS,
     Aborted,
     BatchRequest,
-    BlindedRightFactor,
-    BlindedRightMask,
     Factors,
     Finished,
     KeyOffer,
@@ -103,21 +101,6 @@ AT_THE_CSP = {
     "a letter to the CSP": (svd, altering(Relay, with_(to=CSP)), UnexpectedMessage),
     "a letter to a user outside the plan": (svd, altering(Relay, with_(to=user(3))), UnexpectedMessage),
     "an ending said twice": (predict, altering(Finished, twice, origin=TWO), RepeatedShare),
-    "a blinded mask that the scheme does not have": (
-        opened,
-        altering(Finished, lambda said: (BlindedRightMask(said.plan, (np.eye(5),)),), origin=ONE),
-        UnexpectedMessage,
-    ),
-    "a blinded mask of another shape": (
-        lambda: svd(scheme="paper"),
-        altering(BlindedRightMask, lambda said: (replace(said, Qt_i_blinded=(np.eye(2),)),)),
-        ShapeError,
-    ),
-    "a blinded mask of other windows": (
-        lambda: svd(scheme="paper"),
-        altering(BlindedRightMask, lambda said: (replace(said, Qt_i_blinded=(None,)),)),
-        UnexpectedMessage,
-    ),
 }
 
 
@@ -201,18 +184,6 @@ AT_A_USER = {
     ),
     "w' of another length": (lr_vertical, altering(Solution, shaped(w_masked=lambda w: w[:-1]), to=TWO), AnswerRefused),
     "a null space that is not the rank's": (lr_horizontal, altering(Solution, with_(rank=1), to=TWO), AnswerRefused),
-    "a blinded factor of other columns": (
-        lambda: svd(scheme="paper"),
-        altering(
-            BlindedRightFactor, lambda said: (replace(said, Vt_i_blinded=(said.Vt_i_blinded[0][:, 1:],)),), to=TWO
-        ),
-        AnswerRefused,
-    ),
-    "a blinded factor of other windows": (
-        lambda: svd(scheme="paper"),
-        altering(BlindedRightFactor, with_(Vt_i_blinded=()), to=TWO),
-        AnswerRefused,
-    ),
 }
 
 

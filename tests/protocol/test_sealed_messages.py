@@ -306,9 +306,8 @@ def test_a_message_is_sealed_to_its_sender_and_purpose():
 
 
 @pytest.mark.parametrize("length", [0, 31, 40])
-def test_a_ta_whose_sealed_message_is_not_a_seed_and_slices_is_refused(length):
-    """In the paper's scheme the sealed message also carries Q_i: a wrong number of bytes is not a matrix."""
-    federation = svd(scheme="paper")
+def test_a_ta_whose_sealed_message_is_not_a_seed_is_refused(length):
+    federation = svd(trust=Trust.AUTHORITY)
 
     def meddle(letter):
         ta = federation.machines[TA]

@@ -260,7 +260,7 @@ def test_the_least_cases_have_every_task_family_mode_split_trust_and_alignment_o
         plans = [CASES[name]().assemble().plan for name in names]
         return {
             *(plan.task for plan in plans),
-            *((plan.mode, plan.published) for plan in plans),
+            *((plan.scheme, plan.mode) for plan in plans),
             *((plan.task, plan.split) for plan in plans),
             *(plan.trust for plan in plans),
             *(plan.align for plan in plans),

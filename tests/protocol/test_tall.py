@@ -21,7 +21,6 @@ from .cases import svd, tall
 
 M, WIDTHS = 2400, (7, 12, 1)
 MEMORY = 48 * sum(WIDTHS) * 600  # eighteen times less than four copies of X'
-SCHEMES = ("mask", "paper")
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 
@@ -33,14 +32,13 @@ def parts(condition=1e6):
 
 
 def federation(tmp_path, task=Task.SVD, split=Split.VERTICAL, **asked):
-    asked = {"scheme": "mask", "memory": MEMORY, "block_size": 200 if asked.get("scheme") == "paper" else 0} | asked
+    asked = {"scheme": "mask", "memory": MEMORY} | asked
     tables = parts() if split is Split.VERTICAL else [X_i.T.copy() for X_i in parts()]
     return Federation(tables, task, split, scratch=tmp_path, **asked)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_tall_svd_beyond_the_memory_is_that_of_the_joint_data(scheme, tmp_path):
-    made = federation(tmp_path, scheme=scheme)
+def test_a_tall_svd_beyond_the_memory_is_that_of_the_joint_data(tmp_path):
+    made = federation(tmp_path)
     found = made.run()
     assert made.plan.tall
     assert len(made.plan.panels) > 2
@@ -65,10 +63,9 @@ def test_pca_with_more_features_than_memory_holds_is_that_of_the_joint_data(tmp_
     assert_close(np.abs(scores), np.abs(D @ Vt[:3].T), digits_lost(8))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("asked", [{}, {"components": 4}, {"release": (Item.COMPONENTS, Item.SPECTRUM)}])
-def test_bytes_and_messages_are_predicted(scheme, asked, tmp_path):
-    made = federation(tmp_path, Task.LSA, scheme=scheme, **asked)
+def test_bytes_and_messages_are_predicted(asked, tmp_path):
+    made = federation(tmp_path, Task.LSA, **asked)
     made.run()
     # Twenty singular values over six decades want their vectors corrected; the first four of them do not.
     cost = predict(made.plan, well_conditioned="components" in asked, searched=False)

@@ -13,10 +13,10 @@ from fedsvd.linalg.dense_svd import SVD, dense_svd
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.messages import Factors, Solution
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.tasks import Item, Mode
+from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.service_provider import factorise
 from fedsvd.roles.user import opening
-from fedsvd.testing.federation import Federation, every_order
+from fedsvd.testing.federation import every_order
 
 from .cases import lr_horizontal, lr_vertical, pca, svd, tall
 
@@ -34,9 +34,7 @@ def nobody_heard(federation):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(
-    "make", [lambda: svd(mode=Mode.B), pca, lambda: svd(scheme="paper"), lambda: svd(scheme="mask")]
-)
+@pytest.mark.parametrize("make", [lambda: svd(mode=Mode.B), pca, lambda: svd(scheme="mask")])
 def test_a_wrong_factorisation_is_not_released(fault, make, monkeypatch):
     monkeypatch.setattr(factorise, "dense_svd", lambda A: FAULTS[fault](*dense_svd(A)))
     federation = make()
@@ -66,7 +64,7 @@ def test_a_wrong_solution_is_not_released(fault, make, monkeypatch):
     assert nobody_heard(federation)
 
 
-@pytest.mark.parametrize("make", [lr_vertical, tall, lambda: folded()], ids=["lr", "tall", "long"])
+@pytest.mark.parametrize("make", [lr_vertical, tall], ids=["lr", "tall"])
 def test_a_factor_that_went_wrong_while_panels_came_in_is_not_used(make, monkeypatch):
     """The panels are forgotten by then: the probe beside the factor finds it."""
     factor = StreamingFactor.factor
@@ -81,13 +79,6 @@ def test_a_factor_that_went_wrong_while_panels_came_in_is_not_used(make, monkeyp
     with pytest.raises(VerificationFailed, match="disagrees with its probe"):
         federation.run()
     assert nobody_heard(federation)
-
-
-def folded():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 1300))
-    asked = {"scheme": "paper", "block_size": 100, "release": (Item.COMPONENTS, Item.SPECTRUM)}
-    return Federation(np.split(X, [400], axis=1), memory=48 * 8 * 560, **asked)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

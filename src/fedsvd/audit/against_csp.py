@@ -5,33 +5,24 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.stats
 
-from fedsvd.audit.attacks.alternating import Unmasked, WholeNumbers, aligned, alternating_ica
+from fedsvd.audit.attacks.alternating import WholeNumbers, alternating_ica
 from fedsvd.audit.attacks.calibration import side_p_values
 from fedsvd.audit.attacks.opened import columns_by_lattice, ones_from_ratios
-from fedsvd.audit.attacks.paper_masks import (
-    KnownColumns,
-    empty_tiles,
-    from_known_columns,
-    label_counts,
-    share_of,
-    tile_spectra,
-)
-from fedsvd.audit.attacks.score import exact_entries, gap, score, uniformity
+from fedsvd.audit.attacks.score import exact_entries, score, uniformity
 from fedsvd.audit.attacks.unmix import Cuts, unmixed_rows
 from fedsvd.audit.attacks.view import Recorded
 from fedsvd.audit.finding import Finding, Picture, Verdict, agreement_picture, null_picture, spread_picture
 from fedsvd.audit.subject import Audited
-from fedsvd.linalg.windows import block_width
-from fedsvd.policy.learned import masks_are_haar, unit
+from fedsvd.policy.learned import masks_are_haar
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP as CSP_PARTY
-from fedsvd.protocol.tasks import Answer, Item, Mode, Own, Scheme
+from fedsvd.protocol.tasks import Answer, Mode, Own
 from fedsvd.types import Float
 
 CSP = "CSP"
 LEVEL = 1e-3
 _CORRELATIONS = "; the scale of orthonormal bases is known, so that these are the canonical correlations"
-_GUESSED_WIDTH = 100  # what a CSP that knows of no block takes for one
+_WIDTH = 100  # of the blocks that an attacker takes the masks for
 
 
 def spectrum(run: Recorded) -> Finding:
@@ -48,8 +39,6 @@ def spectrum(run: Recorded) -> Finding:
         return Finding(CSP, "the Gram matrix it opens", Verdict.STATED, text)
     proven = masks_are_haar(run.plan)
     rest = "proven to be all" if proven else "that this is all is tested, not proven"
-    if run.plan.scheme is Scheme.PAPER:
-        rest = "and more, below"
     text = f"the {min(run.plan.M, run.plan.N)} singular values up to one factor in [1, 2), and shapes: {rest}"
     if run.plan.own is Own.VARIATES:
         text += _CORRELATIONS
@@ -86,7 +75,7 @@ def of_opened_sum(run: Recorded) -> Iterator[Finding]:
 
 def repeated_ica(subject: Audited, first: Recorded, runs: Iterator[Recorded]) -> Finding:
     """Whitened ICA on each side, over several runs with fresh masks: are its p-values uniform?"""
-    b, count = _width(first), 0
+    b, count = _WIDTH, 0
     p: dict[str, list[float]] = {}
     for run in runs:
         for side, value in side_p_values(run.csp.Y, subject.X, b, count).items():
@@ -119,10 +108,9 @@ def _null_of_one(subject: Audited, run: Recorded, b: int) -> tuple[Picture, ...]
 
 
 def alternating(subject: Audited, run: Recorded, include_data: bool) -> Finding:
-    """The attack that breaks block masks; what it finds is put in order by a referee who knows them."""
-    Y, name = run.csp.Y, "alternating whitened ICA"
-    b = _width(run)
-    cuts = Cuts.of_plan(run.plan) if run.plan.published else Cuts.of_width((Y.shape[0], Y.shape[1]), b)
+    """The attack that breaks block masks."""
+    Y, name, b = run.csp.Y, "alternating whitened ICA", _WIDTH
+    cuts = Cuts.of_width((Y.shape[0], Y.shape[1]), b)
     few = subject.whole and subject.most <= 20  # rounding needs values that are few
     known = WholeNumbers(most=subject.most, passes=100) if few else None
     estimate = alternating_ica(Y, cuts, known)
@@ -130,8 +118,7 @@ def alternating(subject: Audited, run: Recorded, include_data: bool) -> Finding:
     if Y.shape != subject.X.shape:
         text = "compression left no column to a record: there is nothing to recover one from"
         return Finding(CSP, name, Verdict.NOTHING, text, knows)
-    found = _ordered(run, estimate, cuts) if run.plan.published else estimate.found
-    return _judged(subject, found, name, knows, few, include_data)
+    return _judged(subject, estimate.found, name, knows, few, include_data)
 
 
 def _judged(subject: Audited, found: Float, name: str, knows: str, few: bool, include_data: bool) -> Finding:
@@ -151,58 +138,6 @@ def _judged(subject: Audited, found: Float, name: str, knows: str, few: bool, in
         text += f"; {100 * exact:.1f} % of entries that are not zero exactly, chance {100 * chance:.1f} %"
     pictures = (agreement_picture("CSP, alternating ICA: recovered against true", found, subject.X, include_data),)
     return Finding(CSP, name, verdict, text, knows, scored.p, figures, pictures)
-
-
-def _ordered(run: Recorded, estimate: Unmasked, cuts: Cuts) -> Float:
-    masks = run.masks[0]
-    P = [masks.P.window(w).explicit() for w in range(len(cuts.rows))]
-    Q = [masks.Q.window(w).explicit() for w in range(len(cuts.columns))]  # type: ignore[union-attr]
-    return aligned(estimate, P, Q, cuts)
-
-
-def of_published_masks(subject: Audited, run: Recorded) -> Iterator[Finding]:
-    """What needs blocks to work on: tiles, eq. 6, known columns, label counts."""
-    if not run.plan.published or run.plan.joins_labels:
-        return
-    Y, cuts = run.csp.Y, Cuts.of_plan(run.plan)
-    X = subject.X[: Y.shape[0], : Y.shape[1]]
-    if X.shape == Y.shape and not run.plan.centre:
-        error = float(np.abs(tile_spectra(Y, cuts) - tile_spectra(X, cuts)).max() / np.linalg.norm(X, 2))
-        empty = int(empty_tiles(Y, cuts).sum())
-        text = f"the singular values of all {len(cuts.rows)} x {len(cuts.columns)} tiles (error {error:.0e})"
-        text += f", of which {empty} are empty" if empty else ""
-        yield Finding(CSP, "tile spectra", Verdict.LEAKS, text, figures={"error": error, "empty": empty})
-        known = KnownColumns(X[:, cuts.columns[0]], cuts.columns[0])
-        found = from_known_columns(Y, cuts, known)
-        error = gap(found @ found.T, X @ X.T)
-        width, exact = known.X.shape[1], error < 1e-6
-        text = (
-            f"P, and with it every party's Gram matrix (error {error:.0e})"
-            if exact
-            else f"not P: the {unit(run.plan)} it knows leave it open"
-        )
-        verdict = Verdict.RECOVERED if exact else Verdict.NOTHING
-        yield Finding(
-            CSP,
-            "known plaintext",
-            verdict,
-            text,
-            f"{width} {unit(run.plan, width)} of the table",
-            figures={"error": error},
-        )
-    if run.plan.own is Own.VECTORS and run.plan.releases(Item.OWN_PART):
-        rank = np.linalg.matrix_rank(share_of(run.csp, 1))
-        text = f"every party's own masked share (party 1's has rank {rank}): nothing stays aggregated"
-        yield Finding(CSP, "the projector of eq. 6", Verdict.LEAKS, text)
-    if run.plan.stacks_labels and subject.labels is not None:
-        norms = label_counts(run.csp.y, run.plan.left_windows)
-        text = f"the norm of the labels in each of {len(norms)} blocks; of labels 0 and 1 how many are 1"
-        yield Finding(CSP, "masked labels", Verdict.LEAKS, text)
-
-
-def _width(run: Recorded) -> int:
-    plan = run.plan
-    return min(block_width(plan.left, plan.block), max(plan.M, plan.N)) if plan.published else _GUESSED_WIDTH
 
 
 def _side(subject: Audited, side: str) -> str:

@@ -10,13 +10,12 @@ from fedsvd.audit import against_csp, against_users
 from fedsvd.audit.attacks.view import Recorded
 from fedsvd.audit.finding import Finding, Verdict
 from fedsvd.audit.subject import Audited, audited
-from fedsvd.audit.widths import Width, attacked_widths, smallest_that_resists
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import PrivacyWarning
 from fedsvd.policy.learned import masks_are_haar
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Mode, Scheme
+from fedsvd.protocol.tasks import Mode
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.planning import plan_study
 
@@ -33,14 +32,9 @@ class Audit:
     subject: Audited
     plan: SessionPlan
     findings: tuple[Finding, ...]
-    widths: tuple[Width, ...]
     recommended: str
     why: str
     seconds: float
-
-    @property
-    def smallest_width(self) -> int | None:
-        return smallest_that_resists(list(self.widths))
 
     def record(self) -> dict[str, Any]:
         samples, features = self.subject.used
@@ -55,10 +49,6 @@ class Audit:
             "table": list(self.subject.shape),
             "learns": what_each_role_learns(self.plan),
             "findings": [finding.record() for finding in self.findings],
-            "widths": [
-                {"b": width.b, "uniformity": width.uniformity, "resists": width.resists} for width in self.widths
-            ],
-            "smallest_width": self.smallest_width,
             "recommended": self.recommended,
             "why": self.why,
             "seconds": self.seconds,
@@ -102,20 +92,15 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
     take("two runs", lambda: against_users.from_two_runs(subject, first), 0.1)
     take("collusion", lambda: against_users.of_colluders(subject, first, include_data), 0.05)
     take("the opened sum", lambda: against_csp.of_opened_sum(first), 0.05)
-    take("block masks", lambda: against_csp.of_published_masks(subject, first), 0.05)
     masked = first.plan.mode is None and first.plan.factors  # a matrix under masks was uploaded
     if masked:
         take("ICA over several runs", lambda: _several(subject, first, seed, left, budget), 0.3)
-    widths: list[Width] = []
-    if first.plan.published:
-        report(f"block widths ({max(left(), 0):.0f} s left)")
-        widths = attacked_widths(subject, lambda b: left() > 0.35 * budget)
     if masked:
         take("alternating ICA", lambda: iter([against_csp.alternating(subject, first, include_data)]), 0.2)
     scheme, why = recommendation(subject, first.plan)
     order = list(Verdict)
     ordered = tuple(sorted(found, key=lambda finding: order.index(finding.verdict)))
-    return Audit(subject, first.plan, ordered, tuple(widths), scheme, why, monotonic() - started)
+    return Audit(subject, first.plan, ordered, scheme, why, monotonic() - started)
 
 
 def _several(
@@ -136,7 +121,7 @@ def _several(
 
 def recommendation(subject: Audited, plan: SessionPlan) -> tuple[str, str]:
     """The scheme to use, and why."""
-    automatic = replace(subject.study, scheme="auto", mode=None, full_matrices=False, block_size=0)
+    automatic = replace(subject.study, scheme="auto", mode=None, block_size=0)
     ours = plan_study(automatic, plan.m, plan.counts, plan.session).plan
     if ours.mode is Mode.A:
         why = "the parties open the sum themselves: by proof the CSP learns shapes and no more"
@@ -148,6 +133,4 @@ def recommendation(subject: Audited, plan: SessionPlan) -> tuple[str, str]:
         why = "its masks are dense Haar matrices on both sides: by proof the CSP learns the singular values and no more"
     else:
         why = "no attack here does better on it than chance; for masks this long that is tested, not proven"
-    if plan.scheme is Scheme.PAPER:
-        why += f"; {plan.scheme} shows the CSP more"
     return str(ours.scheme), why

@@ -5,7 +5,6 @@ Text goes through Jinja's escaping; only drawings, whose text ``results.report.s
 Its pictures are SVG: chance and what was reached, matches record by record, recovered against true.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from fedsvd import __version__
 from fedsvd.audit.audit import Audit
 from fedsvd.audit.finding import Picture
-from fedsvd.audit.widths import Width
 from fedsvd.results.report import svg
 from fedsvd.results.report.lettering import text_width
 from fedsvd.results.report.page import template_of
@@ -91,19 +89,6 @@ def _entries(title: str, data: dict[str, Any]) -> str:
 _KINDS = {"null": _null, "spread": _spread, "agreement": _agreement, "entries": _entries}
 
 
-def widths_drawn(widths: Sequence[Width]) -> str:
-    """How far from chance the attack is at every block width; below the line it differs from chance."""
-    powers = [max(np.log10(max(width.uniformity, 1e-12)), -12.0) for width in widths]
-    places = list(range(len(widths)))
-    plane = svg.axes((-0.5, len(widths) - 0.5), (-12.0, 0.0), _HEIGHT, "block width b", "log10 p of chance", [])
-    parts = [*plane.parts, svg.line(plane.x(-0.5), plane.y(-3.0), plane.x(len(widths) - 0.5), plane.y(-3.0), "zero")]
-    for place, width, power in zip(places, widths, powers, strict=True):
-        css = "s3" if width.resists else "s2"
-        parts.append(svg.dot(plane.x(place), plane.y(power), css, f"b = {width.b}: {width.uniformity:.2g}"))
-        parts.append(svg.text(plane.x(place), _HEIGHT - 23, str(width.b), anchor="middle"))
-    return svg.drawing("Block widths and chance", svg.WIDTH, _HEIGHT, parts)
-
-
 def template() -> Any:
     """The page without its content; an error that names the extra where Jinja is missing."""
     return template_of("fedsvd.audit")
@@ -117,7 +102,6 @@ def render(audit: Audit, record: dict[str, Any], include_data: bool = False) -> 
         version=__version__,
         seconds=f"{audit.seconds:.0f} s",
         figures=[{"svg": drawn(picture), "title": picture.title} for picture in pictures],
-        widths=widths_drawn(audit.widths) if audit.widths else "",
         include_data=include_data,
     )
     return html

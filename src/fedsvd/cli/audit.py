@@ -5,7 +5,7 @@ never entries of the data, unless ``--include-data`` asks for them.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,9 +15,6 @@ from fedsvd.cli.output import Format, Output, duration, facts, listing
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import named
 from fedsvd.storage import private
-
-if TYPE_CHECKING:
-    from fedsvd.audit.audit import Audit
 
 
 def audit(
@@ -55,7 +52,7 @@ def audit(
     record = _named(found.record(), names)
     private.replace(out, render(found, record, include_data).encode())
     record["out"] = str(out)
-    output.answer(record, lambda console: _show(console, found, record))
+    output.answer(record, lambda console: _show(console, record))
 
 
 def _named(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -64,14 +61,13 @@ def _named(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return record
 
 
-def _show(console: Console, found: "Audit", record: dict[str, Any]) -> None:
+def _show(console: Console, record: dict[str, Any]) -> None:
     console.print(
         facts(
             {
                 "job": f"{record['job']}: {record['task']}, {record['parties']} parties, {_scheme(record)}",
                 "simulated": f"{record['samples']} samples x {record['features']} features of your table",
                 "recommended": f"{record['recommended']}: {record['why']}",
-                "block width": _width(found, record),
                 "page": record["out"],
                 "time": duration(record["seconds"]),
             }
@@ -83,15 +79,3 @@ def _show(console: Console, found: "Audit", record: dict[str, Any]) -> None:
 
 def _scheme(record: dict[str, Any]) -> str:
     return f"scheme {record['scheme']}" + (f", mode {record['mode']}" if record["mode"] else "")
-
-
-def _width(found: "Audit", record: dict[str, Any]) -> str:
-    if not found.plan.published:
-        return "none: this plan has no block masks"
-    if not found.widths:
-        return "no time was left to try any"
-    smallest = record["smallest_width"]
-    tried = ", ".join(str(width.b) for width in found.widths)
-    if smallest is None:
-        return f"none of those tried ({tried}) resists whitened ICA on this data"
-    return f"{smallest} is the smallest of {tried} from which on whitened ICA fails on this data"

@@ -220,8 +220,6 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         lines.append("its part of the sums that check the CSP's answer, under pads that only the total survives")
     if "orthogonality" in names:
         lines.append("its part of the sum that corrects the right singular vectors, under such pads too")
-    if StepKind.RECOVER in kinds:
-        lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
     if found & {What.INVERSE, What.PATH}:
         what = "means" if What.INVERSE in found else "coefficients"
         lines.append(f"random words that hide what the CSP splits among the parties, and its {what} under such words")

@@ -189,17 +189,12 @@ def table(plan: SessionPlan, cost: Cost) -> list[Line]:
 
 
 def masks_of(plan: SessionPlan) -> str:
-    """The masks: none in mode A, P over the common side in mode B; else the form of each side's, with its windows."""
+    """The masks: none in mode A, P over the common side in mode B; else the form of each side's, with its length."""
     if plan.mode is Mode.A:
         return "none, mode A: the parties open the sum"
     if plan.mode is Mode.B:
         return f"P haar ({plan.m}), mode B: the CSP opens the sum"
-    left, right = len(plan.left_windows), len(plan.right_windows)
-    return f"P {plan.left} ({plan.masked_rows}, {_count(left)}), Q {plan.right} ({plan.N}, {_count(right)})"
-
-
-def _count(windows: int) -> str:
-    return "1 window" if windows == 1 else f"{windows} windows"
+    return f"P {plan.left} ({plan.masked_rows}), Q {plan.right} ({plan.N})"
 
 
 def _names(names: list[str]) -> str:

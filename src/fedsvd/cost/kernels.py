@@ -141,15 +141,15 @@ def dense_svd(m: int, n: int) -> Kernel:
     return Kernel(Work(svd=14 * size * short + 8 * square * short) + check, max(3 * size + 6 * square, checking))
 
 
-def factor_svd(m: int, n: int, *, wants_v: bool, ill: float) -> Kernel:
+def factor_svd(m: int, n: int, ill: float) -> Kernel:
     """U', S' of a matrix held whole, verified: through a triangular factor where one side is twice the other.
 
-    A wide matrix whose V' is not asked for ends with its factor; a tall one has U' by one product, of the data or of
+    A wide matrix ends with its factor; a tall one has U' by one product, of the data or of
     what was solved on the way to the factor. One that is hardly tall is put right where its condition asks for it.
     """
     long, short = max(m, n), min(m, n)
     size, square = float(m * n), float(short * short)
-    if long < 2 * short or (n > m and wants_v):
+    if long < 2 * short:
         return dense_svd(m, n)
     factored = Work(qr=2 * size * short - 2 / 3 * square * short, memory=16 * size)
     if n > m:

@@ -23,7 +23,7 @@ Kernel = Callable[[User], Iterator[Piece]]
 
 # Label: its work in the sum family, and under masks. None: no such session has it.
 USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
-    "seeding": (users.seeding, masked.seeding),
+    "seeding": (users.seeding, users.seeding),
     # tables and their statistics
     "reading": (nothing, None),
     "script": (users.script, None),
@@ -45,7 +45,6 @@ USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     "acceptance": (users.acceptance, None),
     "uploading": (users.uploading, masked.uploading),
     "unmask": (users.unmask, masked.unmask),
-    "panels": (None, masked.unmask),
     SOLUTION: (users.solution, masked.solution),
     "checks": (users.checks, masked.checks),
     "order": (nothing, masked.order),
@@ -57,7 +56,6 @@ USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     "orthogonality": (nothing, nothing),
     "correction": (users.correction, users.correction),
     "verification": (None, nothing),
-    "own part": (None, masked.recover),
     "scores": (users.scores, masked.scores),
     "weights": (nothing, nothing),
     "permuted": (users.permuted, None),
@@ -111,7 +109,6 @@ _AT_CSP = {
     StepKind.COMPARE: ("matching",),
     StepKind.UPLOAD: ("aggregating", "factorise"),
     StepKind.FETCH: ("answering",),
-    StepKind.RECOVER: ("answering",),
     StepKind.CHALLENGE: ("answering",),
     StepKind.SHARED: ("answering",),
 }
@@ -207,11 +204,9 @@ def _after(user: User, step: PlannedStep) -> tuple[str, ...]:
         case StepKind.UPLOAD, _:
             return (SOLUTION,)
         case StepKind.FETCH, _:
-            return ("panels",) if plan.published else ("unmask",)
-        case StepKind.RECOVER, _:
-            return ("own part",)
+            return ("unmask",)
         case _, name if name == SIGNS:
-            return (SIGNS,) if plan.compress or plan.published else (SIGNS, "orthogonality")
+            return (SIGNS,) if plan.compress else (SIGNS, "orthogonality")
         case _, "orthogonality" if user.solved or (user.by_panels and not plan.reads_rows):
             return ("right vectors",)
         case _, "orthogonality":
@@ -234,7 +229,7 @@ def _infers(user: User) -> bool:
 
 
 def _ending(user: User) -> Iterator[str]:
-    own = ("orthogonality", "reconstruction", "own part")  # steps with which users make vectors of their own
+    own = ("orthogonality", "reconstruction")  # steps with which users make vectors of their own
     if user.plan.releases(Item.OWN_PART) and not any(map(user.plays, own)):
         yield "scores"
     if What.CANONICAL in user.opened:

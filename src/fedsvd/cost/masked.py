@@ -1,6 +1,6 @@
 """The local work of a user whose data goes up under masks, label by label: P from the left, T_i and Q from the right.
 
-The mask family, the paper's scheme, predictions and matchings. Each function is an entry of the table in ``labels.py``;
+The mask family, predictions and matchings. Each function is an entry of the table in ``labels.py``;
 the kernels of the masks are at the end, as ``roles.user.masking`` applies them.
 """
 
@@ -25,19 +25,6 @@ _POINT, _BLIND = 1.1, 0.75  # hashing an id to a point, and blinding one, in uni
 _LIMBS = 32  # products of limbs and slices behind one product in the ring
 
 
-def seeding(user: User) -> Pieces:
-    """As in every family; in the paper's scheme also the slices of Q, which come as bytes."""
-    yield from users.seeding(user)
-    if user.plan.published and not user.plan.opens_nothing:
-        slices = float(_slices(user))
-        yield Piece("keys", Work(aes=8 * slices, memory=24 * slices), 4 * slices, keeps=(("slices", slices),))
-
-
-def _slices(user: User) -> int:
-    windows = user.plan.right_windows
-    return sum(window.width * own_columns(user.plan, user.i, w) for w, window in enumerate(windows))
-
-
 # --- before the upload ------------------------------------------------------------------------------------------------
 
 
@@ -60,10 +47,9 @@ def scale(user: User) -> Pieces:
 
 
 def labels(user: User) -> Pieces:
-    """The labels, blinded; which takes another pass but for the paper's scheme."""
+    """The labels, blinded, which takes another pass."""
     plan, size = user.plan, float(user.plan.M * user.plan.targets)
-    if not plan.published:
-        yield Piece("statistics", _times(user, plan.targets), _rows_together(user))
+    yield Piece("statistics", _times(user, plan.targets), _rows_together(user))
     yield Piece("statistics", Work(memory=32 * size), 3 * size, keeps=(("labels", size),))
 
 
@@ -81,29 +67,21 @@ def _times(user: User, columns: int) -> Work:
 
 
 def uploading(user: User) -> Pieces:
-    """Y_i, by panels of rows or by windows of columns."""
+    """Y_i, from data that is read by rows or by columns."""
     yield from _upload_rows(user) if user.plan.reads_rows else _upload_columns(user)
 
 
 def _upload_columns(user: User) -> Pieces:
     """``P A_i``, then T_i and Q."""
-    plan = user.plan
-    total, peak, numbers = Work(), 0.0, 0.0
-    for n in _left_lengths(plan):  # P stays until it is taken off U again
-        drawn = draw(plan.left, n, plan.block)
-        total, peak = total + drawn.work, max(peak, numbers + drawn.numbers)
-        numbers += stored(plan.left, n, plan.block)
-    yield Piece("mask", Work(), peak, keeps=(("P", numbers),))
-    peak = 0.0
-    # A window of A_i is copied before it passes P: centred as it is read; a regression's, scaled and blinded.
-    copies = 2 * plan.joins_labels + int(user.centred)
-    for w in range(len(plan.right_windows)):
-        own = own_columns(plan, user.i, w)
-        size, P = float(plan.M * own), left(plan, own)
-        right, copied = right_columns(plan, user.i, w), copies * size
-        total += P.work + right.work + Work(memory=8 * (copied + size))
-        peak = max(peak, copied + P.numbers, copied + size + right.numbers)
-    yield Piece("mask", total, peak, keeps=(("Q", cached_right(plan)),))
+    plan, own = user.plan, user.width
+    drawn = draw(plan.left, plan.masked_rows, plan.block)  # P stays until it is taken off U again
+    yield Piece("mask", Work(), drawn.numbers, keeps=(("P", _blocks_of_P(plan)),))
+    # A_i is copied before it passes P: centred as it is read.
+    size, P, right = float(plan.M * own), left(plan, own), _right(plan, user.i, plan.M, own, plan.N)
+    copied = int(user.centred) * size
+    work = drawn.work + P.work + right.work + Work(memory=8 * (copied + size))
+    peak = max(copied + P.numbers, copied + size + right.numbers)
+    yield Piece("mask", work, peak, keeps=(("Q", stored(plan.right, plan.N, plan.block)),))
     yield _pad(plan, plan.M, frees=("Q",))  # T_i and Q are dropped with the last panel
 
 
@@ -116,12 +94,9 @@ def _upload_rows(user: User) -> Pieces:
     work += left(plan, wide).work
     yield _draw_P(plan)
     size = float(plan.M * wide)
-    fits = plan.published or 8 * LINES * size <= plan.memory
-    if plan.published:  # one block of P after the other
-        size, numbers = float(rows * wide), apply(plan.left, rows, wide, plan.block).numbers
-    else:
-        numbers = 0.0 if fits else plan.memory / 32  # in place on the lines, which are held
-        work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
+    fits = 8 * LINES * size <= plan.memory
+    numbers = 0.0 if fits else plan.memory / 32  # in place on the lines, which are held
+    work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
     masks = _blocks_of_P(plan) if _stores_P(plan) else 0.0
     held = size if fits else min(size, plan.memory / 64)  # else they are in a file, of which this much is mapped
     then = rows * (plan.N + plan.targets + wide * (not fits)) + right.working
@@ -140,8 +115,7 @@ def _pad(plan: SessionPlan, rows: int, frees: tuple[str, ...] = ()) -> Piece:
 
 def _draw_P(plan: SessionPlan) -> Piece:
     """P, drawn once by users of one process where its blocks are stored; else by each, whenever it is used."""
-    work = sum((draw(plan.left, n, plan.block).work for n in _left_lengths(plan)), Work())
-    return Piece("mask", work, once=_stores_P(plan))
+    return Piece("mask", draw(plan.left, plan.masked_rows, plan.block).work, once=_stores_P(plan))
 
 
 def _stores_P(plan: SessionPlan) -> bool:
@@ -150,12 +124,7 @@ def _stores_P(plan: SessionPlan) -> bool:
 
 
 def _blocks_of_P(plan: SessionPlan) -> float:
-    return sum(stored(plan.left, n, plan.block) for n in _left_lengths(plan))
-
-
-def _left_lengths(plan: SessionPlan) -> list[int]:
-    """The rows of each window of P."""
-    return [window.stop - window.start for window in plan.left_windows]
+    return stored(plan.left, plan.masked_rows, plan.block)
 
 
 # --- after the answer -------------------------------------------------------------------------------------------------
@@ -164,8 +133,7 @@ def _left_lengths(plan: SessionPlan) -> list[int]:
 def unmask(user: User) -> Pieces:
     """``U = P^T U'``; the message with U' is held to the end of the session."""
     plan = user.plan
-    columns = plan.m if plan.full_matrices else user.r
-    size, kernel = float(plan.m * columns), left(plan, columns)
+    size, kernel = float(plan.m * user.r), left(plan, user.r)
     if not plan.tall:
         yield Piece("unmask", kernel.work, size + kernel.numbers, once=True)
         yield Piece("unmask", Work(memory=16 * size), size, keeps=(("U", 2 * size),))
@@ -221,21 +189,8 @@ def scores(user: User) -> Pieces:
 
 
 def _keeps_product(user: User) -> bool:
-    """Whether a quarter of the budget holds it; the paper's scheme makes none."""
-    return not user.plan.published and 4 * 8 * user.r * user.n_i <= user.plan.memory
-
-
-def recover(user: User) -> Pieces:
-    """Eq. 6 of the paper: ``[Q_i^T]^R`` up, ``[Vt_i]^R`` back, and R_i off again."""
-    plan, work, blind = user.plan, Work(), 0.0
-    rows = plan.N if plan.full_matrices else user.r
-    for w, window in enumerate(plan.right_windows):
-        own = own_columns(plan, user.i, w)
-        if own:
-            work += draw(Form.HAAR, own).work + apply(Form.HAAR, own, window.width + rows).work
-            blind += stored(Form.HAAR, own)
-    part, slices = float(rows * user.n_i), float(_slices(user))
-    yield Piece("own part", work, blind + slices + max(slices, 3 * part), keeps=(("own part", blind + part),))
+    """Whether a quarter of the budget holds it."""
+    return 4 * 8 * user.r * user.n_i <= user.plan.memory
 
 
 # --- split columns ----------------------------------------------------------------------------------------------------
@@ -287,32 +242,9 @@ def blinding(user: User) -> Pieces:
 _NOTHING = Kernel(Work())
 
 
-def own_columns(plan: SessionPlan, i: int, w: int) -> int:
-    """How many columns the user at position i has in window w."""
-    own = plan.right_windows[w].columns[i]
-    return int(own.stop - own.start)
-
-
 def left(plan: SessionPlan, columns: float) -> Kernel:
-    """``P`` times this many columns, window after window into one result."""
-    work, peak = Work(), 0.0
-    for rows in plan.left_windows:
-        kernel = apply(plan.left, rows.stop - rows.start, columns, plan.block)
-        work += kernel.work
-        peak = max(peak, kernel.numbers)
-    result = plan.masked_rows * columns if len(plan.left_windows) > 1 else 0.0
-    return Kernel(work, peak + result)
-
-
-def right_columns(plan: SessionPlan, i: int, w: int) -> Kernel:
-    """All rows of one window through T_i and Q; ``c P A_i`` is there beforehand."""
-    return _right(plan, i, plan.M, own_columns(plan, i, w), plan.right_windows[w].width)
-
-
-def cached_right(plan: SessionPlan) -> float:
-    """Numbers of Q that stay after an upload by columns: all of a single window, none of many."""
-    aggregated = not plan.published
-    return stored(plan.right, plan.N, plan.block) if aggregated and len(plan.right_windows) == 1 else 0.0
+    """``P`` times this many columns."""
+    return apply(plan.left, plan.masked_rows, columns, plan.block)
 
 
 @dataclass(frozen=True)
@@ -332,8 +264,6 @@ def right_rows(plan: SessionPlan, i: int) -> RightRows:
     rows = max(panel.stop - panel.start for panel in plan.row_panels)
     once, through = _right(plan, i, 0, width, N), _right(plan, i, rows, width, N).numbers
     a_row = _right(plan, i, 1, width, N).work + once.work * -1.0
-    if plan.published:
-        return RightRows(once.work, a_row, 0.0, 0.0, through)
     if writes_out(plan, i):
         return RightRows(once.work, a_row, once.numbers, stored(plan.right, N) + width * N, 0.0)
     kept = stored(_rotation(width), width) + stored(plan.right, N, plan.block)
@@ -347,8 +277,6 @@ def _rotation(width: int) -> Form:
 def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel:
     """``rows x own`` numbers through T_i and Q, into rows x width."""
     size, spread = float(rows * own), float(rows * width)
-    if plan.published:
-        return Kernel(Work(gemm=2.0 * size * width, memory=8 * spread), size + spread)
     turns = own > 0
     form = _rotation(own)
     T_i, turn = (draw(form, own), apply(form, own, rows)) if turns else (_NOTHING, _NOTHING)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd, top_svd, wide_factor
+from fedsvd.cost.kernels import Kernel, dense_svd, factor, factor_svd, top_svd, wide_factor
 from fedsvd.cost.rates import Piece, Work
 from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.linalg.dense_svd import FEW
-from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SOLUTION, StepKind, listed
 from fedsvd.protocol.sums import gram_batches
@@ -18,7 +17,6 @@ from fedsvd.protocol.upload import (
     folds,
     krylov_basis,
     krylov_block,
-    recovers,
     retention,
 )
 
@@ -68,11 +66,8 @@ def _add_up(plan: SessionPlan, expected: Expected) -> Pieces:
         yield Piece("keep", Work(memory=16 * total), store + coming + split, keeps=(("store", store),))
         if retention(plan) is Retention.STORED:
             return
-    by_rows = plan.by_rows
-    width = plan.N + plan.targets if by_rows else plan.M
-    length = plan.M if by_rows else plan.N
-    longest = max(shape[0 if by_rows else 1] for shape in plan.panels)
-    folded = factor(width, length, longest, expected.ill)
+    width, length = plan.N + plan.targets, plan.M
+    folded = factor(width, length, max(rows for rows, _ in plan.panels), expected.ill)
     if _takes_the_top(plan):  # a Gram matrix, added up
         folded = Kernel(Work(gemm=float(width) ** 2 * length), 1.0 * width**2)
     work = folded.work + Work(memory=16 * total)  # in addition a probe, two products with a few vectors
@@ -86,7 +81,7 @@ def _solves(plan: SessionPlan) -> bool:
 
 
 def _takes_the_top(plan: SessionPlan) -> bool:
-    return plan.components is not None and not plan.published and not _solves(plan)
+    return plan.components is not None and not _solves(plan)
 
 
 def _stored(plan: SessionPlan) -> float:
@@ -104,17 +99,13 @@ def factorise(plan: SessionPlan, expected: Expected) -> Pieces:
     if _solves(plan):
         features = plan.N if plan.stacks_labels else plan.m
         kernel = dense_svd(features, features)
-    elif folds(plan):
-        kernel = dense_svd(plan.M, min(plan.M, plan.N))
     elif retention(plan) is Retention.BOTH:
         kernel = _two_pass(plan, r, expected.ill)
         if _takes_the_top(plan):
             again = factor(plan.N, plan.M, plan.M, 1.0).work  # from what was stored
             kernel = top_svd(plan.M, plan.N, r, expected.ill, Kernel(kernel.work + again, kernel.numbers))
-    elif plan.full_matrices:
-        kernel = _full(plan.M, plan.N)
     elif fits_whole(plan):
-        kernel = factor_svd(plan.M, plan.N, wants_v=recovers(plan), ill=expected.ill)
+        kernel = factor_svd(plan.M, plan.N, ill=expected.ill)
         if _takes_the_top(plan) and plan.M >= 2 * plan.N:
             kernel = top_svd(plan.M, plan.N, r, expected.ill, kernel)
             kernel = Kernel(kernel.work + Work(gemm=1.0 * plan.M * plan.N**2), kernel.numbers)
@@ -137,14 +128,8 @@ def _of_words(plan: SessionPlan, expected: Expected) -> Pieces:
 
 
 def answering(plan: SessionPlan, expected: Expected) -> Pieces:
-    """Eq. 6 of the paper for every user; panels of U' and products of a challenge are small."""
-    if not any(step.kind is StepKind.RECOVER for step in listed(plan.steps)):
-        return
-    r = released_columns(plan, expected)
-    rows = plan.N if plan.full_matrices else r
-    widest = max(window.width for window in plan.right_windows)
-    work = Work(gemm=2.0 * rows * widest * plan.n, memory=8.0 * rows * plan.n)
-    yield Piece("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
+    """Panels of U' and products of a challenge, which are small."""
+    return iter(())
 
 
 def _two_pass(plan: SessionPlan, r: int, ill: float) -> Kernel:
@@ -157,13 +142,6 @@ def _two_pass(plan: SessionPlan, r: int, ill: float) -> Kernel:
     return Kernel(inner.work + product + again, max(inner.numbers, held + 3 * panel))
 
 
-def _full(m: int, n: int) -> Kernel:
-    """Every row of U' and V'^T, in addition to the thin ones that are verified."""
-    thin, (short, long) = dense_svd(m, n), sorted((m, n))
-    work = Work(svd=14.0 * long * short**2 + 8.0 * short**3, gemm=4.0 * long**2 * short, solve=2.0 * long**3)
-    return Kernel(thin.work + work, thin.numbers + 4.0 * long**2)
-
-
 def _krylov(plan: SessionPlan, r: int) -> Kernel:
     block, basis = krylov_block(plan, r), krylov_basis(plan, r)
     one = Work(
@@ -173,13 +151,5 @@ def _krylov(plan: SessionPlan, r: int) -> Kernel:
 
 
 def dealing(plan: SessionPlan) -> Pieces:
-    """The TA: seeds, and in the paper's scheme the slices of Q, drawn again for every user who has a part of one."""
-    work, sealed = Work(keys=3.0 * plan.k), 0.0
-    if plan.published:
-        for window in plan.right_windows:
-            holders = sum(own.stop > own.start for own in window.columns)
-            block = draw(Form.HAAR, window.width).work + apply(Form.HAAR, window.width, window.width).work
-            work += block * holders + Work(aes=8.0 * window.width**2, memory=40.0 * window.width**2)
-            sealed += window.width**2
-    # All messages are sealed before the first is sent.
-    yield Piece("deal", work, 2 * sealed)
+    """The TA: seeds."""
+    yield Piece("deal", Work(keys=3.0 * plan.k))

@@ -40,7 +40,7 @@ class Expected:
 def full_rank(plan: SessionPlan) -> int:
     """The most the rank can be: the shorter side, less one where centring takes the mean out of the longer one."""
     features, samples = (plan.N, plan.m) if plan.stacks_labels else (plan.m, plan.n)
-    return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
+    return features if plan.alpha > 0 else min(features, samples - int(plan.centre))
 
 
 def released_columns(plan: SessionPlan, expected: Expected) -> int:

@@ -18,7 +18,7 @@ class Masks:
 
     Parameters
     ----------
-    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
+    scheme : {"auto", "sum", "mask"}, default="auto"
         "auto" picks "sum" where the side that all parties share is short, else "mask".
     mode : {"A", "B"}, default=None
         Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
@@ -26,7 +26,7 @@ class Masks:
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None
-        Width of mask blocks in the paper's scheme; None for 1000.
+        Width of the blocks of mixing masks, at least 128; None for 128.
 
     Examples
     --------

@@ -196,8 +196,7 @@ class LinearModel(LinearPredictor):
         self.target_names_ = found.targets
         if not plan.centre:
             self.intercept_ = 0.0
-        # The paper's column of ones adds one to the rank of the features about their means.
-        self.rank_ = found.here.rank - int(plan.biased)
+        self.rank_ = found.here.rank
         self.parties_ = tuple(self._held(part, found.flat, by_columns) for part in found.parts)
 
     def _held(self, part: PartyResult, flat: bool, by_columns: bool) -> PartyCoefficients:

@@ -31,8 +31,7 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
     """Least squares over features, or samples, that stay with their parties.
 
     The result is that of ``sklearn.linear_model.LinearRegression`` on the joint table, or of ``Ridge`` with a
-    positive ``alpha``; the intercept is never penalised. Where rank is lost, the solution of least norm (over
-    coefficients and intercept in the paper's scheme, split by features: there the intercept is a column of ones).
+    positive ``alpha``; the intercept is never penalised. Where rank is lost, the coefficients are those of least norm.
     Split by features, each party ends with its own coefficients and all with the intercept; split by samples, all
     parties end with all coefficients. All roles run in this process.
 

@@ -77,7 +77,7 @@ class FederatedFactors(FederatedTransformer):
 
     def _held(self, own: slice) -> PartyFactors:
         by_rows = self.plan_.split is Split.HORIZONTAL
-        kept = slice(0, None if self.plan_.full_matrices else self.rank_)
+        kept = slice(0, self.rank_)
         rows, columns = (own, slice(None)) if by_rows else (slice(None), own)
         return PartyFactors(self.U_[rows, kept], self.singular_values_[kept], self.components_[kept, columns])
 
@@ -114,8 +114,6 @@ class FederatedSVD(FederatedFactors):
         How many singular values and vectors; None for min(n_samples, n_features), the thin decomposition.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
-    full_matrices : bool, default=False
-        Square ``U_`` and ``components_``, as NumPy has them; with ``masks=Masks("paper")`` only, and for small tables.
     {parameters}
 
     Attributes
@@ -152,7 +150,6 @@ class FederatedSVD(FederatedFactors):
 
     n_components: int | None = field(default=None, kw_only=False)
     split: str = "horizontal"
-    full_matrices: bool = False
     ids: str = "compare"
     align: Align | None = None
 
@@ -173,7 +170,7 @@ class FederatedSVD(FederatedFactors):
         """
         if self._between(Task.SVD, X):
             return self
-        self._fit(X, Task.SVD, full_matrices=bool(self.full_matrices))
+        self._fit(X, Task.SVD)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsvd.linalg.backend import like, matmul, namespace
+from fedsvd.linalg.backend import like, namespace
 from fedsvd.linalg.householder import FromTheLeft
 from fedsvd.linalg.pools import small_products
 from fedsvd.types import Array, expect_shape
@@ -40,40 +40,6 @@ class Orthogonal(Protocol):
 
     def explicit(self) -> Array:
         """The matrix itself."""
-
-
-@dataclass(frozen=True, repr=False)
-class Written:
-    """An orthogonal matrix written out: what the paper's masks are before they are optimised."""
-
-    matrix: Array
-
-    def __repr__(self) -> str:
-        return f"Written(n={self.n})"
-
-    @property
-    def n(self) -> int:
-        return int(self.matrix.shape[0])
-
-    def left(self, X: Array) -> Array:
-        """``Q X``."""
-        return matmul(self.matrix, X)
-
-    def left_t(self, X: Array) -> Array:
-        """``Q^T X``."""
-        return matmul(namespace(X).matrix_transpose(self.matrix), X)
-
-    def right(self, X: Array) -> Array:
-        """``X Q``."""
-        return matmul(X, self.matrix)
-
-    def right_t(self, X: Array) -> Array:
-        """``X Q^T``."""
-        return matmul(X, namespace(X).matrix_transpose(self.matrix))
-
-    def explicit(self) -> Array:
-        """The matrix itself."""
-        return self.matrix
 
 
 @dataclass(frozen=True)

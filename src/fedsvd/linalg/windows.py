@@ -1,7 +1,7 @@
 """How a side of a matrix is cut: shapes only, so that every role may know them.
 
-A mask of the mask family stands over the whole side. The paper's is block-diagonal, and its blocks are called windows
-here: which rows or columns they hold is public, what stands in them is not, and is drawn in ``masks``.
+A mask of a study stands over the whole side. The paper's, for the lab, is block-diagonal, and its blocks are called
+windows here: which rows or columns they hold is public, what stands in them is not, and is drawn in ``masks``.
 """
 
 from bisect import bisect_right

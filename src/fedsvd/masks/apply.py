@@ -1,8 +1,6 @@
-"""Masks go on in step 4 of the mask family (paper 2), ``Y_i = c P A_i T_i Q_i``, by panels of columns or of rows.
+"""Masks go on in step 4 of the mask family (paper 2), ``Y_i = c P A_i T_i Q_i``, by panels of rows.
 
-P comes from the left, T_i and Q_i from the right, labels next to A_i get P and c alone. In the ``paper`` scheme there
-is no T_i and c is 1; a panel is then one block of Q (columns) or one block of P (rows), so that no zero of a
-block-diagonal mask is stored.
+P comes from the left, T_i and Q_i from the right, labels next to A_i get P and c alone.
 
 In steps 6 to 8 (paper 4) they come off again, in the same order (Theorem 1 of the paper).
 
@@ -14,20 +12,11 @@ Users remove only what is theirs to remove: P from the shared U', their own Q_i 
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.right import DealtRightMask, RightMask
+from fedsvd.masks.right import RightMask
 from fedsvd.types import Array
 
 
-def mask_left(A: Array, P: LeftMask) -> Array:
-    """``P A``; rows below P's own, which are the labels of a regression on split rows, pass as they are."""
-    if A.shape[0] == P.m:
-        return P.left(A)
-    return namespace(A).concat((P.left(A[: P.m, :]), A[P.m :, :]), axis=0)
-
-
-def mask_right(
-    rows: Array, Q: RightMask | DealtRightMask, i: int, c: float = 1.0, T_i: Orthogonal | None = None
-) -> Array:
+def mask_right(rows: Array, Q: RightMask, i: int, c: float = 1.0, T_i: Orthogonal | None = None) -> Array:
     """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that are under P, (rows, N + targets)."""
     width = Q.windows[-1].columns[i].stop
     A = rows[:, :width]
@@ -41,28 +30,7 @@ def mask_right(
     return joined
 
 
-def mask_columns(A_iw: Array, P: LeftMask, Q: RightMask | DealtRightMask, i: int, w: int, c: float = 1.0) -> Array:
-    """``c P A_iw Q_iw``: column window w of Y_i, (m, width of the window)."""
-    Y_iw = Q.right(w, i, mask_left(A_iw, P))
-    if c != 1.0:
-        Y_iw *= c
-    return Y_iw
-
-
-def mask_rows(
-    A_rows: Array,
-    P: LeftMask,
-    Q: RightMask | DealtRightMask,
-    i: int,
-    w: int,
-    c: float = 1.0,
-    T_i: Orthogonal | None = None,
-) -> Array:
-    """Row window w of ``[Y_i, c P y_i]``, from the same rows of ``[A_i, y_i]``."""
-    return mask_right(P.window(w).left(A_rows), Q, i, c, T_i)
-
-
-def written_out(Q: RightMask | DealtRightMask, i: int, c: float, T_i: Orthogonal, targets: int = 0) -> Array:
+def written_out(Q: RightMask, i: int, c: float, T_i: Orthogonal, targets: int = 0) -> Array:
     """``diag(c T_i Q_i, c I)`` as a matrix, (w_i + targets, N + targets): rows and labels pass in one product."""
     right = c * Q.right(0, i, T_i.explicit())
     if not targets:
@@ -79,7 +47,7 @@ def unmask_left(U_masked: Array, P: LeftMask) -> Array:
     return P.left_t(U_masked)
 
 
-def unmask_right(W_masked: Array, Q: RightMask | DealtRightMask, i: int, T_i: Orthogonal | None = None) -> Array:
+def unmask_right(W_masked: Array, Q: RightMask, i: int, T_i: Orthogonal | None = None) -> Array:
     """``T_i Q_i W'``: what concerns user i's columns, (N, t) to (n_i, t); V' and the weights of a regression alike."""
     xp = namespace(W_masked)
     parts = []

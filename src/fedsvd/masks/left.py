@@ -26,7 +26,6 @@ class LeftMask:
     on: Array | None = None
     keep: bool = True  # store drawn windows until this mask is dropped
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
-    dealt: Orthogonal | None = None  # the one window of a P that was delivered, not drawn
     stored: int = STORED  # bytes that the blocks of a mixing mask may take
     windows: tuple[slice, ...] = field(init=False)
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
@@ -40,8 +39,6 @@ class LeftMask:
 
     def window(self, w: int) -> Orthogonal:
         """The orthogonal matrix of window ``w``."""
-        if self.dealt is not None:
-            return self.dealt
         if w in self._drawn:
             return self._drawn[w]
         rows = self.windows[w]

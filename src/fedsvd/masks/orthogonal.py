@@ -4,7 +4,7 @@ Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogon
 
     haar     one dense Haar matrix: the law of P A Q then depends on A only through its singular values
     mixing   random signs and DCT twice, then two rounds of a secret permutation and Haar blocks (``permute.py``)
-    blocks   the paper's bare block-diagonal matrix, kept so that the paper can be reproduced (C4)
+    blocks   the paper's bare block-diagonal matrix (C4): for the lab and the audit's calibration, in no plan
 
 They are made of the normals of a seed's stream, in memory or on a device. Words are made by the threads of the host in
 both cases. On a device they are moved there, some at a time, and become normals there: the same numbers but for the

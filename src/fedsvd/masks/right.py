@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.backend import like, namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.linalg.windows import Form, Window, block_width, cut_columns
@@ -97,41 +96,3 @@ class RightMask:
             return self.window(w).explicit()
         # This user's rows alone: all of a window that is the whole side may be gigabytes.
         return self.right(w, i, np.eye(own) if self.on is None else like(np.eye(own), self.on))
-
-
-@dataclass(frozen=True, repr=False)
-class DealtRightMask:
-    """User i's slices Q_iw as a Trusted Authority dealt them (the paper's delivery); no other user's are known."""
-
-    i: int
-    windows: tuple[Window, ...]
-    slices: tuple[Array | None, ...]  # (own columns, window width), None where the user has no column
-    on: Array | None = None
-
-    def __repr__(self) -> str:
-        return f"DealtRightMask(user={self.i + 1}, windows={len(self.windows)})"
-
-    def right(self, w: int, i: int, A_iw: Array) -> Array:
-        """``A_iw Q_iw``."""
-        Q_iw = self._own(w, i)
-        xp = namespace(A_iw)
-        if Q_iw is None:
-            return xp.zeros((A_iw.shape[0], self.windows[w].width), dtype=xp.float64, device=A_iw.device)
-        return A_iw @ Q_iw
-
-    def right_t(self, w: int, i: int, V: Array) -> Array:
-        """``V Q_iw^T``."""
-        Q_iw = self._own(w, i)
-        return V[:, :0] if Q_iw is None else V @ namespace(V).matrix_transpose(Q_iw)
-
-    def rows(self, w: int, i: int) -> Array:
-        """``Q_iw`` itself."""
-        Q_iw = self._own(w, i)
-        if Q_iw is None:
-            raise LocalProtocolError(f"user {i + 1} has no column in window {w}")
-        return Q_iw
-
-    def _own(self, w: int, i: int) -> Array | None:
-        if i != self.i:
-            raise LocalProtocolError(f"user {self.i + 1} holds no slice of user {i + 1}")
-        return self.slices[w]

@@ -13,7 +13,7 @@ from fedsvd.policy.learned_together import matched, prepared_together
 from fedsvd.policy.sentences import components, full_u_and_s, of_openings
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import StepKind, What, listed
+from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Trust
 
 _FITTED = {What.COEFFICIENTS, What.OWN_COEFFICIENTS}
@@ -69,12 +69,6 @@ def unit(plan: SessionPlan, count: int = 2) -> str:
     """What n_i counts: a party's records, or its columns where these are split."""
     word = "record" if plan.split is Split.HORIZONTAL else "column"
     return word if count == 1 else f"{word}s"
-
-
-def lonely_windows(plan: SessionPlan) -> int:
-    """How many blocks of the paper's Q hold the columns of one user alone, so that the sum hides nothing of them."""
-    owners = (sum(own.stop > own.start for own in window.columns) for window in plan.right_windows)
-    return sum(count == 1 for count in owners)
 
 
 class Rows(Protocol):
@@ -163,11 +157,6 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         )
     elif plan.mode is Mode.B:
         yield f"The CSP learns the shapes ({shapes}) and ratios of the singular values; nothing else of the data."
-    elif plan.published:
-        tiles = f"{len(plan.left_windows)} x {len(plan.right_windows)}"
-        yield f"The CSP sees P X Q in bare blocks: spectra of {tiles} tiles, empty tiles, order; often the data itself."
-        if recovers(plan):
-            yield "The CSP can compute every party's own masked share (eq. 6)."
     elif masks_are_haar(plan):
         rest = "nothing else of the features" if fits else "nothing else"
         yield f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {rest}."
@@ -189,20 +178,12 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
 
 
 def _csp_labels(plan: SessionPlan) -> Iterator[str]:
-    if plan.published:
-        yield "The CSP sees the labels under P alone: their norm in every block."
-        return
     if plan.mode is not None:
         return
     yield (
         "The CSP learns the residual norm, and the null space when "
         "rank is lost; the fit itself stays hidden where the secret shift of the coefficients is as large as they are."
     )
-
-
-def recovers(plan: SessionPlan) -> bool:
-    """Whether users have their own part from eq. 6 of the paper."""
-    return any(step.kind is StepKind.RECOVER for step in listed(plan.steps))
 
 
 def _parties(plan: SessionPlan) -> Iterator[str]:
@@ -258,8 +239,6 @@ def _two_canonical(plan: SessionPlan) -> Iterator[str]:
 
 def _collusion(plan: SessionPlan) -> str:
     who = "The CSP together with any one party (outside the model) could compute"
-    if plan.published:
-        return f"{who} every party's data wherever the masks of that party's blocks are known or found."
     if plan.mode is not None:
         others = "sum of the other parties' Gram matrices, and no single one while two of these parties are honest"
         learned = "Gram matrix of the other" if plan.k == 2 else others

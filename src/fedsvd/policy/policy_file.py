@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import Scheme, Task
+from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, Scheme, Task
 from fedsvd.storage import private
 from fedsvd.storage.toml import read_toml
 
@@ -41,7 +41,7 @@ class PolicyFile(BaseModel):
     tasks: Annotated[tuple[Task, ...], Field(description="What may be computed.")] = _DEFAULTS.tasks
     schemes: Annotated[
         tuple[Scheme, ...],
-        Field(description='How data is hidden. "paper" shows the CSP more: see the threat model.'),
+        Field(description="How data is hidden."),
     ] = _DEFAULTS.schemes
     parties_for_full: Annotated[
         StrictInt,
@@ -185,11 +185,11 @@ def read_policy(path: Path) -> Policy:
         file = PolicyFile.model_validate(table)
     except ValidationError as invalid:
         key = str(invalid.errors(include_url=False, include_context=False)[0]["loc"][0])
-        raise _fault(path, key) from None
+        raise _fault(path, key, table.get(key)) from None
     return replace(_DEFAULTS, **{key: getattr(file, key) for key in file.model_fields_set})
 
 
-def _fault(path: Path, key: str) -> ConfigError:
+def _fault(path: Path, key: str, value: object) -> ConfigError:
     """What is wrong with the value of a key, and a line that would be right."""
     if key in _GONE:
         return ConfigError(f"{key} in {path} is no rule any more", _GONE[key])
@@ -198,6 +198,9 @@ def _fault(path: Path, key: str) -> ConfigError:
         near = difflib.get_close_matches(key, rules, 1)
         fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(rules)}"
         return ConfigError(f"{key[:80]!r} in {path} is not a rule", fix)
+    if key == "schemes" and isinstance(value, list) and PUBLISHED in value:
+        left = [scheme for scheme in value if scheme != PUBLISHED]
+        return ConfigError(f"{key} in {path}: {IN_THE_LAB}", f"{key} = {_spelt(left or list(_DEFAULTS.schemes))}")
     if key in ("tasks", "schemes"):
         names = [member.value for member in (Task if key == "tasks" else Scheme)]
         return ConfigError(f"{key} in {path} is not a list of {', '.join(names)}", f"{key} = {_spelt(names)}")

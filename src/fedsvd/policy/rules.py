@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from fedsvd.policy.foreign_lines import not_named
-from fedsvd.policy.learned import full_outputs, gram_by_consent, lonely_windows, opens_records_alone, recovers, unit
+from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
 from fedsvd.protocol.openings import opened
@@ -119,7 +119,7 @@ def settled(found: Iterable[Finding], policy: Policy) -> tuple[Finding, ...]:
 
 
 def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
-    """Everything in this plan that the policy does not allow, and every published leak of its scheme."""
+    """Everything in this plan that the policy does not allow, and what an owner should know of it."""
     return (
         *_task(plan, policy),
         *_parties(plan, policy),
@@ -324,10 +324,7 @@ def _authority(plan: SessionPlan) -> Iterator[Finding]:
 
 
 def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    below = plan.scheme not in policy.schemes
-    if opens_records_alone(plan):
-        return
-    if below:
+    if plan.scheme not in policy.schemes and not opens_records_alone(plan):
         allowed = ", ".join(policy.schemes) or "none"
         agreed = ", ".join(f'"{scheme}"' for scheme in (*policy.schemes, plan.scheme))
         yield Finding(
@@ -335,31 +332,6 @@ def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             f"the scheme {plan.scheme} is not among those allowed ({allowed}); if you agree to what it shows, write "
             f"schemes = [{agreed}] into policy.toml",
         )
-    if plan.published:
-        yield from (Finding(rule, text, below) for rule, text in _published(plan))
-
-
-def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
-    """The corrections that the paper's own scheme leaves undone, where this plan meets them."""
-    windows = plan.right_windows
-    if recovers(plan):
-        yield "C1", f"eq. 6 hands the CSP the masked share of each of the {plan.k} parties: nothing stays aggregated"
-    yield (
-        "C3",
-        f"{lonely_windows(plan)} of {len(windows)} blocks of Q lie inside one party's {unit(plan)} and gain nothing "
-        "from secure aggregation",
-    )
-    left = f"{len(plan.left_windows)} x {len(windows)} tiles"
-    widest = max(window.width for window in windows)
-    yield (
-        "C4",
-        f"block masks leave the singular values of all {left} (blocks up to {widest} wide), empty tiles and the order "
-        "of rows and columns in plain sight; sparse whole numbers can be recovered exactly",
-    )
-    if {What.COEFFICIENTS, What.OWN_COEFFICIENTS} & opened(plan):
-        yield "C8", f"the labels go up as P y: their norm, hence counts, in each of {len(plan.left_windows)} blocks"
-    if plan.biased:
-        yield "C10", "the bias is a masked column of ones, whose image under P the CSP can find exactly"
 
 
 def _overlap(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

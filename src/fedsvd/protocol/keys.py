@@ -132,15 +132,15 @@ class SessionKeys:
             self._openers[origin] = Opener(self._pair(origin), origin.index, self.me.index)
         return self._openers[origin].open(sealed)
 
-    def open_seeds(self, origin: Party, sealed: bytes) -> tuple[dict[str, Seed], bytes]:
-        """The seeds that ``origin`` deals, each checked against its commitment, and what follows them."""
+    def open_seeds(self, origin: Party, sealed: bytes) -> dict[str, Seed]:
+        """The seeds that ``origin`` deals, each checked against its commitment."""
         names, content = deals(self._plan, origin), self.open(origin, sealed)
-        if len(content) < 32 * len(names):
-            raise NotSealed("a dealer's message is too short", "stop and ask the dealer")
+        if len(content) != 32 * len(names):
+            raise NotSealed("a dealer's message has another length than its seeds", "stop and ask the dealer")
         seeds = {name: Seed(content[32 * place : 32 * place + 32]) for place, name in enumerate(names)}
         if b"".join(map(commitment, seeds.values())) != self._commitments[origin]:
             raise NotSealed("a seed is not the one its dealer committed to", "stop and ask the dealer")
-        return seeds, content[32 * len(names) :]
+        return seeds
 
     def _pair(self, other: Party) -> Seed:
         mine = self.prekey if other == TA else self.mine

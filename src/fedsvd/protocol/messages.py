@@ -188,20 +188,6 @@ class Product(Message):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class BlindedRightMask(Message):
-    """``[Q_i^T]^R``, window by window (eq. 6, ``paper`` scheme alone)."""
-
-    Qt_i_blinded: tuple[Float | None, ...]
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class BlindedRightFactor(Message):
-    """``[Vt_i]^R``, window by window (eq. 6, ``paper`` scheme alone)."""
-
-    Vt_i_blinded: tuple[Float | None, ...]
-
-
-@dataclass(frozen=True, repr=False, eq=False)
 class Finished(Message):
     """This user holds its result, and the certificate it has signed has this digest."""
 

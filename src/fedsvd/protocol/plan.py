@@ -15,7 +15,7 @@ from functools import cached_property
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.widen import width
-from fedsvd.linalg.windows import Form, Window, block_width, cut_columns, cut_side, panels_of_rows
+from fedsvd.linalg.windows import Form, block_width, panels_of_rows
 from fedsvd.protocol.foreign import ForeignPlan
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
@@ -61,7 +61,6 @@ class SessionPlan:
     components_by: str = ""  # the rule by which users take some at home, once all of U and S are known
     centre: bool = False  # for regression: fit an intercept
     unit_variance: bool = False
-    full_matrices: bool = False
     targets: int = 0  # columns of y (regression, prediction)
     label_user: int = 0  # who holds y (vertical regression, prediction)
     alpha: float = 0.0  # ridge
@@ -180,8 +179,8 @@ class SessionPlan:
 
     @cached_property
     def by_rows(self) -> bool:
-        """Whether the upload goes by rows of X', not by columns: always in the mask family."""
-        return self.scheme is Scheme.MASK or self.stacks_labels or self.tall
+        """Whether there is an upload by rows of X': in the mask family."""
+        return self.scheme is Scheme.MASK
 
     @cached_property
     def reads_rows(self) -> bool:
@@ -235,13 +234,8 @@ class SessionPlan:
 
     @cached_property
     def tall(self) -> bool:
-        """Whether X' does not fit the memory budget, so that rows stream, and U' is fetched in panels of rows.
-
-        In the paper's scheme: where rows are the one long side and a factor of the other one fits."""
-        if not self.factors or self.compress or self.memory >= 8 * 4 * self.M * self.N:
-            return False
-        fits = not self.full_matrices and self.m >= 2 * self.n and 8 * 8 * self.n**2 <= self.memory
-        return not self.published or (fits and self.memory < 8 * 6 * self.m * self.n)
+        """Whether X' does not fit the memory budget, so that rows stream, and U' is fetched in panels of rows."""
+        return self.factors and not self.compress and self.memory < 8 * 4 * self.M * self.N
 
     @cached_property
     def refines(self) -> bool:
@@ -255,16 +249,6 @@ class SessionPlan:
         w = self.m * self.targets + 1
         transform = 1 + self.targets + self.m * (self.m + 1) // 2  # whether, exponents, T
         return w + int(bool(self.alphas)) + (transform if self.refines else 0)
-
-    @cached_property
-    def published(self) -> bool:
-        """Whether this is the paper's own scheme, leaks included."""
-        return self.scheme is Scheme.PAPER
-
-    @cached_property
-    def biased(self) -> bool:
-        """Whether the last user appends the paper's column of ones (C10, as published)."""
-        return self.published and self.stacks_labels and self.centre
 
     @cached_property
     def ridge_rows(self) -> int:
@@ -287,8 +271,7 @@ class SessionPlan:
         if self.compress:
             # Exact whole numbers of total width M + 1 or less determine the shares; any two users have M + 63.
             return tuple(width(self.M, p_i) for p_i in self.factor_widths)
-        first, *others = self.counts
-        return (first + self.ridge_columns, *others[:-1], others[-1] + int(self.biased))
+        return self.counts
 
     @cached_property
     def factor_widths(self) -> tuple[int, ...]:
@@ -311,36 +294,13 @@ class SessionPlan:
         return self.M if self.stacks_labels else self.m
 
     @cached_property
-    def left_windows(self) -> tuple[slice, ...]:
-        """The rows of A that P mixes among themselves: all, or the paper's blocks."""
-        return cut_side(self.left, self.masked_rows, self.block)
-
-    @cached_property
-    def right_windows(self) -> tuple[Window, ...]:
-        """The columns of A that Q mixes among themselves: all, or the paper's blocks."""
-        return cut_columns(self.right, self.widths, self.block)
-
-    @cached_property
     def row_panels(self) -> tuple[slice, ...]:
-        """The rows of X' that go up together: the paper's blocks, else whole blocks of P's last round as memory allows.
+        """The rows of X' that go up together: whole blocks of P's last round, as memory allows.
 
         How many go together changes nothing of what P mixes.
         """
-        if self.published:
-            return self.left_windows
         together = block_width(self.left, self.block) if self.left is Form.MIXING else 1
         return panels_of_rows(self.M, together, self.N + self.targets, self.memory)
-
-    @cached_property
-    def windows_together(self) -> tuple[range, ...]:
-        """The windows of Q whose columns go up as one panel, where columns go up: each is a panel by itself."""
-        return tuple(range(w, w + 1) for w in range(len(self.right_windows)))
-
-    @cached_property
-    def column_panels(self) -> tuple[slice, ...]:
-        """The columns of X' that go up together, where columns go up."""
-        cut = [window.outputs for window in self.right_windows]
-        return tuple(slice(cut[ws[0]].start, cut[ws[-1]].stop) for ws in self.windows_together)
 
     @cached_property
     def batch_memory(self) -> int:
@@ -348,20 +308,6 @@ class SessionPlan:
         return max(self.memory // 4, 1)
 
     @cached_property
-    def deals_left(self) -> bool:
-        """Whether a TA deals P as a matrix: it does not, P follows from its seed."""
-        return False
-
-    @cached_property
     def panels(self) -> tuple[tuple[int, int], ...]:
-        """The shapes of the uploaded panels: of rows, or in the paper's scheme of columns."""
-        if self.by_rows:
-            return tuple((rows.stop - rows.start, self.N + self.targets) for rows in self.row_panels)
-        return tuple((self.M, columns.stop - columns.start) for columns in self.column_panels)
-
-    @cached_property
-    def smallest_window(self) -> tuple[int, int]:
-        """The sides of what both masks mix at least, from which the bound on an entry follows."""
-        labelled = self.masked_rows < self.M  # label rows pass Q alone
-        rows = 1 if labelled else min(window.stop - window.start for window in self.left_windows)
-        return rows, min(window.width for window in self.right_windows)
+        """The shapes of the uploaded panels of rows."""
+        return tuple((rows.stop - rows.start, self.N + self.targets) for rows in self.row_panels)

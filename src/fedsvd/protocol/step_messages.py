@@ -17,8 +17,6 @@ from fedsvd.protocol.matching import answer_rows, compared_set, cut, pairs_of, p
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
-    BlindedRightFactor,
-    BlindedRightMask,
     Challenge,
     CommonRows,
     Countersigned,
@@ -41,7 +39,7 @@ from fedsvd.protocol.messages import (
     SumReply,
     SumShare,
 )
-from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
+from fedsvd.protocol.parties import ALL, CSP, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.relayed import (
     AFTER,
@@ -141,21 +139,13 @@ def _exchange(session: Session, step: PlannedStep) -> Iterator[Sent]:
     if step.name == SEEDS:
         for dealer in (party for party in plan.parties if party != CSP and deals(plan, party)):
             for party in (each for each in plan.users if each != dealer):
-                yield from _sealed(plan, dealer, party, _seeds(plan, dealer) + _dealt_masks(plan, dealer, party))
+                yield from _sealed(plan, dealer, party, _seeds(plan, dealer))
         return
     for origin in plan.users:
         gives, _ = pairs_of(plan, origin.index - 1)[step.name]
         for pair in gives:
             for part in cut(plan, pair.size):
                 yield from _sealed(plan, origin, plan.users[pair.other], _width(part))
-
-
-def _dealt_masks(plan: SessionPlan, dealer: Party, party: Party) -> int:
-    """Bytes of masks that the TA of the paper's scheme deals behind its seed."""
-    if not plan.published or dealer != TA:
-        return 0
-    whole = 8 * plan.masked_rows**2 if plan.deals_left else 0
-    return sum(8 * rows * own for rows, own in _slices(plan, party.index - 1)) + whole
 
 
 def _upload(session: Session, step: PlannedStep) -> Iterator[Sent]:
@@ -175,8 +165,7 @@ def _upload(session: Session, step: PlannedStep) -> Iterator[Sent]:
 def _factors(plan: SessionPlan, step: PlannedStep) -> Factors:
     """U and S; of a U that is fetched, no rows yet."""
     fetched = any(each.kind is StepKind.FETCH for each in listed(plan.steps))
-    values = min(plan.M, plan.N) if plan.full_matrices else step.size
-    sigma = _numbers(values) if plan.releases(Item.SPECTRUM) else None
+    sigma = _numbers(step.size) if plan.releases(Item.SPECTRUM) else None
     return Factors(plan.digest, _numbers(0 if fetched else plan.M, step.size), sigma, 0.0, 0.0)
 
 
@@ -193,15 +182,6 @@ def _fetch(session: Session, step: PlannedStep) -> Iterator[Sent]:
         for height, times in heights.items():
             yield party, CSP, RowsRequest(plan.digest, 0), times
             yield CSP, party, FactorRows(plan.digest, 0, _numbers(height, step.size)), times
-
-
-def _recover(session: Session, step: PlannedStep) -> Iterator[Sent]:
-    """Slices of Q under a blind, and eq. 6 of the paper."""
-    plan = session.plan
-    for i, party in enumerate(plan.users):
-        blinded = tuple(_numbers(*shape) for shape in _slices(plan, i))
-        yield party, CSP, BlindedRightMask(plan.digest, blinded), 1
-        yield CSP, party, BlindedRightFactor(plan.digest, (_numbers(step.size, plan.widths[i]),)), 1
 
 
 def _challenge(session: Session, step: PlannedStep) -> Iterator[Sent]:
@@ -233,7 +213,6 @@ _MESSAGES: dict[StepKind, Callable[[Session, PlannedStep], Iterator[Sent]]] = {
     StepKind.EXCHANGE: _exchange,
     StepKind.UPLOAD: _upload,
     StepKind.FETCH: _fetch,
-    StepKind.RECOVER: _recover,
     StepKind.CHALLENGE: _challenge,
     StepKind.COMPARE: _compare,
 }
@@ -260,13 +239,8 @@ def _sealed(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterato
 
 
 def _bytes_of(length: int) -> bytes:
-    # As long as a sealed message, and no longer in memory: the slices of a wide Q are gigabytes.
+    # As long as a sealed message, and no longer in memory.
     return cast(bytes, np.broadcast_to(np.uint8(0), length))
-
-
-def _slices(plan: SessionPlan, i: int) -> list[tuple[int, int]]:
-    """The shapes of user i's slices of Q, as the CSP receives them transposed: window width, own columns."""
-    return [(window.width, _width(window.columns[i])) for window in plan.right_windows]
 
 
 def _width(own: slice) -> int:

@@ -38,7 +38,6 @@ class StepKind(StrEnum):
     EXCHANGE = "exchange"  # messages that users seal to single others; pairs and lengths follow from the plan
     UPLOAD = "upload"  # shares of a matrix that the CSP opens, and its answer, which gives the name; size: its columns
     FETCH = "fetch"  # an answer too long for one message, panel by panel; size: its columns
-    RECOVER = "recover"  # eq. 6 of the paper; size: its rows
     CHALLENGE = "challenge"  # vectors under P that check an answer, and their products for one user
     COMPARE = "compare"  # sets of hashed or blinded ids, and the places of the common ones
     MAYBE = "maybe"  # the body, or nothing, as the name says

@@ -73,8 +73,11 @@ class Scheme(StrEnum):
 
     SUM = "sum"  # exact sums of Gram matrices: the common side is short
     MASK = "mask"  # masks over the whole of both sides: the common side is long
-    PAPER = "paper"  # as published, to reproduce the paper; without the guarantees of the other two
 
+
+PUBLISHED = "paper"
+IN_THE_LAB = "the paper's scheme as published is in fedsvd-lab, and no scheme of a study"
+"""What is said of a scheme that 0.2.0 had, and where it is now (ADR 0074)."""
 
 RENAMED = {"compressed": Scheme.SUM, "mixing": Scheme.MASK, "aligned": Scheme.MASK}
 """Schemes of protocol 1, which are gone, and what took their places."""

@@ -10,7 +10,7 @@ from fedsvd.errors import StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import gram_batches
-from fedsvd.protocol.tasks import Answer, Item, Own, Scheme
+from fedsvd.protocol.tasks import Answer, Scheme
 from fedsvd.secagg.batches import batch_rows
 
 _OVERSAMPLED = 8
@@ -55,9 +55,7 @@ def fits_whole(plan: SessionPlan) -> bool:
 
 def fits_folded(plan: SessionPlan) -> bool:
     """Whether a factor of the side that is folded, and a panel, fit the CSP's budget."""
-    if plan.scheme is Scheme.MASK:
-        return plan.N <= plan.M and plan.memory >= 8 * 6 * plan.N**2
-    return plan.memory >= 8 * 6 * plan.M * plan.M
+    return plan.N <= plan.M and plan.memory >= 8 * 6 * plan.N**2
 
 
 class Retention(Enum):
@@ -75,11 +73,7 @@ def retention(plan: SessionPlan) -> Retention:
         return Retention.EXACT
     if plan.answer is Answer.SOLUTION:
         return Retention.FOLDED
-    if plan.tall and plan.published:
-        return Retention.BOTH
-    if fits_whole(plan) or not fits_folded(plan) or plan.full_matrices:
-        return Retention.STORED
-    return Retention.BOTH if plan.tall or recovers(plan) else Retention.FOLDED
+    return Retention.STORED if fits_whole(plan) or not fits_folded(plan) else Retention.BOTH
 
 
 def expect_route(plan: SessionPlan) -> None:
@@ -97,19 +91,14 @@ def folds(plan: SessionPlan) -> bool:
     return retention(plan) is Retention.FOLDED
 
 
-def recovers(plan: SessionPlan) -> bool:
-    """Whether eq. 6 will ask for V', which a factor of X'^T has forgotten."""
-    return plan.published and plan.own is Own.VECTORS and plan.releases(Item.OWN_PART)
-
-
 def krylov_start(plan: SessionPlan, r: int) -> int:
     """Columns of X' that truncated SVD starts from: no copy of an equal value is missed from r of them or more."""
     return min(max(r + _OVERSAMPLED, _NARROWEST), plan.M, plan.N)
 
 
 def krylov_block(plan: SessionPlan, r: int) -> int:
-    """Columns that are multiplied at once: of a large r a quarter, but one of each of the paper's blocks."""
-    return min(krylov_start(plan, r), max(_NARROWEST, r // 4 + _OVERSAMPLED, len(plan.right_windows)))
+    """Columns that are multiplied at once: of a large r a quarter."""
+    return min(krylov_start(plan, r), max(_NARROWEST, r // 4 + _OVERSAMPLED))
 
 
 def krylov_basis(plan: SessionPlan, r: int) -> int:

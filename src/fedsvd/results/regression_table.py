@@ -120,7 +120,7 @@ def diagnostics(computed: RegressionResult, data: OwnRows) -> Values:
 def fit(to: PartyResult, computed: RegressionResult, y: Float, fitted: Float) -> Values:
     """What the label holder of split columns knows of the model as one, from its own labels and the fitted values."""
     plan, rank = to.plan, computed.rank
-    if plan.alpha > 0.0 or plan.alphas or plan.published:
+    if plan.alpha > 0.0 or plan.alphas:
         return Values()
     about = np.mean(y, axis=0) if plan.centre else 0.0
     residual, total, explained = (np.sum(np.square(part), axis=0) for part in (y - fitted, y - about, fitted - about))

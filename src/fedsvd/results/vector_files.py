@@ -113,7 +113,7 @@ def _arrow() -> tuple[Any, Any]:
 
 def file_for(plan: SessionPlan, i: int, write: Write, folder: Path) -> Sink | None:
     """Where user i's (from 0) vectors go: to a file, nowhere, or to memory where they are small (None)."""
-    if plan.own not in (Own.VECTORS, Own.SCORES) or plan.published:
+    if plan.own not in (Own.VECTORS, Own.SCORES):
         return None
     if write is Write.NONE:
         return Nowhere()
@@ -126,7 +126,7 @@ def file_for(plan: SessionPlan, i: int, write: Write, folder: Path) -> Sink | No
 def fits_memory(plan: SessionPlan, i: int, write: Write) -> bool:
     """Whether user i's (from 0) vectors are small enough to be held in memory, and written as a table."""
     small = min(plan.m, plan.n, plan.components or plan.m) * plan.counts[i] <= LONGEST_TABLE
-    return plan.published or (small and write is not Write.NONE)
+    return small and write is not Write.NONE
 
 
 @contextmanager

@@ -173,7 +173,6 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         release=released(study.task, study.asked),
         centre=study.intercept if applies("intercept", study.task) else None,
         unit_variance=study.unit_variance,
-        full_matrices=study.full_matrices,
         alpha=study.alpha,
         alphas=study.alphas,
         chosen_by=study.choose_by,

@@ -127,13 +127,13 @@ def _session_plan(
     study: Study, m: int, counts: tuple[int, ...], scheme: Scheme, mode: Mode | None, memory: int
 ) -> SessionPlan:
     """A plan of these shapes, for no session yet."""
-    about, paper = study.about, scheme is Scheme.PAPER
+    about = study.about
     return SessionPlan(
         session=SessionId("00" * 16),
         task=study.task,
         split=study.split,
         scheme=scheme,
-        trust=Trust.PEERS if about.answer is Answer.RECORDS else Trust.AUTHORITY if paper else study.trust,
+        trust=Trust.PEERS if about.answer is Answer.RECORDS else study.trust,
         m=m,
         counts=counts,
         release=_release(study),
@@ -142,7 +142,6 @@ def _session_plan(
         components_by=study.components_by,
         centre=about.centred if study.centre is None else study.centre,
         unit_variance=study.unit_variance,
-        full_matrices=study.full_matrices,
         targets=study.targets,
         label_user=study.label_user,
         alpha=study.alpha,
@@ -150,8 +149,6 @@ def _session_plan(
         chosen_by=str(study.chosen_by or ChosenBy.LOO) if study.alphas else "",
         weighted=study.weighted,
         robust=str(study.robust or ""),
-        left=Form.BLOCKS if paper else Form.HAAR,
-        right=Form.BLOCKS if paper else Form.HAAR,
         block=study.block_size,
         mode=mode,
         check_ids=study.check_ids,
@@ -209,7 +206,7 @@ def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
     about = study.about
     columns = study.labels_at is Labels.STACKED
-    if _no_matrix(study) or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
+    if _no_matrix(study) or study.scheme == Scheme.MASK or columns:
         return 0
     if m + study.targets > _LONGEST_SUMMED and not about.sums_rows and study.scheme != Scheme.SUM:
         return 0
@@ -260,7 +257,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
     if study.labels_at is Labels.STACKED:
         if study.scheme == Scheme.SUM:
             raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
-        return (Scheme.PAPER, Why.ASKED) if study.scheme == Scheme.PAPER else (Scheme.MASK, Why.LONG_RECORDS)
+        return Scheme.MASK, Why.LONG_RECORDS
     rows = m + study.targets
     fits = needed <= memory
     if about.sums_rows:
@@ -351,8 +348,6 @@ def _expect_memory(plan: SessionPlan) -> None:
 def _summed_rows(study: Study, rows: int, memory: int, needed: int) -> tuple[Scheme, Why]:
     """The family of what adds Gram matrices of split rows: sums, however many features, as far as memory goes."""
     what = "a regression on split rows" if study.about.labelled else f"task {str(study.task)!r}"
-    if study.scheme == Scheme.PAPER:
-        return Scheme.PAPER, Why.ASKED
     if study.scheme == Scheme.MASK:
         raise ConfigError(f"{what} is a task of the sum family", 'set scheme = "sum", or leave it out')
     if needed > memory:

@@ -278,14 +278,13 @@ def run_once(
         run = Simulation(session.machines, Hub(pick), record=record, parallel=parallel, before=before).run()
     results = tuple(run.results[party] for party in plan.users)
     agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
-    certificate = certificate_of(plan, verified_in(plan, run), run.accounts())
+    certificate = certificate_of(plan, verified_in(run), run.accounts())
     return Outcome(plan, session.why, results, certificate, run.views, agreement)
 
 
-def verified_in(plan: SessionPlan, run: Run) -> Any:
-    """What the role that checked the result ended with: user 1, or in the paper's scheme, where none does, the CSP."""
-    first = run.results.get(user(1))
-    return (run.results[CSP] or first) if plan.published else first
+def verified_in(run: Run) -> Any:
+    """What the role that checked the result ended with: user 1."""
+    return run.results.get(user(1))
 
 
 def _parallel(plan: SessionPlan, engine: Engine) -> int:
@@ -320,7 +319,7 @@ def scratch_bytes(plan: SessionPlan) -> int:
 
     The CSP stores X' where a second pass needs it, every user its columns under P, and later U in the same lines.
     """
-    if plan.published or plan.scheme is not Scheme.MASK or plan.opens_nothing:
+    if plan.scheme is not Scheme.MASK or plan.opens_nothing:
         return 0
     stored = plan.N if retention(plan) in (Retention.STORED, Retention.BOTH) else 0
     lines = (max(width + plan.targets, plan.planned_rank if plan.tall else 0) for width in plan.widths)

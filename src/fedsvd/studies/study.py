@@ -46,7 +46,6 @@ class Study:
     release: tuple[Item, ...] | None = None
     centre: bool | None = None  # None: as the task is usually understood
     unit_variance: bool = False
-    full_matrices: bool = False
     alpha: float = 0.0
     alphas: tuple[float, ...] = ()  # penalties to choose among
     chosen_by: ChosenBy | None = None  # how, where there are some; None: by leaving out each row

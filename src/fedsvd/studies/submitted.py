@@ -75,15 +75,14 @@ def party_caller(name: str) -> str:
 
 def authority_caller(job: Job) -> str:
     if job.authority is None:
-        raise ConfigError("the paper's scheme needs a Trusted Authority", '[authority] name = "..."')
+        raise ConfigError("no Trusted Authority is named", '[authority] name = "..."')
     return f"authority/{job.authority.name}"
 
 
 def member_callers(job: Job) -> tuple[str, ...]:
     """All members who must enlist: the parties in order, then the authority where there is one."""
     parties = tuple(party_caller(party.name) for party in job.parties)
-    needs = job.authority is not None or job.masks.scheme == "paper"
-    return (*parties, *((authority_caller(job),) if needs else ()))
+    return (*parties, *(() if job.authority is None else (authority_caller(job),)))
 
 
 def _expect_shown(job: Job) -> None:

@@ -38,7 +38,7 @@ from fedsvd.protocol.sums import (
     order_left,
     order_step,
 )
-from fedsvd.protocol.tasks import Check, Item, Mode, Own, Scheme
+from fedsvd.protocol.tasks import Check, Item, Mode, Scheme
 
 OUTPUTS = (
     array("components", COMPONENT, FEATURE, by_columns=To.OWN, attribute="components_", padded=True),
@@ -60,22 +60,9 @@ def opening(plan: SessionPlan, what: What) -> tuple[PlannedStep, ...]:
     """Steps 5 to 7: U and S, from the users' own factorisation or from the CSP, whose answer is checked."""
     if plan.mode is Mode.A:
         return triangle("gram", plan.M), from_user_1("answer", 8 * (plan.m + 1) * plan.planned_rank, what=what)
-    # The paper's answer has as many columns as the rank that is found, ours zeros beyond it.
-    found = plan.published and not plan.full_matrices
-    columns = plan.M if plan.full_matrices else plan.planned_rank
-    answer = upload(FACTORS, columns, what, found)
-    panels = PlannedStep("panels", StepKind.FETCH, columns, upto=found)
-    signs = from_user_1(SIGNS, -(-columns // 8), upto=not plan.full_matrices)
-    if plan.published:
-        trace = plan.own is Own.SCORES and plan.releases(Item.SPECTRUM)
-        rows = plan.N if plan.full_matrices else plan.planned_rank
-        return (
-            answer,
-            *((panels,) if plan.tall else ()),
-            signs,
-            *((total("trace", 1, What.NORM),) if trace else ()),
-            *((PlannedStep("own part", StepKind.RECOVER, rows, upto=found),) if _recovers(plan) else ()),
-        )
+    columns = plan.planned_rank  # with zeros beyond the rank
+    answer, panels = upload(FACTORS, columns, what), PlannedStep("panels", StepKind.FETCH, columns)
+    signs = from_user_1(SIGNS, -(-columns // 8), upto=True)
     return answer, COMPARED, *((panels, COMPARED) if plan.tall else ()), *checks(plan), signs
 
 
@@ -118,7 +105,7 @@ def _lanczos_steps(plan: SessionPlan) -> int:
 
 def own_vectors(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Step 8: sums that put right singular vectors at home right, and verify them."""
-    if plan.published or not plan.own_vectors:
+    if not plan.own_vectors:
         return ()
     found, products = [], plan.planned_rank * (plan.planned_rank + 1) // 2
     if plan.reads_rows or plan.check is not Check.SAMPLE:
@@ -128,7 +115,3 @@ def own_vectors(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     if plan.check is Check.ALL:
         found.append(total("verified", products, What.CHECK))
     return tuple(found)
-
-
-def _recovers(plan: SessionPlan) -> bool:
-    return plan.own is not Own.SCORES and plan.releases(Item.OWN_PART)

@@ -70,7 +70,7 @@ def _opened_rows(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Steps 5 to 8 on split rows."""
     if plan.mode is not Mode.A:
         opened = upload(SOLUTION, plan.m, What.COEFFICIENTS)
-        return (opened,) if plan.published else (opened, COMPARED, folded("residual", CHECK_NUMBERS))
+        return opened, COMPARED, folded("residual", CHECK_NUMBERS)
     found, terms = [triangle("gram", plan.M)], plan.m + int(plan.centre)
     products = terms * (terms + 1) // 2
     if plan.alphas and plan.chosen_by == ChosenBy.LOO:
@@ -97,7 +97,7 @@ def _columns(plan: SessionPlan) -> tuple[PlannedStep, ...]:
         wide("labels", 1 + plan.targets, What.LABELS),
         maybe("entries that are not zero", total("norm", 1, What.NORM)),
     ]
-    found += [upload(SOLUTION, plan.N, What.OWN_COEFFICIENTS), *([] if plan.published else [COMPARED])]
+    found += [upload(SOLUTION, plan.N, What.OWN_COEFFICIENTS), COMPARED]
     # What the CSP splits is checked together with its solution.
     found += _split(plan)
     if plan.challenges:
@@ -110,7 +110,7 @@ def _columns(plan: SessionPlan) -> tuple[PlannedStep, ...]:
         found.append(wide("intercept", plan.targets, What.INTERCEPT))
     if shares_inverse(plan):
         found.append(wide("totals", 2 * plan.targets, What.LABELS))
-    if plan.releases(Item.SCORE) and not plan.biased:
+    if plan.releases(Item.SCORE):
         found += scores_of(plan)
     return tuple(found)
 

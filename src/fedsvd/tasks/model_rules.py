@@ -49,11 +49,6 @@ INFERENCE = (
     ),
     # On split columns each party has the table of its own columns, from a matrix that the CSP splits among them.
     Rule(
-        lambda study: _table_of_columns(study) and study.scheme == Scheme.PAPER,
-        "the paper's scheme has no standard errors",
-        "leave scheme or inference out",
-    ),
-    Rule(
         lambda study: _table_of_columns(study) and study.alpha,
         "a ridge leaves no standard errors to compute",
         'leave inference out; release "score" gives R2',
@@ -64,7 +59,7 @@ INFERENCE = (
         "leave cov_type and cluster out, or split the rows",
     ),
     Rule(
-        lambda study: _table_of_rows(study) and study.scheme in (Scheme.MASK, Scheme.PAPER),
+        lambda study: _table_of_rows(study) and study.scheme == Scheme.MASK,
         lambda study: (
             f"inference follows from the exact sum of Gram matrices, and scheme {str(study.scheme)!r} has none"
         ),
@@ -80,11 +75,6 @@ INFERENCE = (
 # --- weights, robust errors, the choice of a ridge --------------------------------------------------------------------
 
 REGRESSION = (
-    Rule(
-        lambda study: study.weighted and study.scheme == Scheme.PAPER,
-        "the paper's scheme has no weights",
-        "leave weights out, or set another scheme",
-    ),
     Rule(
         lambda study: releases(study, Item.ROBUST) != (study.robust is not None),
         "robust errors are released where cov_type or cluster names them, and nowhere else",
@@ -121,7 +111,7 @@ REGRESSION = (
         'set choose_by = "gcv"',
     ),
     Rule(
-        lambda study: study.alphas and (study.scheme == Scheme.PAPER or study.mode is Mode.B),
+        lambda study: study.alphas and study.mode is Mode.B,
         "a ridge is chosen from the joint Gram matrix, which the parties open",
         'leave mode and scheme out (scheme "sum", mode "A")',
     ),
@@ -194,8 +184,7 @@ COMPONENTS = (
     ),
     Rule(
         lambda study: (
-            study.components_by == ComponentRule.PARALLEL
-            and (study.scheme in (Scheme.MASK, Scheme.PAPER) or study.mode is Mode.B)
+            study.components_by == ComponentRule.PARALLEL and (study.scheme == Scheme.MASK or study.mode is Mode.B)
         ),
         "parallel analysis adds up Gram matrices that all parties open (scheme sum, mode A)",
         "leave scheme and mode out, or choose the number by another rule",
@@ -214,11 +203,6 @@ COLUMNS = (
         lambda study: study.task is Task.CCA and not vertical(study),
         "CCA is of columns split over the parties",
         'set split = "vertical"',
-    ),
-    Rule(
-        lambda study: (study.task is Task.CCA or _one_gram(study)) and study.scheme == Scheme.PAPER,
-        lambda study: f"{study.task.upper()} is not a task of the paper's scheme",
-        "leave scheme out",
     ),
     Rule(
         lambda study: _one_gram(study) and (study.scheme == Scheme.MASK or study.mode is Mode.B),

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fedsvd.protocol.tasks import RENAMED, Align, Check, Item, Scheme, Split, Task
+from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, Align, Check, Item, Scheme, Split, Task
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import COLUMNS, COMPONENTS, INFERENCE, MODELS, REGRESSION, releases, vertical
 from fedsvd.tasks.option import Rule
@@ -37,12 +37,17 @@ _SCHEME = (
         lambda study: f'write scheme = "{RENAMED[study.scheme]}" instead',
     ),
     Rule(
+        lambda study: study.scheme == PUBLISHED,
+        IN_THE_LAB,
+        "leave scheme out, or run fedsvd reproduce (pip install ./lab)",
+    ),
+    Rule(
         lambda study: study.scheme not in ("auto", *Scheme),
         lambda study: f"scheme is {study.scheme!r}",
         f"one of auto, {', '.join(Scheme)}",
     ),
     Rule(
-        lambda study: study.mode is not None and study.scheme in (Scheme.MASK, Scheme.PAPER),
+        lambda study: study.mode is not None and study.scheme == Scheme.MASK,
         lambda study: f"a mode says who opens a sum of Gram matrices, and scheme {str(study.scheme)!r} has none",
         "leave mode out",
     ),
@@ -73,7 +78,6 @@ _NUMBERS = (
 _HEEDED = (
     does_not_apply("components", lambda study: study.components is not None, _heeding("components")),
     does_not_apply("unit_variance", lambda study: study.unit_variance, _heeding("unit_variance")),
-    does_not_apply("full_matrices", lambda study: study.full_matrices, _heeding("full_matrices")),
     does_not_apply("label", lambda study: study.targets > 0, (*_heeding("label"), Task.PREDICT)),
     does_not_apply("alpha", lambda study: study.alpha > 0, _heeding("alpha")),
     does_not_apply("alphas", lambda study: study.alphas, _heeding("alphas")),
@@ -139,21 +143,6 @@ _TOGETHER = (
         lambda study: (declared(study.task).labelled or study.task is Task.PREDICT) and study.targets < 1,
         lambda study: f"task {str(study.task)!r} needs the name of the label column",
         'label = "outcome", say',
-    ),
-    Rule(
-        lambda study: study.full_matrices and study.scheme != Scheme.PAPER,
-        "full_matrices is there in the paper's scheme alone",
-        'set scheme = "paper"',
-    ),
-    Rule(
-        lambda study: study.full_matrices and study.components is not None,
-        "full_matrices and components exclude each other",
-        "leave one of them out",
-    ),
-    Rule(
-        lambda study: study.check is not Check.NONE and study.scheme == Scheme.PAPER,
-        "the paper's scheme has its V from the CSP: there is nothing to verify",
-        "leave verify out",
     ),
 )
 

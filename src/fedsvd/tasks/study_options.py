@@ -150,15 +150,6 @@ FACTORISATION = (
         tasks=(Task.PCA, Task.PCR),
     ),
     Option(
-        "full_matrices",
-        "job",
-        FLAG,
-        False,
-        "Square factors; in the paper's scheme alone.",
-        "square factors, in the paper's scheme alone (`svd`)",
-        tasks=(Task.SVD,),
-    ),
-    Option(
         "memory",
         "job",
         optional(BYTES),
@@ -228,14 +219,14 @@ MASKS = (
         "masks",
         SCHEME,
         "auto",
-        "How data is hidden: sums, masks, as the paper; auto chooses by shape.",
+        "How data is hidden: by sums or by masks; auto chooses by shape.",
         (
             '`"sum"`: exact sums of Gram matrices, where the side that all parties share is short; `"mask"`: '
-            'masks over whole sides, where it is long; `"paper"`: as published, shows the CSP more, and off the '
-            "sim rung every party must agree to it (`--consent`, or `schemes` in "
-            '[policy.toml](deployment.md)). `"auto"` picks one of the first two by the shapes; `fedsvd plan` '
-            'says why, and what the other would cost. `"sum"` with less `memory` than it needs is FSVD-350'
+            'masks over whole sides, where it is long. `"auto"` picks one of them by the shapes; `fedsvd plan` says '
+            'why, and what the other would cost. `"sum"` with less `memory` than it needs is FSVD-350. The scheme of '
+            "the paper as published is no option: it is in `fedsvd-lab`, which `make reproduce` runs"
         ),
+        metavar="auto|sum|mask",
     ),
     Option(
         "mode",
@@ -259,7 +250,7 @@ MASKS = (
         None,
         "Width of mask blocks.",
         'width of mask blocks; the scheme `"mask"` refuses less than 128',
-        unset='128; 1000 for `"paper"`',
+        unset="128",
     ),
     Option(
         "address",

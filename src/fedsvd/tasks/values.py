@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import RENAMED, ComponentRule, Item, Scheme, is_rule
+from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, ComponentRule, Item, Scheme, is_rule
 from fedsvd.tasks.option import Kind
 from fedsvd.types import bytes_of, near
 
@@ -130,9 +130,11 @@ FLAG = Kind(StrictBool, bool)
 
 
 def scheme_of(value: object) -> object:
-    """A scheme's name; one of protocol 1 is answered with the name that took its place."""
+    """A scheme's name; one of protocol 1 is answered with its new name, the paper's with where it is."""
     if isinstance(value, str) and value in RENAMED:
         raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
+    if value == PUBLISHED:
+        raise ValueError(f"{IN_THE_LAB}: leave scheme out, or run fedsvd reproduce")
     return one_of(value, SCHEMES)
 
 
@@ -154,7 +156,9 @@ def _listed(most: int) -> Any:
 
 SCHEME = Kind(
     Annotated[str, BeforeValidator(scheme_of)],
-    _enumeration(SCHEMES),
+    str,
+    fits=lambda text: text in SCHEMES,
+    otherwise=f"not one of {', '.join(SCHEMES)}; {IN_THE_LAB}.",
     choices=SCHEMES,
 )
 NAMED = Kind(_Name, str)

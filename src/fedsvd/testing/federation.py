@@ -234,7 +234,7 @@ class Federation:
         if self._simulation is None:
             raise LocalProtocolError("no session was run")
         run = self._simulation.so_far
-        return certificate_of(self.plan, verified_in(self.plan, run), run.accounts())
+        return certificate_of(self.plan, verified_in(run), run.accounts())
 
     def _begun(self) -> Session:
         if self._session is None:

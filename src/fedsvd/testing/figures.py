@@ -23,8 +23,6 @@ _SOMETIMES = (
     "RowsRequest",
     "FactorRows",
     "Solution",
-    "BlindedRightMask",
-    "BlindedRightFactor",
 )
 _STEP = 30.0
 _STYLE = (

@@ -20,7 +20,8 @@ from fedsvd.errors import TransportError
 from fedsvd.protocol.messages import (
     Aborted,
     BatchRequest,
-    BlindedRightMask,
+    FactorRows,
+    Factors,
     KeyBook,
     KeyOffer,
     Message,
@@ -119,7 +120,7 @@ class TransportTests(ABC):
     def test_every_kind_of_content_arrives_as_it_was(self, ends: dict[Party, Transport]) -> None:
         rng = np.random.default_rng(5)
         words = rng.integers(0, 2**64, (3, 5), np.uint64)
-        blocks = (rng.normal(size=(2, 3)), None, np.array([[np.finfo(float).max, -0.0, 5e-324]]))
+        extreme = np.array([[np.finfo(float).max, -0.0, 5e-324]])
         sent_messages = (
             KeyOffer(DIGEST, b"\x00\xff", b"", bytes(range(64))),
             KeyBook(DIGEST, ((ONE, b"a", b"", b"c"), (TA, b"", b"b", b""))),
@@ -128,7 +129,8 @@ class TransportTests(ABC):
             Ready(DIGEST),
             PaddedBatch(DIGEST, 3, words),
             PaddedBatch(DIGEST, 4, np.zeros((0, 5), np.uint64)),
-            BlindedRightMask(DIGEST, blocks),
+            FactorRows(DIGEST, 2, rng.normal(size=(2, 3))),
+            Factors(DIGEST, extreme, None, 0.0, -0.0),
             Aborted(DIGEST, "FSVD-412", "aggregating"),
         )
         for message in sent_messages:

@@ -131,9 +131,8 @@ _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     messages.BatchRequest: (10, (_INT,)),
     messages.PaddedBatch: (11, (_INT, _PADDED)),
     messages.Factors: (13, (_MATRIX, _optional(_VECTOR), _FLOAT, _FLOAT)),
+    # 15 and 16 were equation 6's, in 0.2.0.
     messages.Solution: (14, (_MATRIX, _MATRIX, _INT, _FLOAT)),
-    messages.BlindedRightMask: (15, (_many(_optional(_MATRIX)),)),
-    messages.BlindedRightFactor: (16, (_many(_optional(_MATRIX)),)),
     messages.Finished: (17, (_KEY,)),
     messages.Aborted: (18, (_TEXT, _TEXT)),
     messages.RowsRequest: (19, (_INT,)),

@@ -20,7 +20,6 @@ name = "south"
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "MOST_RUNS", 3)
-    monkeypatch.setattr("fedsvd.audit.widths.WIDTHS", (10,))
     (tmp_path / "job.toml").write_text(JOB)
     np.save(tmp_path / "own.npy", np.random.default_rng(1).gamma(1.0, size=(60, 12)))
     return tmp_path
@@ -40,7 +39,7 @@ def test_in_json_it_is_one_object_and_parties_have_their_names(fedsvd, files):
     said = fedsvd("audit", "own.npy", "--job", "job.toml", *words)
     assert said.code == 0
     record = said.json
-    assert {"findings", "widths", "smallest_width", "recommended", "why", "learns", "out"} <= set(record)
+    assert {"findings", "recommended", "why", "learns", "out"} <= set(record)
     assert {finding["role"] for finding in record["findings"]} >= {"CSP", "a curious party"}
     assert (files / "x.html").exists()
 

@@ -125,7 +125,7 @@ def test_approval_asks_with_the_sentence_that_all_parties_will_hold_the_gram_mat
     assert question([], without) == "Do you approve this job?"
 
 
-@pytest.mark.parametrize(("masks", "reason"), [('mode = "B"', "mode 'B'"), ('scheme = "paper"', "exact sum")])
+@pytest.mark.parametrize(("masks", "reason"), [('mode = "B"', "mode 'B'"), ('scheme = "mask"', "exact sum")])
 def test_other_ways_of_hiding_are_refused_with_the_reason(fedsvd, by_rows, masks, reason):
     said = fedsvd("plan", by_rows.job(inference=True, masks=masks, **KEYS))
     assert said.code != 0

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
 FACTORS = (Item.COMPONENTS, Item.SPECTRUM)
-SCHEMES = ("sum", "mask", "paper")
+SCHEMES = ("sum", "mask")
 
 
 def joint(samples=90, features=12):
@@ -101,14 +101,6 @@ def test_bytes_are_exact_where_so_little_is_outside_that_it_is_not_searched(sche
     assert predicted == counted
 
 
-def test_bytes_of_full_matrices_are_exact():
-    for split in (H, V):
-        counted, predicted = traffic_of(
-            Federation(cut(joint(), split), split=split, scheme="paper", full_matrices=True)
-        )
-        assert predicted == counted
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("asked", [{"components": 4}, {"unit_variance": True}], ids=["top 4", "unit variance"])
 def test_bytes_of_a_pca_are_exact(scheme, asked):
@@ -133,13 +125,6 @@ def test_bytes_of_a_regression_are_exact(split, asked, alpha, centre):
         cut(joint(), split), Task.LR, split, labels=labels(split), alpha=alpha, centre=centre, **asked
     )
     counted, predicted = traffic_of(federation)
-    assert predicted == counted
-
-
-@pytest.mark.parametrize("centre", [True, False])
-def test_bytes_of_the_papers_regression_are_exact(centre):
-    asked = {"labels": labels(V), "scheme": "paper", "centre": centre}
-    counted, predicted = traffic_of(Federation(cut(joint(), V), Task.LR, V, **asked))
     assert predicted == counted
 
 
@@ -221,10 +206,6 @@ def test_an_svd_of_1000_by_100_000_moves_at_most_90_megabytes_and_no_more_at_a_m
     assert costs[0].messages_by_link == costs[1].messages_by_link
 
 
-def test_the_papers_scheme_moves_more_than_1_6_gigabytes():
-    assert predict(planned(1000, (50_000, 50_000), task=Task.SVD, scheme="paper")).bytes_total > 1.6e9
-
-
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -268,9 +249,8 @@ def alone(federation, party):
         (90, 300, H, Task.PCA, {"components": 5}),
         (100, 6_000, V, Task.SVD, {"scheme": "mask"}),
         (12_000, 30, V, Task.LR, {}),
-        (300, 800, V, Task.SVD, {"scheme": "paper"}),
     ],
-    ids=["sum A", "sum B", "tall", "pca", "few records", "mask", "regression", "paper"],
+    ids=["sum A", "sum B", "tall", "pca", "few records", "mask", "regression"],
 )
 def test_the_memory_of_a_user_is_right_to_a_fifth(samples, features, split, task, asked):
     if task is Task.LR:

@@ -32,10 +32,9 @@ def most_of_a_role(cost):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["mask", "paper"])
-def test_a_regression_longer_than_the_budget_holds_a_column_of_is_predicted(scheme):
+def test_a_regression_longer_than_the_budget_holds_a_column_of_is_predicted():
     rows, columns = 50_000_000, (500, 500)
-    study = Study(Task.LR, V, scheme=scheme, targets=1, label_user=2)
+    study = Study(Task.LR, V, targets=1, label_user=2)
     plan = plan_study(study, rows, columns, SessionId("s")).plan
     assert plan.memory < 3 * 8 * rows * 2
     cost = predict(plan)
@@ -145,7 +144,7 @@ def test_the_masks_are_named_with_who_opens_the_sum():
     top = planned(1000, (9_000,) * 2, task=Task.SVD, components=9)
     assert masks_of(top) == "P haar (1000), mode B: the CSP opens the sum"
     masked = planned(1000, (300,) * 2, task=Task.SVD, scheme="mask")
-    assert masks_of(masked).startswith("P haar (1000, 1 window), Q haar (600, 1 window)")
+    assert masks_of(masked) == "P haar (1000), Q haar (600)"
 
 
 # --- the sum family ---------------------------------------------------------------------------------------------------

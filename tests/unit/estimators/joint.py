@@ -3,7 +3,7 @@
 import numpy as np
 from tests.tolerances import EPS, spectrum
 
-SCHEMES = ("auto", "sum", "mask", "paper")
+SCHEMES = ("auto", "sum", "mask")
 TRUSTS = ("peers", "authority")
 # How much of the joint side each party has: wildly different, and a party of one.
 DIVISIONS = {

@@ -152,7 +152,7 @@ def test_what_cannot_be_computed_is_refused():
         fitted([X, Y], n_components=4)
     with pytest.raises(ConstantData, match="no column of this party varies"):
         fitted([X, np.ones((200, 2))])
-    with pytest.raises(ConfigError, match="paper's scheme"):
+    with pytest.raises(ConfigError, match="fedsvd-lab"):
         fitted([X, Y], masks=Masks(scheme="paper"))
 
 

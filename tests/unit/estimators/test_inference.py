@@ -229,7 +229,7 @@ def test_a_target_and_features_that_do_not_vary_are_named_as_such():
     ("options", "said"),
     [
         ({"masks": Masks(mode="B")}, "mode 'B'"),
-        ({"masks": Masks(scheme="paper")}, "exact sum"),
+        ({"masks": Masks(scheme="mask")}, "exact sum"),
     ],
 )
 def test_where_no_party_may_hold_the_gram_matrix_inference_is_refused_with_the_way_out(options, said):

@@ -13,7 +13,7 @@ from tests.tolerances import STATISTIC_BAR, TEN_DIGITS, assert_each_close, digit
 from tests.unit.statistics.certified import longley_set
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
-from fedsvd import FederatedLinearRegression, Masks, Policy, Simulation
+from fedsvd import FederatedLinearRegression, Policy, Simulation
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.shared import MOST_SHARED
 from fedsvd.protocol.tasks import Item, Split, Task
@@ -139,7 +139,6 @@ def test_tables_have_the_names_of_their_columns_in_text_and_html():
     ("options", "said"),
     [
         ({"alpha": 1.0}, "ridge leaves no standard errors"),
-        ({"masks": Masks(scheme="paper")}, "paper's scheme"),
         ({"cov_type": "HC3"}, "residual of every row"),
     ],
 )

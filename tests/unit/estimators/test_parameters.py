@@ -119,7 +119,7 @@ def test_a_simulation_divides_one_table_among_its_parties():
 
 
 @pytest.mark.parametrize("model", [FederatedGLM, FederatedLogisticRegression])
-@pytest.mark.parametrize("masks", [Masks("mask"), Masks("paper"), Masks(mode="B")], ids=repr)
+@pytest.mark.parametrize("masks", [Masks("mask"), Masks(mode="B")], ids=repr)
 def test_models_that_add_up_gram_matrices_refuse_other_masks(model, masks):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, size=60)

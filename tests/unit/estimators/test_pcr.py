@@ -98,7 +98,6 @@ def test_a_grid_search_finds_what_it_finds_for_the_pipeline():
         ({"n_components": 8}, "between 1 and 7"),
         ({"masks": Masks(mode="B")}, "which the parties open"),
         ({"masks": Masks(scheme="mask")}, "which the parties open"),
-        ({"masks": Masks(scheme="paper")}, "paper's scheme"),
         ({"split": "vertical"}, "samples split over the parties"),
     ],
 )

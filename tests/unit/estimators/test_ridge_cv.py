@@ -99,7 +99,6 @@ def test_all_parties_hold_the_gram_matrix_and_this_asks_for_consent():
     [
         ({"split": "vertical", "ids": "trust"}, "leverage of every row"),
         ({"masks": Masks(mode="B")}, "joint Gram matrix"),
-        ({"masks": Masks(scheme="paper")}, "joint Gram matrix"),
         ({"alphas": [1.0, -1.0]}, "above 0"),
         ({"alphas": []}, "no numbers"),
         ({"alphas": "many"}, "no numbers"),

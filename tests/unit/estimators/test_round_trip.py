@@ -128,10 +128,6 @@ STUDIES = {
     "svd dealt by the TA": Case(SVD, {"masks": Masks(trust="authority")}, {"task": "svd"}, authority=True),
     "svd in mode B": Case(SVD, {"masks": Masks("sum", "B")}, {"task": "svd"}, masks='scheme = "sum"\nmode = "B"'),
     "svd in 64 MiB": Case(SVD, {}, {"task": "svd", "memory": 1 << 26}),
-    "svd, square": Case(
-        SVD, {"full_matrices": True, "masks": Masks("paper")}, {"task": "svd", "full_matrices": True},
-        masks='scheme = "paper"',
-    ),
     "svd of columns": Case(SVD, {}, {"task": "svd"}, by_columns=True),
     "svd of trusted columns": Case(SVD, {"ids": "trust"}, {"task": "svd", "ids": "trust"}, by_columns=True),
     "svd of matched columns": Case(
@@ -187,13 +183,7 @@ STUDIES = {
     "regression with an offset": Case(
         LR, TABLE, {"task": "lr", "offset": "weight", **TABLE}, labels=Y, given=(("offset", "weight"),)
     ),
-    "regression as published": Case(
-        LR, {"masks": Masks("paper")}, {"task": "lr"}, labels=Y, masks='scheme = "paper"'
-    ),
     "regression of columns": Case(LR, {}, {"task": "lr"}, by_columns=True, labels=Y),
-    "regression of columns as published": Case(
-        LR, {"masks": Masks("paper")}, {"task": "lr"}, by_columns=True, labels=Y, masks='scheme = "paper"'
-    ),
     "regression of columns with a table": Case(LR, TABLE, {"task": "lr", **TABLE}, by_columns=True, labels=Y),
     "ridge of columns": Case(LR, {"alpha": 1.5}, {"task": "lr", "alpha": 1.5}, by_columns=True, labels=Y),
     "regression of matched columns": Case(

@@ -46,20 +46,13 @@ WITH_OPTIONS = [
     FederatedLinearRegression(inference=True, cov_type="HC3"),
     FederatedRidgeCV([0.5, 2.0], choose_by="gcv", federation=Simulation(parties=3)),
     FederatedLinearRegression(alpha=0.1, masks=Masks(scheme="sum", trust="authority")),
-    FederatedLinearRegression(alpha=0.1, masks=Masks(scheme="paper")),
     FederatedGLM("poisson", alpha=1.0, federation=Simulation(parties=3)),
     FederatedLogisticRegression(alpha=1.0, multi_class="ovr", federation=Simulation(parties=3)),
 ]
 
 
-NO_WEIGHTS = "the paper's scheme has no weights"
 LEFT_OUT = "to leave out one of two equal rows is another thing than to leave out one row of weight 2"
 OF_WEIGHTS = (
-    "check_sample_weights_shape",
-    "check_sample_weights_pandas_series",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_list",
-    "check_sample_weights_not_overwritten",
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
 )
@@ -68,8 +61,8 @@ OF_WEIGHTS = (
 def refused(estimator):
     """Checks of what an estimator refuses in words, with the reason."""
     if isinstance(estimator, FederatedRidgeCV):
-        return dict.fromkeys(OF_WEIGHTS[-2:], LEFT_OUT)
-    return dict.fromkeys(OF_WEIGHTS, NO_WEIGHTS) if estimator.masks == Masks("paper") else {}
+        return dict.fromkeys(OF_WEIGHTS, LEFT_OUT)
+    return {}
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=refused)

@@ -125,27 +125,9 @@ def test_a_table_of_zeros_has_rank_zero(split):
     assert svd.transform(np.zeros((2, svd.n_features_in_))).shape == (2, len(svd.components_))
 
 
-@pytest.mark.parametrize("shape", [(9, 5), (5, 9), (6, 6)], ids=str)
-@pytest.mark.parametrize("split", SPLITS)
-def test_full_matrices_are_square_in_the_papers_scheme(split, shape):
-    D = table(*shape)
-    D[:, -1] = D[:, 0]
-    svd = FederatedSVD(split=split, masks=Masks(scheme="paper"), full_matrices=True).fit(parts(D, split, (0.5, 0.5)))
-    n, p = shape
-    assert svd.U_.shape == (n, n)
-    assert svd.components_.shape == (p, p)
-    assert svd.rank_ == np.linalg.matrix_rank(D)
-    assert_close(svd.U_ @ svd.U_.T, np.eye(n), ORTHONORMAL_BAR)
-    assert_close(svd.components_ @ svd.components_.T, np.eye(p), ORTHONORMAL_BAR)
-    S = np.zeros(shape)
-    np.fill_diagonal(S, svd.singular_values_)
-    assert_close(svd.U_ @ S @ svd.components_, D, RESULT_BAR)
-    assert_close(svd.transform(D), svd.U_ @ S, RESULT_BAR)
-
-
-def test_full_matrices_are_refused_elsewhere():
-    with pytest.raises(ConfigError, match="full_matrices"):
-        FederatedSVD(full_matrices=True).fit([np.eye(3), np.eye(3)])
+def test_the_papers_scheme_is_refused_with_where_it_is():
+    with pytest.raises(ConfigError, match=r"fedsvd-lab.*fedsvd reproduce"):
+        FederatedSVD(masks=Masks(scheme="paper")).fit([np.eye(3), np.eye(3)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8, bool])

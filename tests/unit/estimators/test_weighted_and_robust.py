@@ -211,10 +211,6 @@ def test_predictions_with_weights_have_the_intervals_of_statsmodels():
         ({"cov_type": "HC9"}, "cov_type"),
         ({"cov_type": "HC3", "inference": False}, "inference = true"),
         ({"cov_type": "HC3", "groups": wards()}, "two kinds"),
-        (
-            {"masks": Masks(scheme="paper"), "inference": False, "weights": np.ones(420)},
-            "the paper's scheme has no weights",
-        ),
         ({"weights": -np.ones(420)}, "not above 0"),
         ({"weights": np.zeros(420)}, "weight 0"),
         ({"weights": np.full(420, np.nan)}, "NaN"),

@@ -9,7 +9,7 @@ from tests.explicit import FORMS, masked_columns, masked_rows, seed
 
 from fedsvd.errors import ShapeError
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import mask_columns, mask_right, mask_rows, unmask_left, unmask_right, written_out
+from fedsvd.masks.apply import mask_right, unmask_left, unmask_right, written_out
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation
 from fedsvd.masks.right import RightMask
@@ -59,11 +59,10 @@ def test_one_panel_alone_is_that_panel_of_the_users_product(forms):
     X_i, i = explicit.split(joint(), WIDTHS)[2], 2
     Q_i = explicit.right(Q)[8:20]
     Y_i = C * explicit.left(P) @ X_i @ Q_i
-    for w, window in enumerate(Q.windows):
-        panel = mask_columns(X_i[:, window.columns[i]], P, Q, i, w, C)
-        tolerances.assert_close(panel, Y_i[:, window.outputs], tolerances.digits_lost(4))
-    for w, rows in enumerate(P.windows):
-        tolerances.assert_close(mask_rows(X_i[rows], P, Q, i, w, C), Y_i[rows], tolerances.digits_lost(4))
+    for columns, panel in masked_columns(X_i, P, Q, C, i):
+        tolerances.assert_close(panel, Y_i[:, columns], tolerances.digits_lost(4))
+    for rows, panel in masked_rows(X_i, P, Q, C, i):
+        tolerances.assert_close(panel, Y_i[rows], tolerances.digits_lost(4))
 
 
 @every_pair
@@ -109,9 +108,9 @@ def test_data_is_not_changed_by_masking(forms):
 
 
 def test_a_share_of_another_width_is_refused_before_anything_is_masked():
-    P, Q = masks((Form.HAAR, Form.HAAR))
+    _, Q = masks((Form.HAAR, Form.HAAR))
     with pytest.raises(ShapeError, match="A_iw"):
-        mask_rows(np.ones((M, 6)), P, Q, 0, 0, C)
+        mask_right(np.ones((M, 6)), Q, 0, C)
 
 
 def test_labels_beside_the_rows_get_the_left_mask_and_the_scale_alone():

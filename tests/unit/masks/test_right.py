@@ -5,9 +5,9 @@ import pytest
 from tests import explicit, tolerances
 from tests.explicit import FORMS, seed
 
-from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
+from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.right import DealtRightMask, RightMask
+from fedsvd.masks.right import RightMask
 
 every_form = pytest.mark.parametrize("form", FORMS)
 WIDTHS = (7, 1, 12, 3)
@@ -95,51 +95,3 @@ def test_shares_of_another_width_are_refused():
         Q.right(0, 0, np.ones((2, 6)))
     with pytest.raises(ShapeError):
         Q.right_t(0, 0, np.ones((2, 22)))
-
-
-# Slices dealt by a Trusted Authority.
-
-
-def dealt(form, i, library=None):
-    Q = mask(form)
-    slices = [Q.rows(w, i) if counted(window, i) else None for w, window in enumerate(Q.windows)]
-    if library is not None:
-        slices = [None if Q_iw is None else library.array(Q_iw) for Q_iw in slices]
-    return Q, DealtRightMask(i, Q.windows, tuple(slices))
-
-
-def counted(window, i):
-    return window.columns[i].stop - window.columns[i].start
-
-
-@every_form
-@pytest.mark.parametrize("i", range(4))
-def test_dealt_slices_multiply_like_the_mask_they_were_cut_from(form, i, library):
-    Q, own = dealt(form, i, library)
-    rng = np.random.default_rng(2)
-    for w, window in enumerate(Q.windows):
-        A_iw, V = rng.normal(size=(3, counted(window, i))), rng.normal(size=(2, window.width))
-        tolerance = tolerances.product(window.width, 8)
-        np.testing.assert_allclose(
-            library.numpy(own.right(w, i, library.array(A_iw))), Q.right(w, i, A_iw), rtol=0, atol=tolerance
-        )
-        np.testing.assert_allclose(
-            library.numpy(own.right_t(w, i, library.array(V))), Q.right_t(w, i, V), rtol=0, atol=tolerance
-        )
-        if counted(window, i):
-            np.testing.assert_allclose(library.numpy(own.rows(w, i)), Q.rows(w, i), rtol=0, atol=tolerance)
-        else:
-            with pytest.raises(LocalProtocolError, match="no column"):
-                own.rows(w, i)
-
-
-def test_dealt_slices_are_one_users_and_show_no_number():
-    _, own = dealt(Form.BLOCKS, 2)
-    assert repr(own) == "DealtRightMask(user=3, windows=5)"
-    for use in (
-        lambda: own.right(0, 1, np.ones((2, 1))),
-        lambda: own.right_t(0, 1, np.ones((2, 4))),
-        lambda: own.rows(0, 1),
-    ):
-        with pytest.raises(LocalProtocolError, match="holds no slice of user 2"):
-            use()

@@ -10,7 +10,7 @@ from fedsvd.protocol.keys import SessionKeys, commitment, spelt_prekey
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
 from fedsvd.protocol.relayed import dealer, deals
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
@@ -135,18 +135,15 @@ def test_a_user_who_alone_opens_a_sum_deals_the_seed_of_its_tags(trust):
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
     assert deals(with_steps(replace(PLAN, **scored, release=release)), TWO) == ("tags",)
     assert deals(with_steps(replace(PLAN, **scored, release=release[:2])), TWO) == ("tags",)  # of its check
-    assert deals(with_steps(replace(PLAN, **scored, release=release[:2], scheme=Scheme.PAPER)), TWO) == ()
     assert deals(with_steps(replace(PLAN, **{**scored, "task": Task.PREDICT})), TWO) == ("tags",)
     assert deals(with_steps(replace(PLAN, **{**scored, "task": Task.PREDICT, "label_user": 1})), ONE)[-1] == "tags"
 
 
 def test_a_seed_is_the_one_its_dealer_committed_to():
-    for content in (GROUP.reveal() + b"slices", GROUP.reveal()):
-        held = keys()
-        seeds, rest = held[ONE].open_seeds(TA, held[TA].seal(ONE, content))
-        assert {name: seed.reveal() for name, seed in seeds.items()} == {"masks": GROUP.reveal()}
-        assert rest == content[32:]
-    for content in (b"h" * 32, b"", b"g" * 31, USERS.reveal()):
+    held = keys()
+    seeds = held[ONE].open_seeds(TA, held[TA].seal(ONE, GROUP.reveal()))
+    assert {name: seed.reveal() for name, seed in seeds.items()} == {"masks": GROUP.reveal()}
+    for content in (b"h" * 32, b"", b"g" * 31, USERS.reveal(), GROUP.reveal() + b"more"):
         held = keys()
         with pytest.raises(NotSealed):
             held[ONE].open_seeds(TA, held[TA].seal(ONE, content))
@@ -157,7 +154,7 @@ def test_the_users_seed_is_not_taken_from_the_ta():
     held = keys()
     with pytest.raises(NotSealed):
         held[TWO].open_seeds(TA, held[TA].seal(TWO, USERS.reveal()))
-    seeds, _ = held[TWO].open_seeds(ONE, held[ONE].seal(TWO, USERS.reveal()))
+    seeds = held[TWO].open_seeds(ONE, held[ONE].seal(TWO, USERS.reveal()))
     assert set(seeds) == {"users"}
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from fedsvd.protocol.messages import (
     Aborted,
-    BlindedRightMask,
     Countersigned,
     Factors,
     Finished,
@@ -40,7 +39,6 @@ SECRET = b"271828 secret 271828"
         (PaddedBatch(DIGEST, 3, np.full((2, 3), 271828, np.uint64)), "batch=3, payload=<uint64 (2, 3)>", 8 + 48),
         (Factors(DIGEST, np.full((4, 2), 271828.0), None, 1e-15, 0.0), "U_masked=<float64 (4, 2)>", 64 + 16),
         (Solution(DIGEST, np.full((4, 1), 271828.0), np.zeros((4, 0)), 4, 0.0), "<float64 (4, 1)>", 32 + 16),
-        (BlindedRightMask(DIGEST, (np.full((2, 2), 271828.0), None)), "<2 items>", 32),
         (KeyBook(DIGEST, ((user(1), SECRET, b"", SECRET),)), "<1 items>", 8 + 40),
         (
             SumReply(DIGEST, "mean", 2, np.full((1, 2), 271828, np.uint64), np.zeros(3, np.uint64), (SECRET, SECRET)),

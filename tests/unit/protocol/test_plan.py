@@ -1,6 +1,5 @@
 """A plan is public, frozen and the same at every party: its digest, and the shapes that follow from it."""
 
-import itertools
 from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
@@ -48,7 +47,6 @@ OTHER = {
     "components_by": "mle",
     "centre": True,
     "unit_variance": True,
-    "full_matrices": True,
     "targets": 1,
     "label_user": 1,
     "alpha": 0.5,
@@ -57,7 +55,7 @@ OTHER = {
     "weighted": True,
     "robust": "HC3",
     "left": Form.MIXING,
-    "right": Form.BLOCKS,
+    "right": Form.MIXING,
     "block": 3,
     "mode": Mode.B,
     "why": (Why.ASKED,),
@@ -200,46 +198,27 @@ def test_a_vertical_regression_has_the_ridge_below_its_samples():
     assert (plan.M, plan.widths, plan.by_rows) == (6, (4, 9), True)
     ridge = regression(alpha=1.0)
     assert (ridge.ridge_rows, ridge.M, ridge.ridge_columns) == (13, 19, 0)
-    assert ridge.left_windows == (slice(0, 19),)
 
 
 def test_a_horizontal_regression_has_labels_as_rows_and_a_ridge_as_columns_of_user_1():
     plan = regression(split=Split.HORIZONTAL, scheme=Scheme.SUM)
     assert (plan.M, plan.masked_rows, plan.by_rows) == (8, 6, False)
-    ridge = regression(split=Split.HORIZONTAL, alpha=1.0)
-    assert (ridge.ridge_columns, ridge.widths) == (6, (10, 9))
-
-
-def test_the_papers_bias_is_a_column_of_the_last_user():
-    plan = regression(scheme=Scheme.PAPER)
-    assert (plan.biased, plan.widths) == (True, (4, 10))
-    assert not regression(scheme=Scheme.PAPER, centre=False).biased
-    assert not regression(scheme=Scheme.MASK).biased
+    ridge = regression(split=Split.HORIZONTAL, scheme=Scheme.SUM, alpha=1.0)
+    assert (ridge.ridge_columns, ridge.factor_widths[0]) == (6, ridge.M)
 
 
 @given(
     counts=st.lists(st.integers(1, 200), min_size=2, max_size=5),
     m=st.integers(1, 300),
     left=st.sampled_from(Form),
-    right=st.sampled_from(Form),
     block=st.integers(1, 40),
     alpha=st.sampled_from([0.0, 1.0]),
     task=st.sampled_from([Task.SVD, Task.LR]),
 )
-def test_windows_cover_every_row_and_column_once(counts, m, left, right, block, alpha, task):
+def test_panels_cover_every_row_once(counts, m, left, block, alpha, task):
     plan = replace(
-        PLAN, task=task, counts=tuple(counts), m=m, left=left, right=right, block=block, alpha=alpha,
+        PLAN, task=task, counts=tuple(counts), m=m, left=left, block=block, alpha=alpha,
         targets=int(task is Task.LR),
     )  # fmt: skip
-    assert [row for rows in plan.left_windows for row in range(rows.start, rows.stop)] == list(range(plan.masked_rows))
-    outputs = [column for w in plan.right_windows for column in range(w.outputs.start, w.outputs.stop)]
-    assert outputs == list(range(plan.N))
-    for i, width in enumerate(plan.widths):
-        own = [range(w.columns[i].start, w.columns[i].stop) for w in plan.right_windows]
-        assert list(itertools.chain(*own)) == list(range(width))
-    cells = sum(rows * width for rows, width in plan.panels)
-    assert cells == plan.M * (plan.N + (plan.targets if plan.by_rows else 0))
+    assert sum(rows * width for rows, width in plan.panels) == plan.M * (plan.N + plan.targets)
     assert [row for rows in plan.row_panels for row in range(rows.start, rows.stop)] == list(range(plan.M))
-    rows, columns = plan.smallest_window
-    assert rows >= 1
-    assert columns == min(w.width for w in plan.right_windows)

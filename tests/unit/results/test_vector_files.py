@@ -95,7 +95,7 @@ def job(task="svd", seed=1, scheme="auto", **asked):
     "asked",
     [
         {"verify": "sample"},
-        {"verify": "all", "scheme": "paper"},
+        {"scheme": "paper"},
         {"task": "lr", "label": "y", "verify": "all"},
         {"task": "lr", "label": "y", "write": "none"},
         {"write": "csv"},

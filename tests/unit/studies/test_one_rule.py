@@ -30,8 +30,6 @@ H, V = Split.HORIZONTAL, Split.VERTICAL
         ({"task": "lr", "label": "y", "components": 3}, {}, Study(Task.LR, targets=1, components=3)),
         ({"task": "pca", "split": "vertical"}, {}, Study(Task.PCA, V)),
         ({"task": "lr"}, {}, Study(Task.LR)),
-        ({"task": "svd", "full_matrices": True}, {}, Study(Task.SVD, full_matrices=True)),
-        ({"task": "svd", "verify": "all"}, {"scheme": "paper"}, Study(Task.SVD, scheme="paper", check=Check.ALL)),
         ({"task": "svd"}, {"scheme": "mask", "mode": "A"}, Study(Task.SVD, scheme="mask", mode=Mode.A)),
         ({"task": "pca", "release": ["components"]}, {}, Study(Task.PCA, release=(Item.COMPONENTS,))),
         (

@@ -8,7 +8,7 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
-from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task
 from fedsvd.studies.planning import expect_machine, plan_study
 from fedsvd.studies.study import Study
 from fedsvd.tasks.declared import declared
@@ -82,7 +82,6 @@ WITH_SPECTRUM = (Item.COMPONENTS, Item.MEAN, Item.SPECTRUM)
         (Task.LR, {"targets": 1, "mode": Mode.A}, Mode.A),
         (Task.SVD, {"mode": Mode.B}, Mode.B),
         (Task.SVD, {"scheme": "mask"}, None),
-        (Task.SVD, {"scheme": "paper"}, None),
     ],
 )
 def test_users_open_the_sum_where_the_release_determines_it_or_where_that_is_asked_for(task, asked, mode):
@@ -107,10 +106,9 @@ def test_a_scheme_that_is_named_is_taken(scheme):
     assert found.why.split("; ")[0] == "as asked for"
 
 
-def test_the_papers_scheme_has_a_ta_and_blocks():
-    found = plan(100, (5000, 50), scheme="paper", block_size=10)
-    assert (found.trust, found.left, found.right, found.block) == (Trust.AUTHORITY, Form.BLOCKS, Form.BLOCKS, 10)
-    assert not found.compress
+def test_the_papers_scheme_is_refused_with_where_it_is():
+    with pytest.raises(ConfigError, match="fedsvd-lab"):
+        plan(100, (5000, 50), scheme="paper", block_size=10)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ VALUES = {
     "mode": tuple(Mode),
     "centre": (True, False),
     "unit_variance": (True,),
-    "full_matrices": (True,),
     "alpha": (0.5, -1.0, float("nan")),
     "alphas": ((0.1, 1.0), (0.1, 0.1), (0.0,)),
     "chosen_by": tuple(ChosenBy),
@@ -54,9 +53,8 @@ PATH = (*declared(Task.LR).released, Item.RIDGE_PATH)
 SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
 # Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
 RARE = [
-    ("full_matrices and components exclude", Task.SVD, H, {"full_matrices": True, "scheme": "paper", "components": 2}),
+    ("the paper's scheme as published is in fedsvd-lab", Task.SVD, H, {"scheme": "paper"}),
     ("a ridge shrinks the coefficients", Task.LR, H, {"release": (*TABLE, Item.RIDGE_PATH), "alphas": (1.0,)}),
-    ("the paper's scheme has no standard errors", Task.LR, V, {"release": TABLE, "scheme": "paper"}),
     ("a ridge leaves no standard errors", Task.LR, V, {"release": TABLE, "alpha": 0.5}),
     ("robust errors need the residual", Task.LR, V, {"release": (*TABLE, Item.ROBUST), "robust": Robust.HC3}),
     ("inference follows from the exact sum", Task.LR, H, {"release": TABLE, "scheme": "mask"}),
@@ -78,8 +76,12 @@ RARE = [
         H,
         {"components_by": "mle", "release": declared(Task.PCA).released},
     ),
-    ("the paper's scheme has its V", Task.SVD, H, {"check": Check.ALL, "scheme": "paper"}),
-    ("CCA is not a task of the paper's scheme", Task.CCA, V, {"scheme": "paper"}),
+    (
+        "a number of components and a rule exclude",
+        Task.PCA,
+        H,
+        {"release": SPECTRUM, "components": 2, "components_by": "mle"},
+    ),
     ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
 ]
 
@@ -123,9 +125,9 @@ def test_every_rule_of_a_study_refuses_something_that_no_rule_before_it_refuses(
 
 def test_a_broken_rule_is_an_error_with_its_fault_and_its_fix():
     with pytest.raises(ConfigError) as found:
-        expect_legal(Study(Task.SVD, full_matrices=True))
-    assert found.value.fault == "full_matrices is there in the paper's scheme alone"
-    assert found.value.fix == 'set scheme = "paper"'
+        expect_legal(Study(Task.SVD, scheme="mask", mode=Mode.A))
+    assert found.value.fault == "a mode says who opens a sum of Gram matrices, and scheme 'mask' has none"
+    assert found.value.fix == "leave mode out"
     assert Rule(bool, lambda asked: f"{asked} is too many").texts(3) == ("3 is too many", "")
 
 
@@ -161,7 +163,6 @@ REFUSED = {
         }.items()
     ]
     + [
-        ({"job": {"task": "pca", "full_matrices": True}}, "full_matrices does not apply to task 'pca'"),
         ({"job": {**LR, "write": "none"}}, "write does not apply to task 'lr'"),
         ({"job": {**LR, "verify": "all"}}, "verify does not apply to task 'lr'"),
         ({"job": {"task": "lsa"}}, "task 'lsa' needs a number of components"),

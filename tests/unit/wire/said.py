@@ -41,7 +41,6 @@ def arrays(kind: str, *dimensions: int) -> st.SearchStrategy[np.ndarray]:
 VECTOR, MATRIX = arrays("f8", 1), arrays("f8", 2)
 TAG, PADDED = arrays("u8", 1), arrays("u8", 2)
 PARTY = st.builds(Party, ROLES, st.integers(0, 2**32 - 1))
-BLOCKS = st.lists(st.none() | MATRIX, max_size=4).map(tuple)
 
 FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.KeyOffer: (KEY, KEY, KEY),
@@ -57,8 +56,6 @@ FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.PaddedBatch: (WHOLE, PADDED),
     m.Factors: (MATRIX, st.none() | VECTOR, NUMBER, NUMBER),
     m.Solution: (MATRIX, MATRIX, WHOLE, NUMBER),
-    m.BlindedRightMask: (BLOCKS,),
-    m.BlindedRightFactor: (BLOCKS,),
     m.Finished: (KEY,),
     m.Aborted: (TEXT, TEXT),
     m.RowsRequest: (WHOLE,),
@@ -90,8 +87,6 @@ EXAMPLES: tuple[Message, ...] = (
     m.Factors(PLAN, np.asfortranarray(_X), _X[0], 1e-16, 2e-15),
     m.Factors(PLAN, _X, None, 0.0, 0.0),
     m.Solution(PLAN, _X, np.zeros((3, 0)), 2, 1e-15),
-    m.BlindedRightMask(PLAN, (_X, None, _X.T)),
-    m.BlindedRightFactor(PLAN, (None,)),
     m.Finished(PLAN, bytes(range(32))),
     m.Aborted(PLAN, "FSVD-413", "sealing: Fälle"),
     m.RowsRequest(PLAN, 2),

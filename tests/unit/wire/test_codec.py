@@ -32,8 +32,6 @@ NUMBERS = {
     "PaddedBatch": 11,
     "Factors": 13,
     "Solution": 14,
-    "BlindedRightMask": 15,
-    "BlindedRightFactor": 16,
     "Finished": 17,
     "Aborted": 18,
     "RowsRequest": 19,
@@ -237,18 +235,14 @@ def test_a_count_that_promises_more_than_has_come_is_refused(count):
 
 
 def test_more_items_than_any_plan_has_are_refused_even_if_they_have_come(monkeypatch):
-    assert codec.MOST_ITEMS >= 50_000_000 // 10  # the widest Q there is a record of, in the narrowest blocks
     monkeypatch.setattr(codec, "MOST_ITEMS", 1000)
-    assert len(decode(frame(15, struct.pack("<I", 1000) + bytes(1000))).Qt_i_blinded) == 1000
-    refused(frame(15, struct.pack("<I", 1001) + bytes(1001)))
+    assert len(decode(frame(2, struct.pack("<I", 1000) + bytes(29) * 1000)).offers) == 1000
+    refused(frame(2, struct.pack("<I", 1001) + bytes(29) * 1001))
 
 
 def test_memory_is_in_proportion_to_what_has_come():
     items = 5000
-    empty = b"\x01fC\x02" + bytes(16)
     for content in (
-        frame(15, struct.pack("<I", items) + empty * items),
-        frame(15, struct.pack("<I", items) + bytes(items)),
         frame(2, struct.pack("<I", items) + bytes(29) * items),
         frame(11, bytes(8) + b"uC\x02" + struct.pack("<2Q", 1000, 100) + bytes(800_000)),
         frame(3, bytes(5) + struct.pack("<Q", 1 << 20) + bytes(1 << 20)),
@@ -293,8 +287,6 @@ U0, F0 = b"uC\x00" + bytes(8), b"fC\x00" + bytes(8)
         (13, F2 + b"\x01", {F1}, bytes(16)),
         (14, b"", {F2}, F2 + bytes(16)),
         (14, F2, {F2}, bytes(16)),
-        (15, b"\x01\x00\x00\x00\x01", {F2}, b""),
-        (16, b"\x01\x00\x00\x00\x01", {F2}, b""),
         (20, bytes(8), {F2}, b""),
     ],
 )

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from fedsvd.audit.attacks.alternating import Unmasked, WholeNumbers, aligned, alternate, alternating_ica
-from fedsvd.audit.attacks.calibration import SCHEMES
+from fedsvd.audit.attacks.calibration import BLOCKS, in_blocks, seen_by_csp
 from fedsvd.audit.attacks.score import as_published, exact_entries, published_baseline, score
 from fedsvd.audit.attacks.unmix import Cuts, unmixed_rows
-from fedsvd.audit.attacks.view import Recorded, record_tables
-from fedsvd.protocol.tasks import Item
+from fedsvd.linalg.block_diagonal import BlockDiagonal
 from fedsvd.types import Float
 from fedsvd_lab.attacks.rica import rica
 
@@ -78,7 +77,16 @@ class Row:
         return asdict(self)
 
 
-Attack = Callable[[Recorded, int], tuple[Float, Float | None]]
+@dataclass(frozen=True, repr=False)
+class Seen:
+    """``Y = P X Q`` as the CSP saw it, features in rows; and P and Q for the referee, where they are blocks."""
+
+    Y: Float
+    P: BlockDiagonal | None = None
+    Q: BlockDiagonal | None = None
+
+
+Attack = Callable[[Seen, int], tuple[Float, Float | None]]
 Report = Callable[[str, int, int], None]
 
 
@@ -97,7 +105,7 @@ def ica_table(
     rows = [_random_row(dataset, random, repeats, seed)]
     for scheme in schemes:
         for b in widths if scheme == "blocks" else (max(w for w in widths if w <= min(100, max(X.shape))),):
-            runs = [_run(dataset, scheme, b, seed + repeat) for repeat in range(repeats)]
+            runs = [seen_of(X, scheme, b, seed + repeat) for repeat in range(repeats)]
             for name, attack, iterations in _attacks(dataset, scheme, b, quick):
                 if name == "ICA(b)" and b >= max(X.shape):  # one block is all there is: the same attack again
                     figure = PUBLISHED.get((dataset.name, name, b))
@@ -109,10 +117,11 @@ def ica_table(
     return rows
 
 
-def _run(dataset: Subject, scheme: str, b: int, seed: int) -> Recorded:
-    study = {**SCHEMES[scheme], **({"block_size": b} if scheme == "blocks" else {})}
-    halves = np.array_split(dataset.X, 2)
-    return record_tables(halves, random_state=seed, components=1, release=(Item.COMPONENTS, Item.SPECTRUM), **study)
+def seen_of(X: Float, scheme: str, b: int, seed: int) -> Seen:
+    """What the CSP sees of a table, samples in rows, whose halves two parties hold."""
+    if scheme == BLOCKS:
+        return Seen(*in_blocks(X.T, b, seed))
+    return Seen(seen_by_csp(np.array_split(X, 2), scheme, seed))
 
 
 def _attacks(dataset: Subject, scheme: str, b: int, quick: bool) -> list[tuple[str, Attack, int]]:
@@ -121,13 +130,13 @@ def _attacks(dataset: Subject, scheme: str, b: int, quick: bool) -> list[tuple[s
     blocks = Cuts.of_width(dataset.X.shape, b)
 
     def published(cuts: Cuts, iterations: int) -> Attack:
-        return lambda run, seed: (rica(run.csp.Y.T, cuts, seed, iterations), None)
+        return lambda run, seed: (rica(run.Y.T, cuts, seed, iterations), None)
 
-    def whitened(run: Recorded, seed: int) -> tuple[Float, Float | None]:
-        found, _ = unmixed_rows(run.csp.Y.T, Cuts.of_width(_shape(run.csp.Y.T), b).rows, np.random.default_rng(seed))
+    def whitened(run: Seen, seed: int) -> tuple[Float, Float | None]:
+        found, _ = unmixed_rows(run.Y.T, Cuts.of_width(_shape(run.Y.T), b).rows, np.random.default_rng(seed))
         return np.abs(found), None
 
-    attacks: list[tuple[str, Attack, int]] = [("masked, no attack", lambda run, seed: (run.csp.Y.T, None), 0)]
+    attacks: list[tuple[str, Attack, int]] = [("masked, no attack", lambda run, seed: (run.Y.T, None), 0)]
     if scheme == "blocks":
         attacks += [("ICA", published(whole, most), most), ("ICA(b)", published(blocks, 3 * most), 3 * most)]
     attacks += [("whitened, one side", whitened, 200), ("alternating", _alternating(dataset, b, quick), 200)]
@@ -137,8 +146,8 @@ def _attacks(dataset: Subject, scheme: str, b: int, quick: bool) -> list[tuple[s
 def _alternating(dataset: Subject, b: int, quick: bool) -> Attack:
     known = WholeNumbers() if dataset.whole else None
 
-    def attack(run: Recorded, seed: int) -> tuple[Float, Float | None]:
-        Y = run.csp.Y
+    def attack(run: Seen, seed: int) -> tuple[Float, Float | None]:
+        Y = run.Y
         cuts = Cuts.of_width(_shape(Y), b)
         if quick and b > _WIDE:  # cubic in b, and hopeless there: a short try says so as well as a long one
             estimate = alternate(Y, cuts, seed, rounds=2, iterations=20)
@@ -149,13 +158,11 @@ def _alternating(dataset: Subject, b: int, quick: bool) -> Attack:
     return attack
 
 
-def referee(run: Recorded, estimate: Unmasked, cuts: Cuts) -> Float | None:
+def referee(run: Seen, estimate: Unmasked, cuts: Cuts) -> Float | None:
     """The estimate in the true order inside each block, (samples, features), where there are blocks to speak of."""
-    if not run.plan.published or cuts != Cuts.of_plan(run.plan):
+    if run.P is None or run.Q is None or len(run.P.blocks) != len(cuts.rows):
         return None
-    masks = run.masks[0]
-    P = [masks.P.window(w).explicit() for w in range(len(cuts.rows))]
-    Q = [masks.Q.window(w).explicit() for w in range(len(cuts.columns))]  # type: ignore[union-attr]
+    P, Q = ([block.explicit() for block in mask.blocks] for mask in (run.P, run.Q))
     return aligned(estimate, P, Q, cuts).T
 
 
@@ -166,7 +173,7 @@ def _row(
     name: str,
     attack: Attack,
     iterations: int,
-    runs: Sequence[Recorded],
+    runs: Sequence[Seen],
     seed: int,
     random: float,
 ) -> Row:

@@ -4,7 +4,7 @@
     Opt2  mini-batch secure aggregation: without it a user's whole share is one message
     Opt3  advanced offloading: without it everything is in memory, or in a file that is read against its layout
 
-All in the ``paper`` scheme, an SVD with V through eq. 6, two users, on data with the authors' power law. Every variant
+All in the paper's scheme, an SVD with V through eq. 6, two users, on data with the authors' power law. Every variant
 runs in a process of its own, so that its peak is its own; all roles are in that process, as in the paper's figure,
 which counts the system. What the paper offloads to "swap scheduled by the OS" is imitated by a file map laid out by
 rows and read by columns; so that the file is really on the disk, in this as in the adaptive layout, its pages are
@@ -20,23 +20,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from time import perf_counter, process_time
-from warnings import catch_warnings, simplefilter
 
 from fedsvd.data.open import open_source
-from fedsvd.engine.device import Engine
-from fedsvd.engine.simulate import Simulation
-from fedsvd.errors import FedSVDError, PrivacyWarning
-from fedsvd.protocol.parties import CSP
-from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Scheme, Split, Task
-from fedsvd.randomness.seed import Seed
+from fedsvd.errors import FedSVDError
 from fedsvd.storage.block_store import Access, BlockStore, MappedStore
-from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import assemble
-from fedsvd.studies.study import Study
-from fedsvd.transport.loopback import Hub, first_sent
-from fedsvd_lab.experiments.unoptimised_plan import unoptimised
+from fedsvd_lab.published.play import play
+from fedsvd_lab.published.provider import Storage, stored_in
 
 _UNBOUNDED = 1 << 42
 
@@ -57,10 +46,6 @@ class Variant:
     block_masks: bool
     mini_batches: bool
     offload: Offload
-
-    def revise(self, plan: SessionPlan) -> SessionPlan:
-        """The plan of the paper's scheme without those of the first two that are off."""
-        return unoptimised(plan, dense_masks=not self.block_masks, whole_shares=not self.mini_batches)
 
 
 VARIANTS = {
@@ -120,39 +105,32 @@ def measure(variant: Variant, m: int, n: int, memory: int, block: int) -> Measur
     """One variant in this process: its peak is this process's."""
     halves = ((0, n // 2), (n // 2, n))
     address = f"synthetic://{m}x{n}?alpha=1&seed=7&columns="
-    parties = [PartyData(open_source(f"{address}{start}:{stop}")) for start, stop in halves]
-    study = Study(
-        Task.SVD,
-        Split.VERTICAL,
-        scheme=Scheme.PAPER,
-        block_size=min(block, m, n),
-        memory=_UNBOUNDED if variant.offload is Offload.NONE else memory,
-    )
+    tables = [open_source(f"{address}{start}:{stop}") for start, stop in halves]
     with tempfile.TemporaryDirectory(prefix="fedsvd-ablation-") as scratch:
-        before, clock, processor = _resident("VmRSS"), perf_counter(), process_time()
-        laid = _Laid(offload=variant.offload)
-        session = assemble(study, parties, Seed.fresh(), Path(scratch), engine=laid, revise=variant.revise)
-        run = Simulation(session.machines, Hub(first_sent)).run()
-        took = perf_counter() - clock, process_time() - processor
+        before = _resident("VmRSS")
+        played = play(
+            tables,
+            b=min(block, m, n),
+            dense=not variant.block_masks,
+            whole=not variant.mini_batches,
+            memory=_UNBOUNDED if variant.offload is Offload.NONE else memory,
+            storage=_laid_out(variant.offload, Path(scratch)),
+        )
     peak = _resident("VmHWM") - before
-    return Measured(variant.name, m, n, run.meter.total, *took, peak, run.results[CSP].residual)
+    amounts = played.bytes_total, played.seconds, played.processor, peak
+    return Measured(variant.name, m, n, *amounts, played.residual)
 
 
-@dataclass(frozen=True)
-class _Laid(Engine):
-    """An engine whose CSP lays X' out as a variant says."""
+def _laid_out(offload: Offload, scratch: Path) -> Storage:
+    """Where the CSP lays X' out as a variant says."""
+    if offload is Offload.NONE:
+        return stored_in(None)
+    swapped = offload is Offload.SWAP
 
-    offload: Offload = Offload.NONE
+    def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
+        return Starved(shape, Access.BY_ROWS if swapped else access, scratch, budget // 2)
 
-    def storage(self, scratch: Path | None) -> Callable[[tuple[int, int], Access, int], BlockStore]:
-        if self.offload is Offload.NONE or scratch is None:
-            return super().storage(scratch)
-        swapped = self.offload is Offload.SWAP
-
-        def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
-            return Starved(shape, Access.BY_ROWS if swapped else access, scratch, budget // 2)
-
-        return store
+    return store
 
 
 class Starved(MappedStore):
@@ -176,9 +154,7 @@ def _resident(field: str) -> int:
 
 def main(words: list[str]) -> int:
     """Measure one variant and print it; what ``ablation`` starts."""
-    with catch_warnings():
-        simplefilter("ignore", PrivacyWarning)
-        measured = measure(VARIANTS[words[0]], *map(int, words[1:]))
+    measured = measure(VARIANTS[words[0]], *map(int, words[1:]))
     sys.stdout.write(json.dumps(asdict(measured)) + "\n")
     return 0
 

@@ -16,7 +16,7 @@ from fedsvd_lab.datasets import paper
 from fedsvd_lab.experiments.compare import svd_rmse
 from fedsvd_lab.experiments.context import Context
 from fedsvd_lab.experiments.lossless import FEDPCA, FEDPCA_SCALED, RMSE
-from fedsvd_lab.experiments.ours import SCHEMES, dealt, factorise, joint_factors
+from fedsvd_lab.experiments.ours import METHODS, dealt, factorise, joint_factors
 from fedsvd_lab.experiments.rows import Case, Measurement
 
 _BLOCK = 256
@@ -39,7 +39,7 @@ def _errors(
         r = min(settings["components"], min(X.shape))
         U, _, Vt = (part for part in np.linalg.svd(X, full_matrices=False))
         U, Vt = U[:, :r], Vt[:r]
-        for method in SCHEMES:
+        for method in METHODS:
             ran = factorise(dealt(X), method, r)
             found, _, found_Vt = joint_factors(ran)
             error = svd_rmse(U, Vt, found, found_Vt)

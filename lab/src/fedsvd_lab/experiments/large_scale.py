@@ -1,7 +1,8 @@
 """Table 2: applications at billion scale. What this size of run can do is measured; the paper's sizes are predicted.
 
-Predictions are those of ``cost.estimate`` with the rates of this machine, one machine to each role and no network. A
-record of a real run at the paper's size, where the repository has one, stands next to it.
+Predictions are those of ``fedsvd.cost.estimate``, and of ``published.cost`` for the paper's scheme, with the rates of
+this machine, one machine to each role and no network. A record of a real run at the paper's size, where the repository
+has one, stands next to it.
 """
 
 import json
@@ -26,8 +27,10 @@ from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 from fedsvd_lab.datasets import synthetic
 from fedsvd_lab.experiments.context import Context
-from fedsvd_lab.experiments.ours import DEFAULT, SCHEMES, run_on
+from fedsvd_lab.experiments.ours import DEFAULT, PAPER, PUBLISHED, as_published, run_on
 from fedsvd_lab.experiments.rows import PREDICTED, Case, Measurement
+from fedsvd_lab.published.cost import predicted
+from fedsvd_lab.published.setting import Setting
 
 TIME, TRAFFIC, MEMORY = "time", "bytes sent", "largest memory of a role"
 _AMPLE = 16 << 30
@@ -54,17 +57,19 @@ def cases(settings: Mapping[str, Any], context: Context) -> Iterator[Case]:
         yield Case(key, _predicted(run, settings.get("calibrate", True)))
 
 
-def _study(run: Mapping[str, Any], scheme: str, r: int | None) -> Study:
+def _study(run: Mapping[str, Any], r: int | None) -> Study:
     if run["task"] == Task.LR:
-        return Study(Task.LR, Split.VERTICAL, scheme=scheme, targets=1, label_user=2)
-    return Study(Task.SVD if r is None else Task.LSA, Split.VERTICAL, scheme=scheme, components=r)
+        return Study(Task.LR, Split.VERTICAL, targets=1, label_user=2)
+    return Study(Task.SVD if r is None else Task.LSA, Split.VERTICAL, components=r)
 
 
 def _measured(run: Mapping[str, Any], context: Context) -> Callable[[], Iterator[Measurement]]:
     def work() -> Iterator[Measurement]:
         parties = _parties(run, context.seed)
-        for method, scheme in SCHEMES.items():
-            ran = run_on(_study(run, scheme, run.get("r")), parties, context.scratch)
+        tables, y = [party.table for party in parties], parties[-1].labels
+        published = as_published(tables, y, context.scratch, components=run.get("r"))
+        default = run_on(_study(run, run.get("r")), parties, context.scratch)
+        for method, ran in ((PAPER, published), (DEFAULT, default)):
             yield Measurement(method, TIME, ran.seconds, "s", scheme=ran.scheme)
             yield Measurement(method, TRAFFIC, ran.bytes_total, "bytes", scheme=ran.scheme)
 
@@ -90,25 +95,30 @@ def _parties(run: Mapping[str, Any], seed: int) -> list[PartyData]:
 def _predicted(run: Mapping[str, Any], calibrated: bool) -> Callable[[], Iterator[Measurement]]:
     def work() -> Iterator[Measurement]:
         machine = _this_machine() if calibrated else USUAL
-        for method, scheme in SCHEMES.items():
-            yield from _at_the_papers_size(run, method, scheme, machine)
+        yield from _at_the_papers_size(run, machine)
         yield from recorded(run["application"])
 
     return work
 
 
-def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machine: Rates) -> Iterator[Measurement]:
-    m, n = run["paper"]
+def _at_the_papers_size(run: Mapping[str, Any], machine: Rates) -> Iterator[Measurement]:
+    (m, n), r, solves = run["paper"], run.get("paper_r"), run["task"] == Task.LR
+    setting = Setting(m, (n // 2, n - n // 2), components=r, targets=int(solves), bias=solves)
+    published = predicted(setting, machine)
     try:
-        plan = _plan(_study(run, scheme, run.get("paper_r")), m, n)
+        plan = _plan(_study(run, r), m, n)
     except ConfigError:
         # The usual memory budget holds no window of so long a line.
-        plan = _plan(replace(_study(run, scheme, run.get("paper_r")), memory=_AMPLE), m, n)
+        plan = _plan(replace(_study(run, r), memory=_AMPLE), m, n)
     cost = predict(plan, machine)
+    values = (
+        (PAPER, PUBLISHED, published.seconds, published.bytes_total),
+        (DEFAULT, str(plan.scheme), cost.seconds_side_by_side, cost.bytes_total),
+    )
     note = "cost model, this machine's rates, a machine to each role, no network"
-    values = ((TIME, cost.seconds_side_by_side, "s"), (TRAFFIC, cost.bytes_total, "bytes"))
-    for metric, value, unit in values:
-        yield Measurement(method, metric, value, unit, how=PREDICTED, scheme=str(plan.scheme), note=note)
+    for method, scheme, seconds, moved in values:
+        yield Measurement(method, TIME, seconds, "s", how=PREDICTED, scheme=scheme, note=note)
+        yield Measurement(method, TRAFFIC, moved, "bytes", how=PREDICTED, scheme=scheme, note=note)
 
 
 @cache

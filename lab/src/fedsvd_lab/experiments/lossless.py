@@ -21,7 +21,7 @@ from fedsvd_lab.datasets import paper
 from fedsvd_lab.experiments import refined
 from fedsvd_lab.experiments.compare import projection_distance, projection_distance_spectral, svd_rmse
 from fedsvd_lab.experiments.context import Context
-from fedsvd_lab.experiments.ours import SCHEMES, dealt, factorise, joint_factors, regress, training_error
+from fedsvd_lab.experiments.ours import METHODS, dealt, factorise, joint_factors, regress, training_error
 from fedsvd_lab.experiments.reference import Reference
 from fedsvd_lab.experiments.rows import Case, Measurement
 
@@ -70,7 +70,7 @@ def _svd(name: str, sizes: paper.Sizes, context: Context, held: dict[str, Any]) 
     def run() -> Iterator[Measurement]:
         ref = _reference(name, sizes, context, held)
         rank = ref.rank
-        for method in SCHEMES:
+        for method in METHODS:
             ran = factorise(dealt(ref.X), method)
             U, sigma, Vt = joint_factors(ran)
             if len(sigma) < rank:
@@ -96,9 +96,9 @@ def _pca(
     def run() -> Iterator[Measurement]:
         ref = _reference(name, sizes, context, held)
         for r in components:
-            for method in SCHEMES:
+            for method in METHODS:
                 ran = factorise(dealt(ref.X), method, r)
-                U = ran.outcome.parties[0].U
+                U = ran.parties[0].U
                 yield from _distances(method, ref, U, r, ran.scheme)
             yield Measurement(LAPACK, DISTANCE, ref.own_distance(r), case={"r": r}, note="mean over permutations")
             if ref.refinable:
@@ -140,7 +140,7 @@ def _regression(
     def run() -> Iterator[Measurement]:
         X, y = paper.regression(name, context.library, sizes)
         parts = dealt(X)
-        for method in SCHEMES:
+        for method in METHODS:
             ran = regress(parts, y, method)
             yield Measurement(method, MSE, training_error(ran, parts, y), scheme=ran.scheme)
         yield Measurement("optimum (LAPACK)", MSE, sgd.optimum(X, y))

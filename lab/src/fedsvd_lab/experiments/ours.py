@@ -1,4 +1,8 @@
-"""Our own studies as the experiments run them: in one process, columns dealt evenly to the users."""
+"""Our studies as the experiments run them: in one process, columns dealt evenly to the users.
+
+Two methods stand beside each other in every table: the paper's scheme as published, which is the lab's own
+(``fedsvd_lab.published``), and the product's default.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,32 +14,41 @@ import numpy as np
 
 from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.parties import Role
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import Outcome, run_study
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
+from fedsvd_lab.published.play import Played, play
+from fedsvd_lab.published.provider import stored_in
 
 PAPER, DEFAULT = "FedSVD, paper scheme", "FedSVD, default"
-SCHEMES = {PAPER: "paper", DEFAULT: "auto"}
-"""The two columns of every table, and the scheme each asks for."""
+METHODS = (PAPER, DEFAULT)
+"""The two columns of every table."""
+
+PUBLISHED = "paper"
+"""How a row names the scheme of the paper's column."""
 
 
 @dataclass(frozen=True, repr=False)
 class Ran:
-    """A finished study, the seconds it took on the clock and of the processor."""
+    """A finished study: by which scheme, what users hold, bytes, seconds on the clock and of the processor."""
 
-    outcome: Outcome
+    scheme: str
+    parties: Sequence[Any]  # with U, sigma and Vt_i, or with ``coefficients`` (t, n_i) and ``intercept`` (t,)
+    bytes_total: int
+    sent: dict[str, int]  # by each user
     seconds: float
     processor: float  # seconds of it, all threads
 
-    @property
-    def scheme(self) -> str:
-        return str(self.outcome.plan.scheme)
 
-    @property
-    def bytes_total(self) -> int:
-        return self.outcome.certificate.bytes_total
+@dataclass(frozen=True, repr=False)
+class Fitted:
+    """One user's coefficients, and the intercept of all."""
+
+    coefficients: Float
+    intercept: Float
 
 
 def dealt(X: Any, users: int = 2) -> list[Any]:
@@ -43,37 +56,63 @@ def dealt(X: Any, users: int = 2) -> list[Any]:
     return np.array_split(X, users, axis=1)
 
 
-def factorise(parts: Sequence[Any], method: str, components: int | None = None, **asked: Any) -> Ran:
+def factorise(parts: Sequence[Any], method: str, components: int | None = None) -> Ran:
     """SVD (LSA where only the top components are asked for) of ``[X_1 ... X_k]``."""
+    if method == PAPER:
+        return as_published(parts, components=components)
     task = Task.SVD if components is None else Task.LSA
-    study = Study(task, Split.VERTICAL, scheme=SCHEMES[method], components=components, **asked)
+    study = Study(task, Split.VERTICAL, components=components)
     return run_on(study, [PartyData(open_source(X_i)) for X_i in parts])
 
 
-def regress(parts: Sequence[Any], y: Float, method: str, **asked: Any) -> Ran:
+def regress(parts: Sequence[Any], y: Float, method: str) -> Ran:
     """Least squares of features dealt to the users; the last user has the labels."""
-    k = len(parts)
-    study = Study(Task.LR, Split.VERTICAL, scheme=SCHEMES[method], targets=1, label_user=k, **asked)
-    labels = y.reshape(-1, 1)
+    k, labels = len(parts), y.reshape(-1, 1)
+    if method == PAPER:
+        return as_published(parts, labels)
+    study = Study(Task.LR, Split.VERTICAL, targets=1, label_user=k)
     return run_on(study, [PartyData(open_source(X_i), labels if i == k else None) for i, X_i in enumerate(parts, 1)])
 
 
 def joint_factors(ran: Ran) -> tuple[Float, Float, Float]:
     """U, S and V^T of the joint matrix, from what the users hold."""
-    held = ran.outcome.parties
+    held = ran.parties
     return held[0].U, held[0].sigma, np.hstack([one.Vt_i for one in held])
 
 
 def training_error(ran: Ran, parts: Sequence[Float], y: Float) -> float:
     """The mean squared error of the users' coefficients on the training data."""
-    held = ran.outcome.parties
+    held = ran.parties
     fitted = sum(X_i @ one.coefficients[0] for X_i, one in zip(parts, held, strict=True)) + held[0].intercept[0]
     return float(np.mean((y - fitted) ** 2))
 
 
+def as_published(parts: Sequence[Any], y: Float | None = None, scratch: Path | None = None, **asked: Any) -> Ran:
+    """A study in the paper's scheme; ``asked`` are fields of its setting."""
+    return _published(play(parts, y, storage=stored_in(scratch), **asked))
+
+
+def _published(played: Played) -> Ran:
+    parties: Sequence[Any] = played.users
+    if played.setting.solves:
+        weights = [one.coefficients for one in played.users]  # the last one's ends with the bias
+        counts = played.setting.counts
+        parties = [Fitted(w[:count].T, weights[-1][-1]) for w, count in zip(weights, counts, strict=True)]
+    sent = {f"user-{i}": played.sent_by(f"user-{i}") for i in range(1, played.setting.k + 1)}
+    return Ran(PUBLISHED, parties, played.bytes_total, sent, played.seconds, played.processor)
+
+
 def run_on(study: Study, parties: Sequence[PartyData], scratch: Path | None = None) -> Ran:
-    """Any study, timed."""
+    """Any study of the product, timed."""
     # The data is public: the guard would warn of what every table here shows on purpose.
     started, worked = perf_counter(), process_time()
     outcome = run_study(study, parties, policy=Policy.permissive(), scratch=scratch)
-    return Ran(outcome, perf_counter() - started, process_time() - worked)
+    return _ours(outcome, perf_counter() - started, process_time() - worked)
+
+
+def _ours(outcome: Outcome, seconds: float, processor: float) -> Ran:
+    certificate, sent = outcome.certificate, dict[str, int]()
+    for (sender, _), count in certificate.bytes_by_link.items():
+        if sender.role is Role.USER:
+            sent[sender.name] = sent.get(sender.name, 0) + count
+    return Ran(str(outcome.plan.scheme), outcome.parties, certificate.bytes_total, sent, seconds, processor)

@@ -5,7 +5,7 @@ from typing import Any
 
 from fedsvd_lab.datasets import synthetic
 from fedsvd_lab.experiments.context import Context
-from fedsvd_lab.experiments.ours import SCHEMES, dealt, regress
+from fedsvd_lab.experiments.ours import METHODS, dealt, regress
 from fedsvd_lab.experiments.peers import measured_peers
 from fedsvd_lab.experiments.rows import EXTRAPOLATED, Case, Measurement
 
@@ -24,7 +24,7 @@ def _ours(m: int, n: int, context: Context) -> Callable[[], Iterator[Measurement
     def run() -> Iterator[Measurement]:
         X, y = synthetic.regression(m, n, seed=context.seed)
         parts = dealt(X)
-        for method in SCHEMES:
+        for method in METHODS:
             ran = regress(parts, y, method)
             yield Measurement(method, TIME, ran.seconds, "s", scheme=ran.scheme)
 

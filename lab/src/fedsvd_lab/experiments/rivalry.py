@@ -15,7 +15,7 @@ from fedsvd_lab.baselines.pool import workers
 from fedsvd_lab.baselines.ppd_svd import PpdSvd, ppd_svd
 from fedsvd_lab.datasets import synthetic
 from fedsvd_lab.experiments.context import Context
-from fedsvd_lab.experiments.ours import SCHEMES, dealt, factorise
+from fedsvd_lab.experiments.ours import METHODS, dealt, factorise
 from fedsvd_lab.experiments.rows import EXTRAPOLATED, Case, Measurement
 
 TIME, WORK, TRAFFIC = "time", "processor time", "bytes sent"
@@ -56,7 +56,7 @@ def _matrix(m: int, n: int, seed: int) -> Float:
 def _ours(m: int, n: int, context: Context) -> Callable[[], Iterator[Measurement]]:
     def run() -> Iterator[Measurement]:
         parts = dealt(_matrix(m, n, context.seed))
-        for method in SCHEMES:
+        for method in METHODS:
             ran = factorise(parts, method)
             if ran.seconds < 1:  # the first run of a process pays for warming up
                 ran = min((ran, factorise(parts, method)), key=lambda one: one.seconds)

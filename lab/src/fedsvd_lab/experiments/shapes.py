@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.protocol.parties import Party, Role
 from fedsvd_lab.datasets import synthetic
 from fedsvd_lab.experiments.compare import mape, rmse
 from fedsvd_lab.experiments.context import Context
-from fedsvd_lab.experiments.ours import DEFAULT, PAPER, SCHEMES, Ran, dealt, factorise, joint_factors
+from fedsvd_lab.experiments.ours import DEFAULT, METHODS, PAPER, Ran, as_published, dealt, factorise, joint_factors
 from fedsvd_lab.experiments.rows import Case, Measurement
 
 TIME, PER_USER, MAPE, RMSE = "time", "bytes sent by a user", "MAPE of the reconstruction", "RMSE of the reconstruction"
@@ -25,7 +24,7 @@ def block_size_cases(settings: Mapping[str, Any], context: Context) -> Iterator[
 def _at_block_size(m: int, n: int, b: int, widths: list[int], context: Context) -> Callable[[], Iterator[Measurement]]:
     def run() -> Iterator[Measurement]:
         parts = dealt(synthetic.power_law_of_the_code(m, n, seed=context.seed))
-        ran = _best(lambda: factorise(parts, PAPER, block_size=b))
+        ran = _best(lambda: as_published(parts, b=b))
         yield Measurement(PAPER, TIME, ran.seconds, "s", scheme=ran.scheme)
         if b == widths[0]:
             ran = _best(lambda: factorise(parts, DEFAULT))
@@ -51,13 +50,9 @@ def users_cases(settings: Mapping[str, Any], context: Context) -> Iterator[Case]
 def _per_user(m: int, users: int, columns: int, context: Context) -> Callable[[], Iterator[Measurement]]:
     def run() -> Iterator[Measurement]:
         parts = dealt(synthetic.power_law_of_the_code(m, users * columns, seed=context.seed), users)
-        for method in SCHEMES:
+        for method in METHODS:
             ran = factorise(parts, method)
-            links = ran.outcome.certificate.bytes_by_link
-            sent: dict[Party, int] = {}
-            for (sender, _), count in links.items():
-                sent[sender] = sent.get(sender, 0) + count
-            most = max(count for sender, count in sent.items() if sender.role is Role.USER)
+            most = max(ran.sent.values())
             yield Measurement(method, PER_USER, most, "bytes", scheme=ran.scheme)
 
     return run
@@ -74,7 +69,7 @@ def _reconstructed(m: int, n: int, reading: str, context: Context) -> Callable[[
     def run() -> Iterator[Measurement]:
         make = synthetic.power_law_of_the_code if reading == "code" else synthetic.power_law
         X = make(m, n, seed=context.seed)
-        for method in SCHEMES:
+        for method in METHODS:
             ran = factorise(dealt(X), method)
             U, sigma, Vt = joint_factors(ran)
             again = (U * sigma) @ Vt

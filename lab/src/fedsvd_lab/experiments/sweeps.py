@@ -10,7 +10,7 @@ from typing import Any
 from fedsvd.types import Float
 from fedsvd_lab.datasets import synthetic
 from fedsvd_lab.experiments.context import Context
-from fedsvd_lab.experiments.ours import SCHEMES, dealt
+from fedsvd_lab.experiments.ours import METHODS, dealt
 from fedsvd_lab.experiments.peers import Peer, measured_peers
 from fedsvd_lab.experiments.rows import EXTRAPOLATED, Case, Measurement
 from fedsvd_lab.experiments.wired import Condition, wired
@@ -42,7 +42,7 @@ def _ours(task: str, m: int, n: int, condition: Condition, context: Context) -> 
     def run() -> Iterator[Measurement]:
         X, y = _data(task, m, n, context.seed)
         with wired(condition, task, dealt(X), y, context.scratch) as line:
-            for method in SCHEMES:
+            for method in METHODS:
                 done = line.run(method)
                 for metric, value, unit in ((TIME, done.seconds, "s"), (TRAFFIC, done.bytes_total, "bytes")):
                     yield Measurement(method, metric, value, unit, scheme=done.scheme, network=line.network)

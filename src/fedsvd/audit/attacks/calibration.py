@@ -6,10 +6,14 @@ FastICA, on features and on records in turn, and looks at the *size* of what it 
 masks even when signs do not. It treats the entries along the other side as samples in no order, so that its p-values
 are exact under haar masks (``score.py``), and any departure from uniform is a leak, not an artefact. A mixing mask on a
 side shorter than two of its blocks *is* a Haar matrix: such a side shows nothing of the form, and is left out.
+
+"blocks" are bare block masks, without a session: the paper's, which the attack is known to see through. A test that
+found nothing there would find nothing anywhere.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -17,16 +21,20 @@ import numpy as np
 from fedsvd.audit.attacks.score import score, uniformity
 from fedsvd.audit.attacks.unmix import Cuts, unmixed_rows
 from fedsvd.audit.attacks.view import record_tables
+from fedsvd.linalg.block_diagonal import BlockDiagonal
 from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
+from fedsvd.masks.orthogonal import efficient_orthogonal
 from fedsvd.protocol.tasks import Item
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.seed import Seed
 from fedsvd.types import Float
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "sum": {"scheme": "sum"},
     # Data this small would get haar masks; the heuristic form is the one that needs the evidence.
     "mask": {"scheme": "mask", "forms": (Form.MIXING, Form.MIXING)},
-    "blocks": {"scheme": "paper"},
 }
+BLOCKS = "blocks"
 _ITERATIONS = 50
 _ROWS_SCORED = 50
 LEVEL = 1e-3
@@ -81,6 +89,19 @@ def side_p_values(Y: Float, X: Float, b: int, seed: int, draws: int = 99) -> dic
     return found
 
 
+def in_blocks(X: Float, b: int, seed: int) -> tuple[Float, BlockDiagonal, BlockDiagonal]:
+    """``P X Q``, P and Q, for masks of bare blocks of about b (Algorithm 2 of the paper) that follow from a number."""
+    root = Seed(sha256(f"INSECURE fedsvd lab {seed}".encode()).digest())
+    P, Q = (efficient_orthogonal(n, b, Keystream(root.derive(name))) for n, name in zip(X.shape, "PQ", strict=True))
+    return Q.right(P.left(X)), P, Q
+
+
+def seen_by_csp(tables: Sequence[Float], scheme: str, seed: int) -> Float:
+    """What the CSP of a session in this scheme sees of these parties' tables."""
+    released = (Item.COMPONENTS, Item.SPECTRUM)
+    return record_tables(tables, random_state=seed, components=1, release=released, **SCHEMES[scheme]).csp.Y
+
+
 def calibrate(
     dataset: str,
     tables: Sequence[Float],
@@ -92,12 +113,10 @@ def calibrate(
 ) -> Calibration:
     """Run, attack, score, ``repeats`` times with fresh masks; ``tables`` are the parties', samples in rows."""
     X = np.concatenate(tables).T
-    release = {"components": 1, "release": (Item.COMPONENTS, Item.SPECTRUM)}
     p: dict[str, list[float]] = {}
     for repeat in range(repeats):
-        study = {**SCHEMES[scheme], **release, **({"block_size": b} if scheme == "blocks" else {})}
-        run = record_tables(tables, random_state=repeat, **study)
-        for side, value in side_p_values(run.csp.Y, X, b, repeat, draws).items():
+        Y = in_blocks(X, b, repeat)[0] if scheme == BLOCKS else seen_by_csp(tables, scheme, repeat)
+        for side, value in side_p_values(Y, X, b, repeat, draws).items():
             if scheme != "mask" or mixes(X.shape[0 if side == "features" else 1]):
                 p.setdefault(side, []).append(value)
         if report is not None:

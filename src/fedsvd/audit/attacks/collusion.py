@@ -7,8 +7,6 @@ last one what one of two would.
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from fedsvd.audit.attacks.outputs import others_gram, own_part
 from fedsvd.audit.attacks.view import CspView, UserView
 from fedsvd.roles.user.masking import Masks
@@ -17,10 +15,8 @@ from fedsvd.types import Float
 
 def csp_and_user(csp: CspView, masks: Masks, i: int) -> Float:
     """``A_i T_i`` of user i, from the CSP's view and the masks that any user has; i counts from 0."""
-    plan = csp.plan
-    Z = masks.P.left_t(csp.Y) / masks.c
-    parts = [masks.Q.right_t(w, i, Z[:, window.outputs]) for w, window in enumerate(plan.right_windows)]
-    return np.concatenate(parts, axis=1)
+    found: Float = masks.Q.right_t(0, i, masks.P.left_t(csp.Y) / masks.c)
+    return found
 
 
 def pooled_gram(views: Sequence[UserView]) -> Float:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.linalg.windows import block_sizes
-from fedsvd.protocol.plan import SessionPlan
 from fedsvd.types import Float
 
 ITERATIONS = 200
@@ -22,15 +21,10 @@ _LOST = 1e-9
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where the attacker believes the blocks of P and Q to lie; public in every plan, a guess otherwise."""
+    """Where the attacker believes the blocks of P and Q to lie."""
 
     rows: tuple[slice, ...]
     columns: tuple[slice, ...]
-
-    @classmethod
-    def of_plan(cls, plan: SessionPlan) -> "Cuts":
-        """The cuts that the plan states."""
-        return cls(plan.left_windows, tuple(window.outputs for window in plan.right_windows))
 
     @classmethod
     def of_width(cls, shape: tuple[int, int], b: int) -> "Cuts":

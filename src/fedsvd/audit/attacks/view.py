@@ -18,8 +18,7 @@ from fedsvd.data.open import open_source
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.right import RightMask
-from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Views
+from fedsvd.protocol.messages import PaddedBatch, Views
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import GRAM_STEP
@@ -61,11 +60,6 @@ class CspView:
     def y(self) -> Float:
         """The masked labels, (rows, targets), of a regression on split columns."""
         return X_masked(self.plan, self.received)[:, self.plan.N :]
-
-    def blinded_mask(self, i: int) -> tuple[Float | None, ...] | None:
-        """``[Q_i^T]^R``, window by window, where user i sent it (eq. 6)."""
-        sent = [message for sender, message in self.received.of(CSP, BlindedRightMask) if sender.index == i]
-        return sent[0].Qt_i_blinded if sent else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,12 +146,7 @@ def _with_forms(plan: SessionPlan, forms: tuple[Form, Form]) -> SessionPlan:
 def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:
     """User i's masks, derived again from the seeds of this run."""
     dealer = secret.derive("secret", "ta" if plan.trust is Trust.AUTHORITY else 1)
-    group, own = dealer.derive("masks"), secret.derive("secret", i + 1).derive("own")
-    if not plan.published:
-        return Masks(plan, i, group, own)
-    # Here the TA deals each user slices of a Q of its own; the referee has all of it, and calls it by the same names.
-    Q = RightMask(plan.right, plan.widths, dealer.derive("Q"), plan.block, keep=True)
-    return Masks(plan, i, group, own, Q)  # type: ignore[arg-type]
+    return Masks(plan, i, dealer.derive("masks"), secret.derive("secret", i + 1).derive("own"))
 
 
 def opened_words(plan: SessionPlan, received: Views) -> list[Ring]:

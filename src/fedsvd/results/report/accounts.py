@@ -26,8 +26,6 @@ STEPS = {
     "RowsRequest": "answer",
     "FactorRows": "answer",
     "Solution": "answer",
-    "BlindedRightMask": "equation 6",
-    "BlindedRightFactor": "equation 6",
 }
 _OTHER = "control"  # Ready, BatchRequest, Finished and their like: a few bytes each
 

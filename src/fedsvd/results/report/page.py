@@ -177,12 +177,12 @@ def _verified(plan: SessionPlan) -> str:
             "of it, relative to the squared norm of the joint data, the orthogonality how far the columns of the "
             "result are from being orthonormal, as each party measures them."
         )
-    if plan.stacks_labels and not plan.published:
+    if plan.stacks_labels:
         return (
             "The parties checked the answer of the CSP by products with secret vectors before anything was released; "
             "no figure of a residual is opened by that."
         )
-    if not plan.published and plan.factors:
+    if plan.factors:
         return (
             "The parties checked the answer of the CSP by sums of their own before anything was released: the residual "
             "is the largest number that they opened of it, relative to the squared norm of the joint data, the "

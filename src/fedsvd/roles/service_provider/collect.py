@@ -71,13 +71,10 @@ class Whole:
         self.store = store
 
     def take(self, panel: int, X_masked: Array) -> None:
-        """A panel of columns, or of rows, into its place."""
+        """A panel of rows into its place."""
         plan = self._plan
         there = self.store.there(X_masked) if isinstance(self.store, DeviceStore) else to_numpy(X_masked)
-        if plan.by_rows:
-            self.store.write(plan.row_panels[panel], slice(0, plan.N), there)
-        else:
-            self.store.write(slice(0, plan.M), plan.column_panels[panel], there)
+        self.store.write(plan.row_panels[panel], slice(0, plan.N), there)
 
 
 class _Probe:
@@ -113,16 +110,15 @@ class _Probe:
 
 
 class Folded:
-    """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped."""
+    """The triangular factor of ``[X' y']``; the panels are dropped."""
 
-    def __init__(self, width: int, by_rows: bool, each: Each | None = None) -> None:
+    def __init__(self, width: int, each: Each | None = None) -> None:
         self._factor = StreamingFactor(width, each)
-        self._by_rows = by_rows
         self._probe = _Probe(width)
 
     def take(self, panel: int, X_masked: Array) -> None:
         """Fold a panel in."""
-        columns = X_masked.T if self._by_rows else X_masked
+        columns = X_masked.T
         self._factor.update_columns(columns)
         self._probe.take(columns)
 
@@ -136,14 +132,13 @@ class Folded:
 class Summed:
     """The Gram matrix of X' over its short side: where the top alone is asked for it may do, at half the work."""
 
-    def __init__(self, width: int, by_rows: bool) -> None:
-        self._by_rows = by_rows
+    def __init__(self, width: int) -> None:
         self._probe = _Probe(width)
         self._K: Float | None = None
 
     def take(self, panel: int, X_masked: Array) -> None:
         """Add a panel's part."""
-        columns = X_masked.T if self._by_rows else X_masked
+        columns = X_masked.T
         with np.errstate(over="ignore", invalid="ignore"):  # squares that overflow are found when the top is asked for
             self._K = backend.add_gram(self._K, columns, spent=True)
             self._probe.take(columns)
@@ -167,15 +162,13 @@ class Both:
     def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
         self._plan, self.store = plan, store
         self._whole = Whole(plan, store)
-        self._width = plan.N if plan.by_rows else plan.M
         self._met: Folded | Summed | None = None
 
     def take(self, panel: int, X_masked: Array) -> None:
         """Fold a panel in, or add up its Gram matrix, and store it."""
         if self._met is None:
-            top = self._plan.components is not None and not self._plan.published
-            kind = Summed if top and isinstance(X_masked, np.ndarray) else Folded
-            self._met = kind(self._width, self._plan.by_rows)
+            top = self._plan.components is not None
+            self._met = (Summed if top and isinstance(X_masked, np.ndarray) else Folded)(self._plan.N)
         self._met.take(panel, X_masked)
         self._whole.take(panel, X_masked)
 
@@ -187,7 +180,7 @@ class Both:
         """R, once it agrees with the probe."""
         if isinstance(self._met, Folded):
             return self._met.factor()
-        side, folded = LongSide(self._plan, self.store), Folded(self._width, by_rows=True)
+        side, folded = LongSide(self._plan, self.store), Folded(self._plan.N)
         for panel, place in enumerate(side.places):
             folded.take(panel, side.read(place))
         return folded.factor()
@@ -199,10 +192,9 @@ def collector_for(plan: SessionPlan, storage: Storage, each: Each | None = None)
     if kept is Retention.EXACT:
         return Exact(plan.M)
     if kept is Retention.FOLDED:
-        return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows, each)
-    access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
+        return Folded(plan.N + plan.targets, each)
     # The other half of the budget is for what is computed from it.
-    store = storage((plan.M, plan.N), access, plan.memory // 2)
+    store = storage((plan.M, plan.N), Access.BY_ROWS, plan.memory // 2)
     return Both(plan, store) if kept is Retention.BOTH else Whole(plan, store)
 
 
@@ -243,24 +235,19 @@ class Collected:
 
 
 class LongSide:
-    """The long side of a stored X' as rows: its own, or its columns."""
+    """The rows of a stored X', its long side."""
 
     def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
-        self._store, self._by_rows = store, plan.by_rows
-        self.places = plan.row_panels if plan.by_rows else tuple(window.outputs for window in plan.right_windows)
+        self._store, self.places = store, plan.row_panels
 
     def read(self, place: slice) -> Float:
-        """Rows ``place`` of the long side, (rows, short side)."""
-        whole = slice(None)
-        return to_numpy(self._store.read(place, whole) if self._by_rows else self._store.read(whole, place).T)
+        """Rows ``place`` of X'."""
+        return to_numpy(self._store.read(place, slice(None)))
 
     def write(self, place: slice, L: Float) -> None:
         """Singular vectors where the data was, in the first columns."""
-        across, L = slice(0, L.shape[1]), self._store.there(L) if isinstance(self._store, DeviceStore) else L
-        if self._by_rows:
-            self._store.write(place, across, L)
-        else:
-            self._store.write(across, place, L.T)
+        there = self._store.there(L) if isinstance(self._store, DeviceStore) else L
+        self._store.write(place, slice(0, L.shape[1]), there)
 
 
 def decoded(total: Array, each: Each | None = None) -> Array:

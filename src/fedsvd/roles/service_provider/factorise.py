@@ -13,14 +13,13 @@ from itertools import tee
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError, VerificationFailed
+from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.backend import add_gram, gram, matmul, namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import (
     FEW,
     SVD,
     dense_svd,
     fits,
-    full_svd,
     known_part,
     leads,
     least_squares,
@@ -39,7 +38,6 @@ from fedsvd.linalg.verify import (
     Quality,
     verify_by_probes,
     verify_factor,
-    verify_orthonormal,
     verify_svd,
     verify_truncated,
 )
@@ -47,7 +45,7 @@ from fedsvd.linalg.wide_factor import factor
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import shares_inverse, shares_vectors
 from fedsvd.protocol.tasks import Answer
-from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
+from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start
 from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
 from fedsvd.storage.block_store import BlockStore, DeviceStore
 from fedsvd.types import Array, Each, Float
@@ -61,16 +59,12 @@ _MANY = 1 << 20  # numbers of a matrix that is factorised by way of products
 
 @dataclass(frozen=True, repr=False)
 class Factorised:
-    """U' (M, r), S' (r,), what was verified, and V'^T where eq. 6 will ask for it.
-
-    Vectors of a long side are not here but in ``store``, in the first r columns (U') or rows (V'^T).
-    """
+    """U' (M, r), S' (r,) and what was verified; a long U' is not here but in the first r columns of ``store``."""
 
     U_masked: Float
     sigma_scaled: Float
     residual: float
     orthogonality: float
-    Vt_masked: Float | None = None
     store: BlockStore | None = None
 
 
@@ -104,8 +98,7 @@ def factorise(
     if isinstance(collector, Exact):
         return factorise_exact(plan, collector.words(), each)
     if isinstance(collector, Folded):
-        R = collector.factor()
-        return solve(plan, R) if plan.answer is Answer.SOLUTION else factorise_folded(plan, R)
+        return solve(plan, collector.factor())
     if isinstance(collector, Both):
         return factorise_both(plan, collector)
     if not isinstance(collector, Whole):
@@ -169,12 +162,12 @@ def _top(plan: SessionPlan, operator: Operator, start: Array) -> Factorised:
     found = truncated_svd(operator, r, start, tolerance=_TOLERANCE, basis=basis, block=block)
     quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
     kept = min(r, rank(found.sigma, plan.m, plan.n))
-    return _in_host_memory(found.U[:, :kept], found.sigma[:kept], quality, found.Vt[:kept, :])
+    return _in_host_memory(found.U[:, :kept], found.sigma[:kept], quality)
 
 
-def _in_host_memory(U: Array, sigma: Array, quality: Quality, Vt: Array) -> Factorised:
+def _in_host_memory(U: Array, sigma: Array, quality: Quality) -> Factorised:
     """What was found, in host memory, from which it is sent."""
-    return Factorised(to_numpy(U), to_numpy(sigma), quality.residual, quality.orthogonality, to_numpy(Vt))
+    return Factorised(to_numpy(U), to_numpy(sigma), quality.residual, quality.orthogonality)
 
 
 def factorise_both(plan: SessionPlan, collector: Both) -> Factorised:
@@ -183,21 +176,11 @@ def factorise_both(plan: SessionPlan, collector: Both) -> Factorised:
     side, K = LongSide(plan, store), collector.gram()
     top = None if K is None else top_of_gram(K, min(plan.components or 1, plan.M, plan.N))
     if K is not None and top is not None:
-        sigma, V, quality = long_side(*top, math.sqrt(float(np.trace(K))), side, side.places)
+        sigma, _, quality = long_side(*top, math.sqrt(float(np.trace(K))), side, side.places)
     else:
         R, most = to_numpy(collector.factor()), plan.components or min(plan.M, plan.N)
-        sigma, V, quality = two_pass_svd(R, side, side.places, (plan.m, plan.n), most)
-    if plan.by_rows:
-        return Factorised(np.empty((0, len(sigma))), sigma, quality.residual, quality.orthogonality, V.T, store)
-    return Factorised(V, sigma, quality.residual, quality.orthogonality, store=store)
-
-
-def factorise_folded(plan: SessionPlan, R: Array) -> Factorised:
-    """U', S' from the factor of X'^T: ``X' = R^T W`` has the left vectors of ``R^T``."""
-    A = namespace(R).matrix_transpose(R)
-    if plan.components is None or _whole_pays(plan, A.shape, not isinstance(A, np.ndarray)):
-        return _dense(plan, A)
-    return _top_on_device(plan, A)
+        sigma, _, quality = two_pass_svd(R, side, side.places, (plan.m, plan.n), most)
+    return Factorised(np.empty((0, len(sigma))), sigma, quality.residual, quality.orthogonality, store)
 
 
 def _top_on_device(plan: SessionPlan, A: Array) -> Factorised:
@@ -210,8 +193,8 @@ def _top_on_device(plan: SessionPlan, A: Array) -> Factorised:
 
 def _dense(plan: SessionPlan, A: Array) -> Factorised:
     A = _near(A)
-    tall = A.shape[0] >= 2 * A.shape[1] and not plan.full_matrices
-    if not recovers(plan) and not plan.full_matrices and A.shape[1] >= 2 * A.shape[0]:
+    tall = A.shape[0] >= 2 * A.shape[1]
+    if A.shape[1] >= 2 * A.shape[0]:
         # No party asks for V': the factor of A^T has the U' and S' of A.
         R = qr_r(A.T)
         verify_factor(R, A)
@@ -221,13 +204,10 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     U, sigma, Vt = svd_of_tall(A) if tall else known_part(dense_svd(A), *A.shape)
     # The full product would be the work of the factorisation again where the matrix is long.
     quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
-    if plan.full_matrices:
-        U, sigma, Vt = _with_null_spaces(A)
-        return Factorised(U, sigma, quality.residual, quality.orthogonality, Vt)
     kept = rank(sigma, plan.m, plan.n)
     if plan.components is not None:
         kept = min(kept, plan.components)
-    return _in_host_memory(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
+    return _in_host_memory(U[:, :kept], sigma[:kept], quality)
 
 
 def svd_of_tall(A: Array) -> SVD:
@@ -264,20 +244,7 @@ def _top_of_tall(plan: SessionPlan, A: Array) -> Factorised | None:
         return None
     sigma, V = top
     U = matmul(A, V / sigma)
-    return _in_host_memory(U, sigma, verify_truncated(A, U, sigma, V.T, _TOLERANCE), V.T)
-
-
-def _with_null_spaces(A: Array) -> SVD:
-    """All of U and V: LAPACK's quick way where its null spaces are orthonormal, else its sturdy one."""
-    found = SVD(*np.linalg.svd(A, full_matrices=True))
-    try:
-        verify_orthonormal(found.U)
-        verify_orthonormal(found.Vt.T)
-    except VerificationFailed:
-        found = full_svd(A)
-        verify_orthonormal(found.U)
-        verify_orthonormal(found.Vt.T)
-    return found
+    return _in_host_memory(U, sigma, verify_truncated(A, U, sigma, V.T, _TOLERANCE))
 
 
 def _near(A: Array) -> Array:
@@ -296,8 +263,7 @@ def _panels(plan: SessionPlan, store: BlockStore, device: Device | None) -> Iter
     """X' by panels as it is stored, where it is computed with: the next is on its way while one is worked on."""
     if isinstance(store, DeviceStore):
         return store.pieces()
-    across = plan.N if plan.by_rows else plan.M
-    panels = store.panels(0 if plan.by_rows else 1, max(1, plan.memory // (8 * 8 * across)))
+    panels = store.panels(0, max(1, plan.memory // (8 * 8 * plan.N)))
     if device is None:
         return panels
     places, read = tee(panels)
@@ -305,9 +271,9 @@ def _panels(plan: SessionPlan, store: BlockStore, device: Device | None) -> Iter
 
 
 def _start_block(plan: SessionPlan, store: BlockStore, device: Device | None) -> Array:
-    """Columns from all over X': from one of the paper's blocks alone the iteration could miss what is elsewhere."""
+    """Columns from all over X'."""
     chosen = np.linspace(0, plan.N - 1, krylov_start(plan, plan.components or 1)).round().astype(int)
-    if plan.by_rows and not isinstance(store, DeviceStore):
+    if not isinstance(store, DeviceStore):
         height = max(1, plan.memory // (8 * 8 * plan.N))
         block: Array = np.concatenate([np.array(rows[:, chosen]) for _, rows in store.panels(0, height)])
     else:

@@ -1,8 +1,6 @@
-"""What users come back for after the answer: panels of a long U', and eq. 6 of the paper, ``[Vt_i]^R = Vt' [Q_i^T]^R``
-(C1).
+"""What users come back for after the answer: panels of a long U', products that check a solution, parts of a matrix.
 
-Both go piece by piece, so that neither U' nor V'^T need be in memory where they are too long for it. Eq. 6 is there
-in the ``paper`` scheme alone.
+U' goes piece by piece, so that it need not be in memory where it is too long for it.
 
 Products of step 7 on split columns are made here, too, of all columns with each other, for the label holder. Users send
 them padded, panel by panel of rows: the residual of every target, and last the vector that these are multiplied with.
@@ -32,8 +30,6 @@ from fedsvd.linalg.extended import Pair, inverse_gram
 from fedsvd.protocol.machine import Effect, Send
 from fedsvd.protocol.messages import (
     BatchRequest,
-    BlindedRightFactor,
-    BlindedRightMask,
     Challenge,
     FactorRows,
     Product,
@@ -54,13 +50,11 @@ from fedsvd.roles.service_provider.collect import decoded
 from fedsvd.roles.service_provider.factorise import Factorised, Solved
 from fedsvd.secagg.aggregate import RunningSum
 from fedsvd.secagg.words128 import add_into, from_integers, to_integers
-from fedsvd.types import Array, Float, Ring, expect_shape
+from fedsvd.types import Array, Float, Ring
 
 
 def planned_size(plan: SessionPlan, found: Factorised) -> tuple[Float, Float]:
     """U' and S' with zero columns beyond the rank, as long as the plan says; of a long U' no rows."""
-    if plan.published:
-        return found.U_masked, found.sigma_scaled
     U_masked, sigma = np.zeros((0 if plan.tall else plan.M, plan.planned_rank)), np.zeros(plan.planned_rank)
     if not plan.tall:
         U_masked[:, : found.U_masked.shape[1]] = found.U_masked
@@ -75,37 +69,11 @@ def factor_rows(plan: SessionPlan, sender: Party, found: Factorised | None, mess
         raise UnexpectedMessage(f"{sender} asks for rows of U' that are not sent by themselves")
     place, r = panels[message.panel], len(found.sigma_scaled)
     rows = found.U_masked[place] if found.store is None else to_numpy(found.store.read(place, slice(0, r)))
-    if plan.published or r == plan.planned_rank:
+    if r == plan.planned_rank:
         return FactorRows(plan.digest, message.panel, rows)
     padded = np.zeros((len(rows), plan.planned_rank))
     padded[:, :r] = rows
     return FactorRows(plan.digest, message.panel, padded)
-
-
-def blinded_factor(
-    plan: SessionPlan, sender: Party, found: Factorised | None, message: BlindedRightMask
-) -> BlindedRightFactor:
-    """The product for one user, once its blocks are those of its columns."""
-    windows = plan.right_windows
-    own = [window.columns[sender.index - 1] for window in windows]
-    held = [columns.stop > columns.start for columns in own]
-    if found is None or not plan.published or [block is not None for block in message.Qt_i_blinded] != held:
-        raise UnexpectedMessage(f"a blinded mask from {sender} that the plan does not know")
-    blocks: list[Float | None] = []
-    for window, columns, block in zip(windows, own, message.Qt_i_blinded, strict=True):
-        if block is not None:
-            expect_shape(f"a block of {sender}'s blinded mask", block, window.width, columns.stop - columns.start)
-        blocks.append(None if block is None else _right_vectors(found, window.outputs) @ block)
-    return BlindedRightFactor(plan.digest, tuple(blocks))
-
-
-def _right_vectors(found: Factorised, columns: slice) -> Float:
-    """These columns of V'^T, from memory or from the store."""
-    if found.Vt_masked is not None:
-        return found.Vt_masked[:, columns]
-    if found.store is None:
-        raise UnexpectedMessage("a blinded mask where no V' was kept")
-    return to_numpy(found.store.read(slice(0, len(found.sigma_scaled)), columns))
 
 
 class Multiplied:

@@ -8,7 +8,6 @@ nothing that the plan does not declare, whatever the code of a user asks for.
 from fedsvd.errors import LocalProtocolError, UnexpectedMessage
 from fedsvd.protocol import relayed
 from fedsvd.protocol.messages import (
-    BlindedRightMask,
     Challenge,
     Finished,
     IdHashes,
@@ -51,8 +50,6 @@ class Relays:
                 self._advance(sender, (StepKind.UPLOAD,))
             case RowsRequest(panel=0):
                 self._advance(sender, (StepKind.FETCH,))
-            case BlindedRightMask():
-                self._advance(sender, (StepKind.RECOVER,))
             case Challenge(batch=0):
                 self._advance(sender, (StepKind.CHALLENGE,))
             case IdHashes(batch=0):

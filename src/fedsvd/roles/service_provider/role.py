@@ -6,7 +6,6 @@ relays sealed messages it cannot read and adds up sums it cannot read. In mode A
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -16,7 +15,6 @@ from fedsvd.protocol.machine import Compute, Computed, Effect, Finish, Machine, 
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
-    BlindedRightMask,
     Challenge,
     Countersigned,
     Factors,
@@ -40,11 +38,11 @@ from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode
-from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
+from fedsvd.protocol.upload import Batch, batches, expect_route
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
-from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size, with_own_part
+from fedsvd.roles.service_provider.recover import Multiplied, factor_rows, planned_size, with_own_part
 from fedsvd.roles.service_provider.relays import Commitments, Relays
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.secagg.sums import SumKind
@@ -101,8 +99,7 @@ class ServiceProvider(Machine):
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._solved: Solved | None = None  # likewise
         self._storage = storage
-        # The paper's own scheme is there to be reproduced, as published, and not to be fast.
-        self._device = None if plan.published else device
+        self._device = device
         self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
         if not plan.opens_nothing and plan.mode is not Mode.A:
             expect_route(plan)
@@ -270,17 +267,12 @@ class ServiceProvider(Machine):
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
-        if self.plan.tall or found.store is not None or recovers(self.plan):
-            self._found = found if self.plan.tall else replace(found, U_masked=found.U_masked[:0])
+        if self.plan.tall:
+            self._found = found
         U_masked, sigma = planned_size(self.plan, found)
         released = sigma if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
         return State.ANSWERING, self._to_all(reply)
-
-    def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
-        """Eq. 6 of the paper, leak and all (C1)."""
-        self._relays.expect(sender, message)
-        return self._answer(lambda: (Send(sender, blinded_factor(self.plan, sender, self._found, message)),))
 
     def _on_rows_request(self, sender: Party, message: RowsRequest) -> Step:
         """One panel of U', where it is too long for one message."""
@@ -337,7 +329,6 @@ class ServiceProvider(Machine):
         (State.FACTORISING, Computed, Role.CSP, _on_factorised, {State.ANSWERING}),
         (State.ANSWERING, SumShare, Role.USER, _on_share, {State.ANSWERING}),
         (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
-        (State.ANSWERING, BlindedRightMask, Role.USER, _on_blinded_mask, {State.ANSWERING}),
         (State.ANSWERING, RowsRequest, Role.USER, _on_rows_request, {State.ANSWERING}),
         (State.ANSWERING, Challenge, Role.USER, _on_challenge, {State.ANSWERING}),
         (State.ANSWERING, Computed, Role.CSP, _on_answer, {State.ANSWERING}),

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsvd.errors import AnswerRefused
 from fedsvd.linalg.answers import expect_structure
-from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Product, Solution
+from fedsvd.protocol.messages import FactorRows, Factors, Product, Solution
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
 from fedsvd.protocol.tasks import Item, Scheme, Task
@@ -30,8 +30,8 @@ def expect_answer(plan: SessionPlan, message: Factors | Solution) -> None:
         features = plan.N if plan.stacks_labels else plan.m
         _expect(0 <= message.rank <= features, "a rank that no problem of this size has")
         _expect_array("w'", message.w_masked, features, plan.targets)
-        most = math.inf if plan.published else _MOST_COEFFICIENT
-        _expect(float(np.abs(message.w_masked).max(initial=0.0)) <= most, "w' beyond any scaled problem")
+        largest = float(np.abs(message.w_masked).max(initial=0.0))
+        _expect(largest <= _MOST_COEFFICIENT, "w' beyond any scaled problem")
         _expect_array("the null space", message.null_masked, features, features - message.rank)
         null = message.null_masked
         _expect(float(np.abs(null).max(initial=0.0)) <= 2.0, "a null space whose basis is not orthonormal")
@@ -47,11 +47,10 @@ def _expect_factors(plan: SessionPlan, message: Factors) -> None:
     _expect_quality(message.residual)
     _expect_quality(message.orthogonality)
     _expect((spectrum is not None) == plan.releases(Item.SPECTRUM), "a spectrum that was not asked for, or none")
-    if plan.published or plan.tall:  # the paper's own scheme; rows of a long U' come panel by panel
-        r = message.U_masked.shape[-1] if plan.published else plan.planned_rank
-        _expect_array("U'", message.U_masked, 0 if plan.tall else plan.M, r)
+    if plan.tall:  # rows of a long U' come panel by panel
+        _expect_array("U'", message.U_masked, 0, plan.planned_rank)
         if spectrum is not None:
-            _expect_array("S'", spectrum, min(plan.M, plan.N) if plan.full_matrices else r)
+            _expect_array("S'", spectrum, plan.planned_rank)
             _expect(bool((spectrum >= 0).all() and (np.diff(spectrum) <= 0).all()), "singular values out of order")
         return
     if spectrum is not None and spectrum.ndim == 1 and len(spectrum):
@@ -67,25 +66,13 @@ def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
     window = plan.row_panels[asked.panel]
     _expect(message.panel == asked.panel, "rows of U' that were not asked for")
     _expect_array("a panel of U'", message.U_masked, window.stop - window.start, asked.r)
-    if not plan.published:
-        _expect(float(np.abs(message.U_masked).max(initial=0.0)) <= 2.0, "vectors that are not orthonormal")
+    _expect(float(np.abs(message.U_masked).max(initial=0.0)) <= 2.0, "vectors that are not orthonormal")
 
 
 def accepted_products(plan: SessionPlan, message: Product) -> Float:
     """The products of all pairs of columns; any other number of them is refused."""
     _expect_array("products", message.products, challenge_columns(plan) ** 2)
     return message.products
-
-
-def accepted_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> tuple[Float | None, ...]:
-    """``[Vt_i]^R``, which must be cut like user i's slices of Q."""
-    own = [window.columns[i].stop - window.columns[i].start for window in plan.right_windows]
-    cut = [block is not None for block in message.Vt_i_blinded] == [width > 0 for width in own]
-    _expect(cut, "a blinded factor that is cut otherwise than Q")
-    held = [(block, width) for block, width in zip(message.Vt_i_blinded, own, strict=True) if block is not None]
-    for block, width in held:
-        _expect_array("a block of the blinded factor", block, held[0][0].shape[0], width)
-    return message.Vt_i_blinded
 
 
 def _expect_array(name: str, array: Float, *shape: int) -> None:

@@ -46,23 +46,17 @@ class Columns:
         weight = float(m) if work.row_weights is None else float(np.sum(work.row_weights))
         mean, rest, energy = _moments(work, weight)
         usual = energy * (m / weight)
-        deviation = unit_scales(usual, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
+        deviation = unit_scales(usual, m, mean) if plan.centre else np.sqrt(energy / m)
         powers = inverse = inverse_powers(penalised(deviation, plan.alpha, m))
         if plan.alphas:
             # A penalty that is yet to be chosen is one number for all columns as they are.
             inverse = np.where(deviation > 0, 1.0, 0.0)
         blinding = np.where(inverse > 0, powers, 0.0) / np.where(inverse > 0, inverse, 1.0)
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
-        if plan.biased and work.i == plan.k - 1:
-            mean, inverse, energy = np.append(mean, 0.0), np.append(inverse, 1.0), np.append(energy, float(m))
-            rest, blinding = np.append(rest, 0.0), np.append(blinding, 1.0)
         label_mean, label_scale = np.zeros(t), np.zeros(t)
         if work.labels is not None:
-            label_mean = (
-                np.average(work.labels, axis=0, weights=work.row_weights)
-                if plan.centre and not plan.biased
-                else label_mean
-            )
+            if plan.centre:
+                label_mean = np.average(work.labels, axis=0, weights=work.row_weights)
             with np.errstate(over="ignore", invalid="ignore"):
                 deviation = _expect_finite(_deviation(work.labels - label_mean))
             if plan.alphas or plan.releases(Item.INFERENCE):
@@ -83,8 +77,6 @@ class Columns:
     def data(self, start: int, stop: int) -> Array:
         """Rows of the scaled columns, without the ridge, where this user computes."""
         X = rows_of(self.work.source, start, stop, self.work.device)
-        if self.width > X.shape[1]:
-            X = np.concatenate((X, np.ones((stop - start, 1))), axis=1)
         scaled = X - self._mean
         if not self._near_zero:
             scaled -= self._rest
@@ -197,7 +189,7 @@ class Columns:
 def _moments(work: Work, weight: float) -> tuple[Float, Float, Float]:
     """The mean of every column, what is below its last digit, and the energy about both; zeros where none is taken."""
     nothing = np.zeros(work.n_i)
-    if not work.plan.centre or work.plan.biased:
+    if not work.plan.centre:
         return nothing, nothing, _expect_spread(work, nothing, _expect_finite(_about(work, nothing)[0]))
     about = _first_mean(work)
     energy, off = _about(work, about)

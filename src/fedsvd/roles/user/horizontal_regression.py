@@ -27,13 +27,11 @@ from fedsvd.compress.centre import scales_of
 from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import Fit, least_squares
-from fedsvd.masks.apply import unmask_left
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
-from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import joint_factor, rest_in_zeros, upload_gram
 from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_directions
 from fedsvd.roles.user.refinement import ScaledRows, Transform, proposal, read_proposal, refine
@@ -49,7 +47,6 @@ from fedsvd.roles.user.statistics import (
     with_norm,
 )
 from fedsvd.roles.user.sums import bound_sum, from_upper_triangle, total_sum, upper_triangle, wide_sum
-from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.secagg import wide
 from fedsvd.statistics.centred import infer_centred
@@ -58,7 +55,7 @@ from fedsvd.statistics.refine import Refined
 from fedsvd.statistics.robust import CLUSTER, ClusterSums, robust, root_of, score_rows, without_errors
 from fedsvd.statistics.triangle import least_norm
 from fedsvd.statistics.undefined import LEVERAGE, NO_FEATURES, is_array
-from fedsvd.types import Array, Float
+from fedsvd.types import Float
 
 _MOST_NOISE = 62
 _BEYOND = 2.0**1000  # 500 of them are a float64
@@ -174,8 +171,8 @@ def script(work: Work) -> Script:
     if isinstance(about.A_i, Dense):
         about.A_i.drop()  # scaled, it is in ``prepared``
     prepared = yield from with_norm(work, prepared)
-    routes = {Mode.A: _by_users, Mode.B: _by_provider, None: _under_masks}
-    found: _Found = yield from routes[plan.mode](work, prepared, replace(rows, about=about))
+    opened = _by_users if plan.mode is Mode.A else _by_provider
+    found: _Found = yield from opened(work, prepared, replace(rows, about=about))
     fit, scale = found.fit, 1.0 / np.where(rows.inverse > 0, rows.inverse, 1.0)
     w = fit.w * rows.inverse[:f, None] * scale[f:]
     w[:, deviation[f:] == 0] = 0.0  # constant labels are fitted by the intercept alone
@@ -219,7 +216,7 @@ def _scales(work: Work, about: Prepared, norms: Float, deviation: Float) -> _Row
     _, powers = np.frexp(np.hypot(norms, ridge))
     inverse = np.where(deviation > 0, np.ldexp(1.0, -powers), 0.0)
     a = np.zeros((f, t))
-    if plan.mode is not Mode.A and not plan.published:
+    if plan.mode is not Mode.A:
         a = 2.0 * Keystream.of(work.masks.seed, "a", "gram").normal((f, t))
     return _Rows(inverse, a)
 
@@ -233,51 +230,15 @@ def _prepared(work: Work, about: Prepared, rows: _Rows) -> Prepared:
     largest = 8.0 * plan.m * math.sqrt(plan.targets) if rows.a.any() else math.sqrt(plan.M)
     unit = math.ceil(math.log2(max(largest, 1.0)))
     inverse = np.ldexp(rows.inverse, -unit)
-    width = plan.widths[work.i] - len(ridge)
-    if isinstance(about.A_i, Dense):
-        width = about.A_i.A_i.shape[1]
-    blinded = Blinded(about.A_i, work.put(inverse[:, None]), work.put(rows.a), work.put(np.ldexp(ridge, -unit)), width)
-    if not isinstance(about.A_i, Dense):
-        return replace(about, A_i=blinded, E=unit)
-    A = blinded.columns(0, width + len(ridge))
+    assert isinstance(about.A_i, Dense)  # the factor of the sum family
+    data = about.A_i.A_i * work.put(inverse[:, None])
+    xp = namespace(data)
+    eye = xp.eye(data.shape[0], len(ridge), dtype=xp.float64, device=data.device)
+    A = xp.concat((data, eye * work.put(np.ldexp(ridge, -unit))), axis=1)
+    A[f:, :] += work.put(rows.a).T @ A[:f, :]
     if len(ridge) and A.shape[1] > plan.M:
-        xp = namespace(A)
         A = xp.matrix_transpose(qr_r(xp.matrix_transpose(A)))
     return replace(about, A_i=Dense(A), E=unit)
-
-
-@dataclass(frozen=True, repr=False)
-class Blinded:
-    """A_i scaled row by row, its label rows plus ``a^T`` of its feature rows, and the ridge's columns at the end."""
-
-    inner: Operand
-    inverse: Array  # as a column
-    a: Array
-    ridge: Array  # the diagonal of the ridge's columns; empty without one
-    width: int  # columns of the data part
-
-    def columns(self, start: int, stop: int) -> Array:
-        f, rows = self.a.shape[0], self.inverse.shape[0]
-        data = self.inner.columns(min(start, self.width), min(stop, self.width)) * self.inverse
-        first, last = max(start - self.width, 0), max(stop - self.width, 0)
-        xp = namespace(data)
-        eye = xp.eye(rows, last - first, k=-first, dtype=xp.float64, device=data.device)
-        A = xp.concat((data, eye * self.ridge[first:last]), axis=1)
-        A[f:, :] += self.a.T @ A[:f, :]
-        return A
-
-    def rows(self, start: int, stop: int) -> Array:
-        return self.columns(0, self.width + self.ridge.shape[0])[start:stop, :]
-
-
-def _under_masks(work: Work, prepared: Prepared, rows: _Rows) -> Script:
-    """The paper's scheme: ``[X y]^T`` goes up under masks, label rows below P's rows."""
-    B = entry_bound(work, prepared.F1)
-    solution: Solution = yield masked_upload(work, panels_of_operand(work, prepared.A_i, B))
-    w = to_numpy(unmask_left(work.put(solution.w_masked), work.masks.P)) - rows.a
-    if solution.null_masked.shape[1]:
-        w = _least_norm(rows, to_numpy(unmask_left(work.put(solution.null_masked), work.masks.P)), w)
-    return _Found(Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual))
 
 
 def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:

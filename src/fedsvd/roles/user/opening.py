@@ -41,7 +41,6 @@ class Opened:
     orthogonality: float
     checked: Checked | None = None
     total_energy: float | None = None  # the squared joint norm, where S is released
-    signs: Float | None = None  # by which columns of U were multiplied
     product: Float | None = None  # X_i^T U, where it was made on the way
 
     def __repr__(self) -> str:

@@ -4,15 +4,13 @@ The intercept comes from centring, and no column of ones is ever masked (C10); y
 ``X_i a_i`` for a secret a_i and takes a_i off its own coefficients. Columns are scaled by powers of two, which changes
 no digit, and undone in w. A ridge is data, not an option of the CSP, which does not know c. Where rank is lost the
 solution of least norm is found by projecting out the null space, as LAPACK's least squares would.
-
-In the ``paper`` scheme the last user appends the column of ones and y' = P y goes up bare, as published.
 """
 
 import math
 
 import numpy as np
 
-from fedsvd.linalg.backend import namespace, norm, to_numpy
+from fedsvd.linalg.backend import norm, to_numpy
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
@@ -26,11 +24,11 @@ from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.ridge_columns import ChosenSolution, chosen_ridge
 from fedsvd.roles.user.split_matrix import Units
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
-from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above, under_masks
+from fedsvd.roles.user.upload import entry_bound, masked_upload, power_above, under_masks
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg.fixed_point import bound
 from fedsvd.statistics.inference import LinearInference
-from fedsvd.types import Array, Float
+from fedsvd.types import Float
 
 
 def script(work: Work) -> Script:
@@ -42,7 +40,7 @@ def vertical(work: Work) -> Script:
     """Columns are split: rows go up in panels; user i ends with its own w_i."""
     plan, masks, t = work.plan, work.masks, work.plan.targets
     columns: Columns = yield Local("scale", lambda: Columns.of(work))
-    a_i = np.zeros((columns.width, t)) if plan.published else _blinds(work, columns)
+    a_i = _blinds(work, columns)
     y_i: Float = yield Local("labels", lambda: columns.blinded_labels(a_i))
     own = math.sqrt(columns.energy())
     E = yield from bound_sum("bound", math.frexp(own)[1] if own else None, work.own)
@@ -56,10 +54,11 @@ def vertical(work: Work) -> Script:
         F1 = math.ldexp(math.sqrt(max(float(joint), 0.0)), E)
     # The label columns are a sum of k terms no orthogonal Q holds together: sqrt(k) by Cauchy and Schwarz.
     size = 1.001 * masks.c * F_y * math.sqrt(plan.k)
-    B_y = power_above(size if plan.certain_bound else bound(1.0, size, plan.smallest_window[0], 1))
+    B_y = power_above(size if plan.certain_bound else bound(1.0, size, plan.M, 1))
     B = entry_bound(work, F1)
 
-    solution: Solution = yield masked_upload(work, _panels(work, columns, y_i, (B, B_y)))
+    stacked = Stacked(work, columns, y_i)
+    solution: Solution = yield masked_upload(work, under_masks(work, stacked, columns.width + t, (B, B_y)))
     scale = B_y / B if B else 1.0
     scaled_i = to_numpy(masks.own_part(work.put(solution.w_masked))) * scale
     units = Units(masks.c / B if B else 1.0, B_y / masks.c, d_y)
@@ -81,8 +80,6 @@ def vertical(work: Work) -> Script:
         null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
         w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)
     w_i = w_i * d_y
-    if plan.biased:
-        return (yield from _biased(work, w_i, solution, columns))
     partial = columns.label_mean - columns.mean @ w_i - columns.rest @ w_i
     intercept = np.zeros(t)
     if plan.centre:
@@ -94,8 +91,7 @@ def vertical(work: Work) -> Script:
     if plan.releases(Item.SCORE):
         fitted = yield from summed_for_label_holder(work, w_i, intercept)
     # Of the checks on split columns users open no figure, and the CSP's is its word.
-    found = solution.rank, solution.residual if plan.published else None, columns.constant
-    return RegressionResult(w_i.T, intercept, *found, fitted, models, path)
+    return RegressionResult(w_i.T, intercept, solution.rank, None, columns.constant, fitted, models, path)
 
 
 def _chosen(work: Work, columns: Columns, w_i: Float, units: Units, F1: float, unpenalised: float) -> Script:
@@ -113,33 +109,10 @@ def _chosen(work: Work, columns: Columns, w_i: Float, units: Units, F1: float, u
     return solved.choice, np.where(columns.inverse[:, None] > 0, solved.w_i, 0.0)
 
 
-def _panels(work: Work, columns: Columns, y_i: Float, bounds: tuple[float, float]) -> Panels:
-    """Rows of ``[A_i, y_i]`` under the masks, panel by panel."""
-    plan, masks = work.plan, work.masks
-    if not plan.published:
-        return under_masks(work, Stacked(work, columns, y_i), columns.width + plan.targets, bounds)
-
-    def panel(w: int) -> Array:
-        place = plan.row_panels[w]
-        A_rows = columns.rows(place.start, place.stop)
-        return masks.row_panel(namespace(A_rows).concat((A_rows, work.put(y_i[place])), axis=1), w)
-
-    return Panels(panel, bounds)
-
-
 def _powers_of_two(noisy: Float) -> Float:
     """The scales of the labels, powers of two, from a total that carries noise in their last digits."""
     powers: Float = np.ldexp(1.0, np.rint(np.log2(noisy)).astype(int))
     return powers
-
-
-def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> Script:
-    """The paper's bias: the last row of the last user's coefficients, sent to the others by a users-only sum."""
-    last = work.i == work.plan.k - 1
-    own = w_i[-1] if last else np.zeros(work.plan.targets)
-    intercept = yield from wide_sum_of_floats("intercept", own, work.own)
-    w_i = w_i[:-1] if last else w_i
-    return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant)
 
 
 def _least_norm(work: Work, null_i: Float, inverse: Float, w_i: Float) -> Script:

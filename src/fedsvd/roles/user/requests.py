@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsvd.secagg.pads import Pads
-from fedsvd.types import Float, Ring
+from fedsvd.types import Ring
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,13 +51,6 @@ class Common:
 
     purpose: str
     make: Callable[[], bytes]  # called at user 1 alone
-
-
-@dataclass(frozen=True, repr=False)
-class Recover:
-    """Eq. 6 through the CSP. Answer: ``[Vt_i]^R``, window by window."""
-
-    Qt_i_blinded: tuple[Float | None, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,5 +107,5 @@ class Take:
     size: int
 
 
-Request = Local | Sum | Upload | Common | Recover | Fetch | Multiply | Commit | Witness | Compare | Give | Take
+Request = Local | Sum | Upload | Common | Fetch | Multiply | Commit | Witness | Compare | Give | Take
 Script = Generator[Request, Any, Any]

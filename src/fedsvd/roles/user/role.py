@@ -19,8 +19,6 @@ from fedsvd.protocol.machine import Compute, Computed, Effect, Finish, Machine, 
 from fedsvd.protocol.messages import (
     BatchRequest,
     Begin,
-    BlindedRightFactor,
-    BlindedRightMask,
     Challenge,
     CommonRows,
     Countersigned,
@@ -44,7 +42,7 @@ from fedsvd.protocol.parties import ALL, CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user import requests
 from fedsvd.roles.user.agreement import Agreement, Group
-from fedsvd.roles.user.answers import accepted_blinded, accepted_products
+from fedsvd.roles.user.answers import accepted_products
 from fedsvd.roles.user.pairs import Pairs
 from fedsvd.roles.user.script import Asked, Ended, RunningScript
 from fedsvd.roles.user.seeding import Inputs, Seeding
@@ -62,7 +60,6 @@ class State(Enum):
     UPLOADING = auto()
     WAITING = auto()
     FETCHING = auto()
-    RECOVERING = auto()
     CHALLENGING = auto()
     RELAYING = auto()
     COMMITTING = auto()
@@ -193,8 +190,6 @@ class User(Machine):
                 return self._await_common()
             case requests.Fetch(panel):
                 return State.FETCHING, (Send(CSP, RowsRequest(digest, panel)),)
-            case requests.Recover(Qt_i_blinded):
-                return State.RECOVERING, (Send(CSP, BlindedRightMask(digest, Qt_i_blinded)),)
             case requests.Multiply():
                 self._panel = 0
                 return self._challenge()
@@ -266,9 +261,8 @@ class User(Machine):
         return self._accept(message, self._script.accept, message)
 
     def _accept(self, message: Any, check: Callable[[Any], Any], answer: Any) -> Step:
-        """Go on with an answer once all users are known to hold it; the paper's scheme takes it as it comes."""
-        use = self._go_on if self.plan.published else self._compare
-        return self._compute("computing", lambda: check(message), lambda _: use(lambda: answer))
+        """Go on with an answer once all users are known to hold it."""
+        return self._compute("computing", lambda: check(message), lambda _: self._compare(lambda: answer))
 
     def _compare(self, answer: Callable[[], Any]) -> Step:
         """Step 7: an answer is used when every user is known to have the same one.
@@ -295,9 +289,6 @@ class User(Machine):
         if self._script.asked(requests.Fetch).panel < len(self.plan.row_panels) - 1:
             return self._go_on(lambda: self._script.accept_rows(message))
         return self._accept(message, self._script.accept_rows, message.U_masked)
-
-    def _on_blinded(self, sender: Party, message: BlindedRightFactor) -> Step:
-        return self._go_on(lambda: accepted_blinded(self.plan, self.me.index - 1, message))
 
     def _challenge(self) -> Step:
         """Make the next padded panel of the columns that check a solution."""
@@ -433,8 +424,6 @@ class User(Machine):
         (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING}),
         (State.FETCHING, FactorRows, Role.CSP, _on_rows, {State.COMPUTING}),
         (State.FETCHING, Relayed, Role.CSP, _on_relayed, {State.FETCHING}),
-        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.COMPUTING}),
-        (State.RECOVERING, Relayed, Role.CSP, _on_relayed, {State.RECOVERING}),
         (State.CHALLENGING, BatchRequest, Role.CSP, _on_challenge, {State.COMPUTING}),
         (State.CHALLENGING, Product, Role.CSP, _on_product, {State.COMPUTING}),
         (State.CHALLENGING, Relayed, Role.CSP, _on_relayed, {State.CHALLENGING}),

@@ -28,7 +28,6 @@ from fedsvd.roles.user.requests import (
     Fetch,
     Give,
     Multiply,
-    Recover,
     Request,
     Script,
     Sum,
@@ -66,7 +65,6 @@ def script_of(task: Task) -> Callable[[Work], Script]:
 _STEPS: dict[type[Any], tuple[tuple[StepKind, ...], str | None]] = {
     Upload: ((StepKind.UPLOAD,), None),
     Fetch: ((StepKind.FETCH,), "panels"),
-    Recover: ((StepKind.RECOVER,), "own part"),
     Multiply: ((StepKind.CHALLENGE,), "challenge"),
     Commit: ((StepKind.FROM_EACH,), "commitment"),
     Compare: ((StepKind.COMPARE,), "common records"),

@@ -33,7 +33,7 @@ from fedsvd.protocol.relayed import dealer, deals
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.agreement import Group, Roots
-from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
+from fedsvd.roles.user.masking import Allocate, Masks
 from fedsvd.roles.user.sums import SumsOfUser
 from fedsvd.roles.user.work import Playing, Progress, Sink, Work
 from fedsvd.sealing.agree import AgreementKey
@@ -93,7 +93,6 @@ class Seeding:
         self.own = inputs.secret.derive("own")
         self.seeds: dict[str, Seed] = {}  # by name, once dealt
         self._early: list[Relayed] = []  # of users who were quicker than the dealer of a seed
-        self._slices: bytes | None = None  # of Q, where a TA deals them (paper)
 
     def offer(self) -> KeyOffer:
         """Step 1: our session key, signed, with a commitment to every seed we deal."""
@@ -116,7 +115,7 @@ class Seeding:
         )
 
     def receive(self, message: Relayed) -> bool:
-        """Step 2: a dealer's seeds, and from the TA of the paper's scheme our slices of Q behind them.
+        """Step 2: a dealer's seeds.
 
         False for a message of a user who was quicker than the dealer: it waits (``early``).
         """
@@ -126,10 +125,7 @@ class Seeding:
                 self._early.append(message)
                 return False
             raise UnexpectedMessage(f"a sealed message from {message.origin} where a seed is awaited")
-        seeds, rest = self.keys.open_seeds(message.origin, message.sealed)
-        self.seeds |= seeds
-        if self._plan.published and message.origin == TA:
-            self._slices = rest
+        self.seeds |= self.keys.open_seeds(message.origin, message.sealed)
         return True
 
     @property
@@ -153,16 +149,13 @@ class Seeding:
     def prepare(self, group: Group) -> tuple[Work, Ring | None]:
         """What the task works on, and the hash of our row ids where the plan compares them."""
         plan, i, inputs, seeds = self._plan, self._me.index - 1, self._inputs, self.seeds
-        dealt = NOTHING if self._slices is None else dealt_masks(plan, i, self._slices, inputs.allocate)
-        self._slices = None
-        # The paper's own scheme is there to be reproduced, as published, and not to be fast.
-        device = None if plan.published else inputs.device
+        device = inputs.device
         on = None if device is None else device.like
         work = Work(
             plan=plan,
             i=i,
             source=inputs.source,
-            masks=Masks(plan, i, seeds["masks"], self.own, dealt.Q, on, inputs.each, dealt.P, inputs.memo),
+            masks=Masks(plan, i, seeds["masks"], self.own, on, inputs.each, inputs.memo),
             own=self.own,
             checks=seeds["users"].derive("checks"),
             labels=inputs.labels,

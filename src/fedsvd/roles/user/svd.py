@@ -1,11 +1,10 @@
 """SVD and LSA at a user: U, S for all, Vt_i for its owner.
 
-Vt_i is made locally, panel by panel: written where the user says, corrected, verified. Eq. 6, through the CSP, is for
-the paper's own scheme.
+Vt_i is made locally, panel by panel: written where the user says, corrected, verified.
 
-``Vt_i = S^-1 U^T X_i`` needs no message, unlike eq. 6. It loses orthogonality like eps S_1 / S_r, so where that
-matters one sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users' parts together
-are orthonormal again to rounding. Where it does not matter the sum is made of zeros: the CSP must not learn which.
+``Vt_i = S^-1 U^T X_i`` needs no message. It loses orthogonality like eps S_1 / S_r, so where that matters one sum
+``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users' parts together are orthonormal
+again to rounding. Where it does not matter the sum is made of zeros: the CSP must not learn which.
 
 Vt_i is as large as the data. Where it fits the memory budget it is made once. Of ill-conditioned data the columns that
 were solved on the way to L_i have been kept (``linalg.solved_columns``): ``X_i = L_i Q`` with Q orthonormal to rounding
@@ -27,14 +26,13 @@ import numpy as np
 
 from fedsvd.errors import NumericalError, VerificationFailed
 from fedsvd.linalg import backend
-from fedsvd.linalg.dense_svd import corrected, correction, needs_correction, rank
+from fedsvd.linalg.dense_svd import corrected, correction, needs_correction
 from fedsvd.linalg.solved_columns import SolvedColumns, multiply
 from fedsvd.linalg.verify import bounds
-from fedsvd.masks import blind
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, open_factors, rest_in_zeros
-from fedsvd.roles.user.requests import Local, Recover, Script
+from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import Prepared, in_common_unit, uncentred, with_norm
 from fedsvd.roles.user.sums import (
     NORM_WIDTH,
@@ -323,28 +321,7 @@ def script(work: Work) -> Script:
         raise NumericalError("an SVD releases its singular values", "list the spectrum in the release")
     Vt_i, verified = None, None
     if plan.releases(Item.OWN_PART):
-        if plan.published:
-            Vt_i = _signed((yield from _recovered(work)), opened.signs)
-        else:
-            own = yield from own_vectors(work, U, sigma, opened.product, solved)
-            Vt_i, verified = own.Vt_i, own.verified
-    # Already cut at the rank, but for full_matrices.
-    found = rank(sigma, plan.m, plan.n) if plan.full_matrices else len(sigma)
+        own = yield from own_vectors(work, U, sigma, opened.product, solved)
+        Vt_i, verified = own.Vt_i, own.verified
     quality = opened.residual, opened.orthogonality
-    return FactorsResult(U, sigma, Vt_i, found, *quality, verified, opened.checked, opened.total_energy)
-
-
-def _signed(Vt_i: Float, signs: Float | None) -> Float:
-    """Rows of Vt_i with the signs of their columns of U; with ``full_matrices`` one of the two has more of them."""
-    if signs is None:
-        return Vt_i
-    paired = min(len(signs), len(Vt_i))
-    Vt_i[:paired] *= signs[:paired, None]
-    return Vt_i
-
-
-def _recovered(work: Work) -> Script:
-    """Eq. 6 of the paper, leak and all (C1): Vt_i under a blind, through the CSP."""
-    R_i = blind.draw_blind(work.masks.Q, work.i, work.own.derive("R"))
-    answer = yield Recover(blind.blind(work.masks.Q, work.i, R_i))
-    return blind.unblind(answer, R_i)
+    return FactorsResult(U, sigma, Vt_i, len(sigma), *quality, verified, opened.checked, opened.total_energy)

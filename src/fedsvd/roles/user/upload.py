@@ -1,8 +1,8 @@
-"""The upload of a masked matrix, and U' on its way back: the mask family and the paper's scheme (steps 5 and 6).
+"""The upload of a masked matrix, and U' on its way back: the mask family (steps 5 and 6).
 
 Words of the upload are in units of B, a power of two that the CSP is not sent: it answers in these units. Masks stand
 over whole sides, and Y_i goes up by rows; U' comes as one message, or in panels of rows where it is long, and is
-unmasked into an array that may lie on disk. The paper's scheme goes by its blocks.
+unmasked into an array that may lie on disk.
 
 ``encoded`` is a batch of Y_i as words of the ring, its last bits filled: everything of step 4 but the pads. It happens
 where Y_i lies, on the host in slabs that stay in a cache, by as many threads as there are. A batch has two parts with
@@ -15,25 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.signs import flip
-from fedsvd.linalg.widen import unit
 from fedsvd.masks.apply import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Check, Item, Task
 from fedsvd.protocol.upload import Batch, batches
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user.checks import Checked, check_factors, joint_trace
+from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs, orthogonality_of
 from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
 from fedsvd.roles.user.shared import once_for
-from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
+from fedsvd.roles.user.statistics import Prepared, in_data_units
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import dither, fixed_point, on_device
 from fedsvd.secagg.dither import least_filled
@@ -94,45 +92,32 @@ class Panels:
 
 
 def open_masked(work: Work, prepared: Prepared) -> Script:
-    """U and S of the joint matrix, from its sum under the masks; checked, but for the paper's scheme."""
-    plan, masks = work.plan, work.masks
+    """U and S of the joint matrix, from its sum under the masks; checked."""
+    masks = work.masks
     B = entry_bound(work, prepared.F1)
     factors: Factors = yield masked_upload(work, panels_of_operand(work, prepared.A_i, B))
     sigma = factors.sigma_scaled
-    if sigma is not None and not plan.published:
+    if sigma is not None:
         expect_energy(sigma, 1.001 * masks.c * prepared.F1 / B)
     U: Float = yield from left_vectors(work, factors)
     r = U.shape[1]
-    sigma = None if sigma is None else _within_rank(sigma, U, plan.full_matrices) * (B / masks.c)
-    checked: Checked | None = None
+    sigma = None if sigma is None else sigma[:r] * (B / masks.c)
     kept: list[Float] | None = [] if _keeps_product(work, r) else None
-    if not plan.published:
-        checked = yield from check_factors(work, prepared, U, sigma, kept)
+    checked: Checked = yield from check_factors(work, prepared, U, sigma, kept)
     signs: Float = yield from common_signs(work, U)
     U = flip(U, signs)
     product = np.ldexp(kept[0] * signs, prepared.E) if kept else None
-    trace = None if checked is None else checked.trace
-    if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
-        trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
-    energy = None if trace is None else in_data_units(trace, prepared.E)
+    energy = None if checked.trace is None else in_data_units(checked.trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
-    # What the CSP says of its own work counts in the paper's scheme alone, where nothing is checked.
-    quality = factors.residual, factors.orthogonality
-    if checked is not None:
-        quality = checked.residual, (yield Local("orthogonality", lambda: orthogonality_of(U)))
-    return Opened(U, released, r, *quality, checked, energy, signs, product)
+    orthogonality: float = yield Local("orthogonality", lambda: orthogonality_of(U))
+    return Opened(U, released, r, checked.residual, orthogonality, checked, energy, product)
 
 
 def _keeps_product(work: Work, r: int) -> bool:
     """Whether ``X_i^T U``, which step 7 makes, is all that V_i still needs, and fits a quarter of the memory."""
     plan = work.plan
     asked = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and plan.check is Check.NONE
-    return asked and not plan.full_matrices and work.device is None and 4 * 8 * r * work.n_i <= plan.memory
-
-
-def _within_rank(sigma: Float, U: Float, full: bool) -> Float:
-    """S' without the zeros beyond the rank; with ``full_matrices`` U may have more columns than S' has numbers."""
-    return sigma if full else sigma[: U.shape[1]]
+    return asked and work.device is None and 4 * 8 * r * work.n_i <= plan.memory
 
 
 def masked_upload(work: Work, panels: Panels) -> Upload:
@@ -143,7 +128,7 @@ def masked_upload(work: Work, panels: Panels) -> Upload:
 
     def parts(width: int) -> list[Part]:
         matrix = width - (plan.targets if plan.stacks_labels else 0)
-        least = least_filled(*plan.smallest_window, plan.certain_bound)
+        least = least_filled(plan.M, plan.N, plan.certain_bound)
         columns = slice(0, matrix), slice(matrix, width)
         return [
             (part, f, least if bound > 0 else 0)
@@ -157,7 +142,7 @@ def masked_upload(work: Work, panels: Panels) -> Upload:
             held[place.panel] = panels.panel(place.panel)
         Y = held[place.panel][place.rows, :]
         own = work.own.derive("last bits", number)
-        words = encoded(Y, parts(Y.shape[1]), own, work.device, work.masks.each, spent=not plan.published)
+        words = encoded(Y, parts(Y.shape[1]), own, work.device, work.masks.each, spent=True)
         if number == len(cut) - 1:
             held.clear()
         return words
@@ -205,7 +190,7 @@ def _in_slabs(
 def entry_bound(work: Work, F1: float) -> float:
     """B: a power of two that no entry of Y exceeds, in units of 2^E; 0 for a zero matrix."""
     plan, c = work.plan, work.masks.c
-    size = 1.001 * c * F1 if plan.certain_bound else fixed_point.bound(1.001 * c, F1, *plan.smallest_window)
+    size = 1.001 * c * F1 if plan.certain_bound else fixed_point.bound(1.001 * c, F1, plan.M, plan.N)
     return power_above(size)
 
 
@@ -219,21 +204,7 @@ def power_above(size: float) -> float:
 
 def panels_of_operand(work: Work, A_i: Operand, B: float) -> Panels:
     """A_i under its masks, in the order the plan says; A_i, T_i and Q are dropped with the last panel of Y_i."""
-    last = len(work.plan.panels) - 1
-    if not work.plan.published:
-        return under_masks(work, A_i, work.plan.widths[work.i], (B, 0.0), work.masks.forget_right)
-    held: list[Callable[[int], Array] | None] = [_panels(work, A_i)]
-
-    def panel(w: int) -> Array:
-        if held[0] is None:
-            raise LocalProtocolError("a panel of Y_i was asked for after the last one")
-        Y_iw = held[0](w)
-        if w == last:
-            held[0] = None
-            work.masks.forget_right()
-        return Y_iw
-
-    return Panels(panel, (B, 0.0))
+    return under_masks(work, A_i, work.plan.widths[work.i], (B, 0.0), work.masks.forget_right)
 
 
 def under_masks(
@@ -251,32 +222,9 @@ def under_masks(
     return Panels(panel, bounds, under, then)
 
 
-def _panels(work: Work, A_i: Operand) -> Callable[[int], Array]:
-    """The same in the paper's scheme."""
-    plan = work.plan
-    if not plan.by_rows:
-        return lambda panel: _columns(work, A_i, panel)
-    return lambda w: work.masks.row_panel(A_i.rows(plan.row_panels[w].start, plan.row_panels[w].stop), w)
-
-
-def _columns(work: Work, A_i: Operand, panel: int) -> Array:
-    """One panel of columns of Y_i, (M, its width): one window of Q, or several next to each other."""
-    plan, windows = work.plan, work.plan.windows_together[panel]
-    if len(windows) == 1:
-        return work.masks.column_panel(A_i, windows[0])
-    columns = plan.column_panels[panel]
-    Y_ip: Float = np.empty((plan.M, columns.stop - columns.start))
-    for w in windows:
-        outputs = plan.right_windows[w].outputs
-        Y_ip[:, outputs.start - columns.start : outputs.stop - columns.start] = work.masks.column_panel(A_i, w)
-    return Y_ip
-
-
 def left_vectors(work: Work, factors: Factors) -> Script:
     """U (m, rho) from under P, without the zero columns beyond the rank; signs are still the solver's."""
     plan = work.plan
-    if plan.tall and plan.published:
-        return (yield from _in_blocks(work, factors.U_masked.shape[1]))
     if plan.tall:
         return (yield from _in_lines(work))
     return (yield Local("unmask", lambda: _at_once(work, factors.U_masked)))
@@ -286,22 +234,12 @@ def _at_once(work: Work, U_masked: Float) -> Float:
     """U from all of U'; read-only where users of one process share it."""
 
     def unmasked() -> Float:
-        rho = U_masked.shape[1] if work.plan.published else rank_shown(U_masked)
-        return to_numpy(unmask_left(work.put(U_masked[:, :rho]), work.masks.P))
+        return to_numpy(unmask_left(work.put(U_masked[:, : rank_shown(U_masked)]), work.masks.P))
 
     # Users of one mask seed share one P; where the seeds differ, so do these.
     U: Float = once_for(work.memo, U_masked, f"unmask {id(work.masks.P)}", work.plan.k, unmasked)
     if work.memo is not None:
         U.flags.writeable = False
-    return U
-
-
-def _in_blocks(work: Work, r: int) -> Script:
-    """U of a tall matrix in the paper's scheme, one block of P at a time."""
-    U = work.allocate((work.plan.m, r))
-    for w, place in enumerate(work.plan.row_panels):
-        rows: Float = yield Fetch(w, r)
-        U[place] = to_numpy(work.masks.P.window(w).left_t(work.put(rows)))
     return U
 
 

@@ -167,7 +167,7 @@ class Work:
     def makes_vectors(self) -> bool:
         """Whether all rows of Vt_i are made, in memory, and nothing of them is measured on the way."""
         plan = self.plan
-        makes = plan.task in (Task.SVD, Task.LSA) and plan.own_vectors and not plan.published
+        makes = plan.task in (Task.SVD, Task.LSA) and plan.own_vectors
         makes = makes and plan.components is None and plan.check is Check.NONE
         return makes and (self.sink is None or self.fits(plan.planned_rank))
 

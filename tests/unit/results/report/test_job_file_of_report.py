@@ -25,8 +25,8 @@ COLUMNS = {"task": "lr", "split": "vertical", "label": "y", "label_party": "a", 
 CASES = {
     "svd": {"job": {"task": "svd"}},
     "svd, in full": {
-        "job": {"task": "svd", "full_matrices": True},
-        "masks": {"scheme": "paper", "block_size": 20},
+        "job": {"task": "svd"},
+        "masks": {"scheme": "mask", "block_size": 200},
         "authority": {"name": "ta"},
     },
     "svd verified": {"job": {"task": "svd", "verify": "sample", "write": "none"}},

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.audit.attacks.unmix import Cuts, polar
-from fedsvd.audit.attacks.view import CspView
 from fedsvd.errors import ConfigError
 from fedsvd.types import Float
+from fedsvd_lab.published.play import Seen
 
 
 def constant_direction(Y: Float, blocks: Sequence[slice]) -> Float:
@@ -129,14 +129,12 @@ def from_known_tile(Y: Float, cuts: Cuts, known: KnownTile) -> tuple[Float, Floa
     return U, Vt
 
 
-def share_of(view: CspView, i: int) -> Float:
-    """User i's masked share ``P X_i Q_i`` from the CSP's view, window by window; no prior knowledge is needed."""
-    blinded = view.blinded_mask(i)
-    if blinded is None:
-        raise ConfigError("no one sent a blinded mask in this session", "eq. 6 is there in the paper's scheme alone")
-    share = np.zeros_like(view.Y)
-    for window, block in zip(view.plan.right_windows, blinded, strict=True):
-        if block is not None:
-            basis = np.linalg.qr(block)[0]
-            share[:, window.outputs] = view.Y[:, window.outputs] @ basis @ basis.T
+def share_of(seen: Seen, i: int) -> Float:
+    """User i's masked share ``P X_i Q_i`` from what the CSP saw, block by block; no prior knowledge is needed."""
+    if i not in seen.blinded:
+        raise ConfigError("no one sent a blinded mask in this study", "set own_part: eq. 6 sends them")
+    share = np.zeros_like(seen.Y)
+    for w, block in zip(seen.setting.held(i), seen.blinded[i], strict=True):
+        basis, outputs = np.linalg.qr(block)[0], seen.setting.right[w].outputs
+        share[:, outputs] = seen.Y[:, outputs] @ basis @ basis.T
     return share
