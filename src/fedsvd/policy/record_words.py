@@ -21,6 +21,7 @@ PANEL_CELLS = 1 << 20
 _BITS = 20
 _RECURS = 0.1  # a column of which a smaller fraction of cells recurs was re-scaled, or is another one of the same name
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+_SAMPLE = 4096  # values of a column by which it is said to recur
 _GAP = np.float64(2.0**200)  # no rounded number is as large
 
 
@@ -56,7 +57,10 @@ def by_content(old: MatrixSource, new: MatrixSource, key: Seed) -> Matched | Non
     both, text = set(names_of(old)) & set(names_of(new)), old.text_names | new.text_names
     numbers = sorted(name for name in both if name not in text)
     steps = _steps(old, numbers)
-    recurring = [j for j, name in enumerate(numbers) if _recurs(old, new, name, steps[j])]
+    tables = [(table, {name: j for j, name in enumerate(names_of(table))}) for table in (old, new)]
+    recurring = [
+        j for j, name in enumerate(numbers) if _recurs(*(_column(table, at[name]) / steps[j] for table, at in tables))
+    ]
     texts = sorted(name for name in both if name in text)
     if not recurring and not texts:
         return None
@@ -130,15 +134,16 @@ def _steps(table: MatrixSource, names: Sequence[str]) -> Float:
     return np.asarray(np.ldexp(1.0, np.maximum(np.frexp(deviation)[1] - 1 - _BITS, -1050)))
 
 
-def _recurs(old: MatrixSource, new: MatrixSource, name: str, step: float) -> bool:
-    """Whether enough values of a column are those of the earlier version."""
-    columns = []
-    for table in (old, new):
-        place = list(names_of(table)).index(name)
-        values = table.raw(slice(0, table.shape[0]), slice(place, place + 1))[:, 0]
-        columns.append(np.rint(values[~np.isnan(values)] / step))
-    fewer, more = sorted(columns, key=len)
-    return not len(fewer) or float(np.isin(fewer, more).mean()) >= _RECURS
+def _column(table: MatrixSource, place: int) -> Float:
+    values = table.raw(slice(0, table.shape[0]), slice(place, place + 1))[:, 0]
+    return values[~np.isnan(values)]
+
+
+def _recurs(old: Float, new: Float) -> bool:
+    """Whether enough values of a column, in steps, are those of the earlier version."""
+    fewer, more = sorted((np.rint(old), np.rint(new)), key=len)
+    some = fewer[:: max(1, len(fewer) // _SAMPLE)]
+    return not len(fewer) or float(np.isin(some, more).mean()) >= _RECURS
 
 
 def _numbered(words: Ring) -> Ring:

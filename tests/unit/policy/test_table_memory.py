@@ -225,6 +225,14 @@ def test_one_record_less_is_found_in_narrow_wide_and_coarse_tables(tmp_path, col
     assert len(study(tmp_path, plain(rows[:-1], names), "bb", ids=())[0]) == 295
 
 
+def test_a_long_table_without_ids_is_recognised_by_some_of_its_values(tmp_path):
+    rows = rng.normal(size=(20_000, 2))
+    study(tmp_path, plain(rows, ("p", "q")), ids=())
+    found, brought = study(tmp_path, plain(rows[::-1][1:], ("p", "q")), "bb", ids=())
+    assert brought.number == 1
+    assert len(found) == 19_995
+
+
 def test_ids_are_found_in_a_table_that_was_remembered_by_content(tmp_path):
     frame = registry(60)
     study(tmp_path, frame, ids=())
