@@ -36,6 +36,14 @@ class OpenedBits:
             found.setdefault(table, {})[job] = {"bits": opens.bits, "columns": dict(opens.columns)}
             private.replace(self._folder / _FILE, json.dumps(found).encode())
 
+    def forget(self, job: str) -> None:
+        """What this job opened counts no more."""
+        with private.locked(self._folder):
+            found = {
+                table: {id: said for id, said in jobs.items() if id != job} for table, jobs in self._read().items()
+            }
+            private.replace(self._folder / _FILE, json.dumps(found).encode())
+
     def _read(self) -> dict[str, dict[str, dict[str, Any]]]:
         path = self._folder / _FILE
         try:

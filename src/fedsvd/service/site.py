@@ -237,7 +237,7 @@ class Site:
         """The same when a session begins; from now on it is an earlier study."""
         self.expect_rows(record, own, plan)
         self._memory().bring(record, own, plan, self._approval(record))
-        self._opened().add(self._table(record), record.id, opens_here(plan, own.data))
+        self._opened().add(self._table(record), plain_id(record.id), opens_here(plan, own.data))
 
     def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """No row of this data stands out in what the plan opens, or the owner answered for it."""
@@ -247,7 +247,7 @@ class Site:
     def home_findings(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> tuple[Finding, ...]:
         """What our own table says against this plan, after all that earlier jobs opened of it."""
         policy = self.policy()
-        earlier = self._opened().of(self._table(record), record.id) if policy.remember else ()
+        earlier = self._opened().of(self._table(record), plain_id(record.id)) if policy.remember else ()
         return home_findings(plan, own.data, policy, earlier)
 
     def matched(self, record: JobRecord, common: int) -> None:
