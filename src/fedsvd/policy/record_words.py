@@ -55,18 +55,23 @@ def id_words(table: MatrixSource, ids: Sequence[str], key: Seed) -> Ring:
 def by_content(old: MatrixSource, new: MatrixSource, key: Seed) -> Matched | None:
     """Which record of ``old`` each of ``new`` is; None where no column says so."""
     both, text = set(names_of(old)) & set(names_of(new)), old.text_names | new.text_names
-    numbers = sorted(name for name in both if name not in text)
+    numbers, texts = (sorted(name for name in both if (name in text) is kind) for kind in (False, True))
+    if not both:
+        return None
     steps = _steps(old, numbers)
-    tables = [(table, {name: j for j, name in enumerate(names_of(table))}) for table in (old, new)]
-    recurring = [
-        j for j, name in enumerate(numbers) if _recurs(*(_column(table, at[name]) / steps[j] for table, at in tables))
-    ]
-    texts = sorted(name for name in both if name in text)
+    found = _by_columns(old, new, numbers, texts, steps, key)
+    if 2 * found.common > min(old.shape[0], new.shape[0]):
+        return found  # no column was re-scaled, and none need be looked at by itself
+    recurring = _recurring(old, new, numbers, steps)
     if not recurring and not texts:
         return None
-    held = [numbers[j] for j in recurring]
-    words = [_numbered(_words(table, held, texts, steps[recurring], key)) for table in (old, new)]
-    return by_ids(*words)
+    return _by_columns(old, new, [numbers[j] for j in recurring], texts, steps[recurring], key)
+
+
+def _by_columns(
+    old: MatrixSource, new: MatrixSource, numbers: Sequence[str], texts: Sequence[str], steps: Float, key: Seed
+) -> Matched:
+    return by_ids(*(_numbered(_words(table, numbers, texts, steps, key)) for table in (old, new)))
 
 
 def _places(old: Ring, new: Ring) -> NDArray[np.intp]:
@@ -80,7 +85,8 @@ def _words(table: MatrixSource, numbers: Sequence[str], texts: Sequence[str], st
     """A word for each record, from these columns in any order."""
     total = np.zeros(table.shape[0], np.uint64)
     if numbers:
-        keys = np.array([_secret(key, name) for name in numbers], np.uint64)
+        secret = key.derive("record words").reveal()
+        keys = np.array([_column_key(secret, name) for name in numbers], np.uint64)
         for rows, panel in number_panels(table, numbers):
             rounded = np.where(np.isnan(panel), _GAP, np.rint(panel / steps)) + 0.0  # -0.0 and 0.0 are one number
             total[rows] += _mixed(np.ascontiguousarray(rounded).view(np.uint64) ^ keys).sum(axis=1, dtype=np.uint64)
@@ -109,8 +115,7 @@ def number_panels(table: MatrixSource, names: Sequence[str]) -> Iterator[tuple[s
         yield rows, table.raw(rows, columns)
 
 
-def _secret(key: Seed, name: str) -> int:
-    secret = key.derive("record words").reveal()
+def _column_key(secret: bytes, name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8, key=secret).digest(), "little")
 
 
@@ -134,9 +139,17 @@ def _steps(table: MatrixSource, names: Sequence[str]) -> Float:
     return np.asarray(np.ldexp(1.0, np.maximum(np.frexp(deviation)[1] - 1 - _BITS, -1050)))
 
 
-def _column(table: MatrixSource, place: int) -> Float:
-    values = table.raw(slice(0, table.shape[0]), slice(place, place + 1))[:, 0]
-    return values[~np.isnan(values)]
+def _recurring(old: MatrixSource, new: MatrixSource, names: Sequence[str], steps: Float) -> list[int]:
+    """The columns of numbers whose values recur, by their places among these; some columns are read at a time."""
+    width = max(1, 4 * PANEL_CELLS // max(old.shape[0], new.shape[0]))
+    found = []
+    for start in range(0, len(names), width):
+        some = names[start : start + width]
+        before, now = (table.raw(slice(0, table.shape[0]), places(table, some)) for table in (old, new))
+        for j in range(len(some)):
+            if _recurs(*(each[~np.isnan(each[:, j]), j] / steps[start + j] for each in (before, now))):
+                found.append(start + j)
+    return found
 
 
 def _recurs(old: Float, new: Float) -> bool:

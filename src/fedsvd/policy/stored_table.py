@@ -161,7 +161,8 @@ _Part = tuple[Sequence[str], NDArray[np.intp], NDArray[np.bool_], NDArray[Any], 
 def _compared(stored: StoredTable, table: MatrixSource, record: NDArray[np.intp]) -> Iterator[_Part]:
     """Parts of both tables: columns, rows of remembered records, where they differ, and what is remembered there."""
     text = stored.text_names | table.text_names
-    both = [name for name in names_of(table) if name in set(names_of(stored))]
+    held = set(names_of(stored))
+    both = [name for name in names_of(table) if name in held]
     numbers, known = [name for name in both if name not in text], np.flatnonzero(record >= 0)
     if numbers:
         here, there = places(table, numbers), places(stored, numbers)
@@ -196,7 +197,8 @@ def _merged(brought: Brought, old: StoredTable | None, names: Sequence[str]) -> 
         return
     here = set(brought.names)
     now = [k for k, name in enumerate(names) if name in here]
-    before = [] if old is None else [k for k, name in enumerate(names) if name in old.numbers]
+    held = set() if old is None else set(old.numbers)
+    before = [k for k, name in enumerate(names) if name in held]
     known = 0 if old is None else len(old.classes)
     height = max(1, PANEL_CELLS // len(names))
     for start in range(0, len(brought.at), height):

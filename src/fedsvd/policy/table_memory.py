@@ -128,7 +128,8 @@ class TableMemory:
         ``ids`` are the columns that name its records, where there are some; ``taken`` those that the study reads, where
         not all.
         """
-        left_out = [name for name in table.names or () if taken and ids and name not in {*taken, *ids}]
+        wanted = {*taken, *ids} if taken and ids else set(table.names or ())
+        left_out = [name for name in table.names or () if name not in wanted]
         read = table.without(left_out)
         try:
             return self._recognised(table, read, ids, least)
