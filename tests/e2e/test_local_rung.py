@@ -176,7 +176,8 @@ def test_the_papers_scheme_is_refused_and_the_refusal_names_the_lab(three):
     assert ran.returncode == 1
     error = json.loads(ran.stdout)["error"]
     assert error["code"] == "FSVD-100"
-    assert "fedsvd-lab" in error["fault"]
+    assert "[masks] scheme" in error["fault"]
+    assert "fedsvd-lab" in error["fix"]
 
 
 def test_a_policy_of_the_owners_is_kept_to(three):
