@@ -1,5 +1,7 @@
 """A party's own rows are measured as they are summed: verdicts on honest tables, and on records that stand out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,7 +48,8 @@ def verdicts(study, tables, labels=None, policy=None, **beside):
     sources = [open_source(table) if isinstance(table, np.ndarray) else table for table in tables]
     parties = [PartyData(source, y, **beside) for source, y in zip(sources, labels or [None] * 3, strict=True)]
     plan = plan_for(study, parties, Seed(bytes(32)))[0].plan
-    found = [home_findings(plan, party, policy or Policy()) for party in parties]
+    judged = replace(policy or Policy(), openings="any")  # how many bits are opened is judged apart
+    found = [home_findings(plan, party, judged) for party in parties]
     return [[(each.rule, "refused" if each.below else "asks") for each in own] for own in found]
 
 
