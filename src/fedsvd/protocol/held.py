@@ -10,6 +10,8 @@ import math
 from dataclasses import replace
 
 from fedsvd.protocol.model import Digits, ModelPlan
+from fedsvd.protocol.steps import SIZE_CLASSES
+from fedsvd.secagg.sums import MOST_WORDS
 
 UNKNOWN_COLUMN, NUMBER_COLUMN = 1.0, 8.0
 """Bits of one entry of a column that nothing public is known of, and of a number, at most."""
@@ -62,6 +64,8 @@ def decided(
         return about
     record = UNKNOWN_COLUMN * columns if described is None else described
     P = about.equations * (columns + int(intercept))
+    if len(SIZE_CLASSES) * (columns + about.moments) > MOST_WORDS:
+        return replace(about, digits=Digits.ALL)  # powers of two above all columns are one OR, which is one batch
     most = _SHARE * held_bits(sum(counts) - max(counts), record)
     if about.fits * matrix_bits(P) <= most:
         return replace(about, digits=Digits.ALL)

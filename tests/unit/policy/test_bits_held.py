@@ -175,5 +175,7 @@ def test_auto_takes_all_digits_where_they_are_a_quarter_of_what_is_held_and_else
         ((150, 100, 100), None, Digits.TABLE),
     ):
         assert decided(about, 8, True, counts, described).digits is digits
+    assert decided(about, 8189, True, (150, 100, 100)).digits is Digits.TABLE
+    assert decided(about, 8190, True, (150, 100, 100)).digits is Digits.ALL  # 128 x 8,193 words are more than one batch
     quarter = 0.25 * held_bits(4000, 16.0)
     assert 160 * 9 + 29 * 90 + 200 <= quarter < 53 * 8 * 55

@@ -37,6 +37,7 @@ def certificate(path, users=("a", "b", "c"), csp="csp"):
         "commitments": ["00" * 32] * len(users),
         "release": "11" * 32,
         "sums": ["gram"],
+        "bits": 0,
         "order": "",
         "files": ["00" * 32] * len(users),
         "shared_files": ["00" * 32] * len(users),
