@@ -29,6 +29,7 @@ VERBS = {
     "verify": "Check every signature of a study's certificate, and every file next to it; exit code 1 unless all hold.",
     "doctor": "Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong.",
     "audit": "Attack your own data as the CSP and the other parties of a job could, before you join it.",
+    "audit-openings": "Read your own records from sums that studies open, and say which rule stops it.",
     "reproduce": "The paper's tables and figures: its own numbers, our run of its scheme, our default, side by side.",
     "federation": "Found a federation, approve and revoke members; or rehearse one.",
     "join": "Become a member: request, accept, renew, pin.",
@@ -97,6 +98,10 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import audit
 
             return audit.audit
+        case "audit-openings":
+            from fedsvd.cli import audit_openings
+
+            return audit_openings.audit_openings
         case "federation":
             from fedsvd.cli import federation
 

@@ -1,0 +1,43 @@
+"""``fedsvd audit-openings`` at the command line: a table of attacks, JSON, the owner's own policy."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsvd.policy.policy_file import spelt_policy
+from fedsvd.policy.rules import Policy
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame((rng.random((150, 4)) < 0.4).astype(int), columns=list("abcd"))
+    table["city"] = "Bonn"
+    table["ill"] = (rng.random(150) < 0.4).astype(int)
+    table.to_csv("own.csv", index=False)
+    return tmp_path
+
+
+def test_each_attack_stands_next_to_what_stops_it(fedsvd, own):
+    said = fedsvd("audit-openings", "own.csv", "--label", "ill")
+    assert said.code == 0
+    assert "100 of 100 records (100 %)" in said.out
+    assert "refused: formula" in said.out
+    assert "city" in said.out
+    assert "not played: lattice reduction" in said.out
+    assert not [path for path in own.iterdir() if path.name != "own.csv"], "nothing is written"
+
+
+def test_in_json_and_with_a_policy_that_stops_nothing(fedsvd, own):
+    (own / "policy.toml").write_text(spelt_policy(Policy.permissive()))
+    said = fedsvd("audit-openings", "own.csv", "--label", "ill", "--policy", "policy.toml", "--format", "json")
+    assert said.code == 0
+    first = said.json["attacks"][0]
+    assert (first["read"], first["of"], first["verdict"]["stop"]) == (100, 100, "not stopped")
+
+
+def test_a_label_that_the_table_has_not_is_an_error(fedsvd, own):
+    said = fedsvd("audit-openings", "own.csv", "--label", "sick")
+    assert said.code == 1
+    assert "no column of numbers 'sick'" in said.err
