@@ -181,8 +181,8 @@ def _scored(patterns: Patterns, others: Float, blocks: Sequence[Equations], gues
 def _of_each_pattern(grid: Float, at: Point) -> Float:
     """What one record of each pattern adds to an information matrix, (entries, patterns)."""
     Z = np.column_stack((np.ones(len(grid)), grid - at.centre))
-    p = 1.0 / (1.0 + np.exp(-Z @ at.beta))
-    return _triangles(Z, p * (1.0 - p))
+    tail = np.exp(-np.abs(Z @ at.beta))  # near separation 1 - p has no digits of its own
+    return _triangles(Z, tail / np.square(1.0 + tail))
 
 
 def _triangles(Z: Float, weights: Float) -> Float:

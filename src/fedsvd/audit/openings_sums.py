@@ -46,6 +46,7 @@ _ROUNDING = 1e-9
 _SAME_SUMS = 1e-6
 _TABLE = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)
 _SESSION = SessionId("00" * 16)
+_NOTHING_READ = Verdict(Stop.NOT_JUDGED)
 _NOT_REMEMBERED = Verdict(Stop.NOT, (), "the policy remembers no studies")
 
 
@@ -74,10 +75,10 @@ def singled(table: OpenedTable, policy: Policy) -> Played:
         if len(alone) == 1 and table.same(products / value, record := int(alone[0])):
             read.add(record)
             made.append((columns, record))
-    verdict = mildest(_of_regression(table, policy, *each) for each in made[:_MOST_JUDGED])
     of = len(rows) - len(own)
     if not made:
-        return Played(SINGLED, 1, 0, of, "records", verdict, note="no column and no product has one record")
+        return Played(SINGLED, 1, 0, of, "records", _NOTHING_READ, note="no column and no product has one record")
+    verdict = mildest(_of_regression(table, policy, *each) for each in made[:_MOST_JUDGED])
     return Played(SINGLED, 1, len(read), of, "records", verdict)
 
 
@@ -117,7 +118,7 @@ def dropped(table: OpenedTable, policy: Policy, seed: int) -> Played:
         read |= _by_differences(table, parts, wanted)
         remembered |= _by_differences(table, parts, _row_sets(wanted, parts, policy.least_count, seed))
     if not read:
-        return Played(GAPS, 4, 0, of, "records", Verdict(Stop.NOT), note="no record is alone in missing two columns")
+        return Played(GAPS, 4, 0, of, "records", _NOTHING_READ, note="no record is alone in missing two columns")
     if not policy.remember:
         return Played(GAPS, 4, len(read), of, "records", _NOT_REMEMBERED)
     verdict = _of_choosers(policy)

@@ -9,12 +9,24 @@ import numpy as np
 import pytest
 
 from fedsvd.audit.openings import audit_openings
-from fedsvd.audit.openings_patterns import Equations, Patterns, logistic, read_exactly, robust
+from fedsvd.audit.openings_patterns import (
+    Equations,
+    Patterns,
+    logistic,
+    opened_information,
+    read_exactly,
+    robust,
+)
 from fedsvd.audit.openings_sums import cuts, dropped, rosters, singled
 from fedsvd.audit.openings_table import OpenedTable, Stop, opened_table
 from fedsvd.data.arrays import ArraySource
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.model import Digits, ModelPlan
+from fedsvd.protocol.tasks import Family, Split, Task
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
+from fedsvd.types import SessionId
 
 USUAL = Policy()
 RECORDS = 360
@@ -85,6 +97,29 @@ def test_what_is_read_is_of_the_opened_sums_not_of_the_truth(monkeypatch):
     monkeypatch.setattr(module, "opened_information", lambda X, y, *rest: original(other.X, other.y, *rest))
     every, _ = logistic(real, USUAL, 4)
     assert every.read < 0.5 * OTHERS
+
+
+def test_what_a_separated_model_opened_before_it_ended_is_read():
+    X = (np.random.default_rng(0).random((300, 3)) < 0.5).astype(float)
+    every, _ = logistic(table(X, X[:, 0]), Policy.permissive(), 0)
+    assert (every.read, every.of) == (200, 200)
+
+
+def test_few_digits_are_the_true_information_in_their_units_with_noise_of_each_party():
+    """The matrices of the attack against those of all records, computed here."""
+    made = findings()
+    about = ModelPlan(Family.BINOMIAL, "logit", classes=2, digits=Digits.TABLE)
+    study = Study(Task.GLM, Split.HORIZONTAL, targets=1, glm=about)
+    plan = plan_study(study, 6, (120, 120, 120), SessionId("00" * 16)).plan
+    opened = opened_information(made.X, made.y, made.dealt(3), plan, 1)
+    assert len(opened) > 1
+    for at, sums, deviations in opened:
+        Z = np.column_stack((np.ones(RECORDS), made.X - at.centre))
+        p = 1.0 / (1.0 + np.exp(-Z @ at.beta))
+        true = ((Z * (p * (1.0 - p))[:, None]).T @ Z)[np.triu_indices(7)]
+        off = np.abs(sums - true) / (deviations / 4.0)  # in units
+        assert off.max() <= 3 * 4.5  # three parties, each rounded to half a unit and four units of noise
+        assert off.max() > 0.5
 
 
 def test_an_owner_who_allows_any_opening_is_told_that_nothing_stops_it():
