@@ -4,6 +4,8 @@ The colluders know P, Q and c, so they can take all masks off X' and are left wi
 Gram matrix, and nothing more of its columns. Without T_i they would read the columns themselves.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from tests.adversary.scores import uniform_bytes
@@ -31,9 +33,24 @@ def colluder(monkeypatch):
     return lambda: truth.masks[1]
 
 
+@dataclass(frozen=True)
+class Unturned:
+    """The identity in place of a rotation."""
+
+    n: int
+
+    def left(self, A):
+        return A
+
+    left_t = right = right_t = left
+
+    def explicit(self):
+        return np.eye(self.n)
+
+
 @pytest.fixture
 def without_rotations(monkeypatch):
-    monkeypatch.setattr(Masks, "T_i", None)
+    monkeypatch.setattr(Masks, "T_i", property(lambda masks: Unturned(masks.plan.widths[masks.i])))
 
 
 @pytest.fixture(scope="module")

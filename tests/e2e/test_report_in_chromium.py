@@ -3,13 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from fedsvd.audit.widths import WIDTHS, Width
 from tests.browser import COLLISIONS, CONTRAST, Browser
 from tests.studies import companies, hospitals
 from tests.unit.results.report.pages import study
 
 from fedsvd.audit.finding import Picture
-from fedsvd.audit.page import drawn, widths_drawn
+from fedsvd.audit.page import drawn
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +189,6 @@ def test_no_label_of_the_audits_drawings_touches_another(browser, tmp_path):
     pictures.append(Picture("agreement", "ranks", {"cells": cells}))
     pictures.append(Picture("entries", "entries", {"points": points}))
     drawings = [drawn(picture) for picture in pictures]
-    drawings.append(widths_drawn([Width(b, 10.0**-place) for place, b in enumerate(WIDTHS)]))
     style = "<style>svg { font: 12px sans-serif; width: 420px; display: block }</style>"
     (tmp_path / "audit.html").write_text(f"<meta charset=utf-8>{style}{''.join(drawings)}", encoding="utf-8")
     browser.size(1200, 900)

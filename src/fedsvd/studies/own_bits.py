@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
+from fedsvd.policy.bits_held import LISTED, Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
 from fedsvd.policy.rules import ANY, Finding, Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.protocol.model import Digits
@@ -58,8 +58,11 @@ def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
         share = rank_share(rows[:: -(-len(rows) // _RANK_ROWS)])
         columns = {name: share * bits for name, bits in columns.items()}
     listed = bool(found.few.all())
-    counts = pattern_counts(_panels(party, label)) if listed else np.zeros(0, dtype=np.intp)
-    return OwnBits(party.table.shape[0], columns, few, listed, in_rare_patterns(counts))
+    own = OwnBits(party.table.shape[0], columns, few, listed)
+    # Patterns are not counted where no rule asks for them: long sparse tables have as many as they have rows.
+    if not listed or own.record >= LISTED:
+        return own
+    return replace(own, rare=in_rare_patterns(pattern_counts(_panels(party, label))))
 
 
 def as_between(plan: SessionPlan, policy: Policy) -> SessionPlan:

@@ -70,8 +70,13 @@ data = "b.csv"
 @pytest.mark.parametrize(
     ("task", "more", "prepare", "says"),
     [
-        ("lr", 'label = "y"', "", "not compared: no means of columns are summed"),
-        ("lr", 'label = "y"', 'centre = "site"', "not compared: no means of columns are summed"),
+        ("lr", 'label = "y"', "", "not compared in this study: a column in another unit at one party is not noticed"),
+        (
+            "lr",
+            'label = "y"',
+            'centre = "site"',
+            "not compared in this study: a column in another unit at one party is not noticed",
+        ),
         ("lr", 'label = "y"', 'scale = "joint"', "is shown which of its own are a thousandfold off"),
         ("pca", "", 'drop = "y"', "is shown which of its own are a thousandfold off"),
     ],

@@ -71,6 +71,7 @@ OTHER = {
     "csp_identity": "dd" * 32,
     "column_names": "ee" * 32,
     "job": "ff" * 32,
+    "earlier": ("ab" * 32,),
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "glm": ModelPlan(Family.BINOMIAL, "logit", classes=3),
