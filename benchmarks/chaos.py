@@ -142,8 +142,8 @@ FOUND = (
     (
         "many jobs, many parties, one machine (`soak.json`: 200 jobs, 20 parties)",
         "not tried",
-        "none wrong; memory, descriptors, threads and disk flat, but for 42 kB a job in the CSP's ledger; every result is "
-        "fetched by the researcher",
+        "none wrong; memory, descriptors, threads and disk flat, but for 42 kB a job in the ledger; all results are "
+        "fetched",
         "tests/e2e/test_soak.py",
     ),
     (
