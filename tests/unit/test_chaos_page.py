@@ -49,5 +49,6 @@ def test_every_trouble_has_its_cases_and_none_failed():
 
 def test_every_role_was_killed_in_every_state_that_its_table_has():
     killed = {case["case"] for case in cases() if case["kind"] == "kill -9"}
-    killed = {case for case in killed if case.split()[-1].isupper() and case.split()[-2] == "in"}  # others: between sessions
+    # Others are killed between two sessions.
+    killed = {case for case in killed if case.split()[-1].isupper() and case.split()[-2] == "in"}
     assert killed == {f"{role} in {state}" for role, state, _ in KILLS}, "run: make chaos"
