@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedsvd.policy.bits_held import LISTED, Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
+from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
 from fedsvd.policy.rules import ANY, Finding, Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
+from fedsvd.protocol.held import LISTED
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.openings import judged_bits
 from fedsvd.protocol.plan import SessionPlan
