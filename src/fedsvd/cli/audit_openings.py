@@ -21,7 +21,7 @@ def audit_openings(
     scratch: Scratch = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Read your own records from sums that studies open, as another party could, and say which rule stops it."""
+    """Read your own records from sums that studies open, and say which rule stops it."""
     # Imported here: --help needs none of the attacks.
     from fedsvd.audit.openings import audit_openings as played
     from fedsvd.data.open import open_source
