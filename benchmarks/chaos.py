@@ -124,7 +124,7 @@ FOUND = (
     (
         "a researcher submits without end, lists all jobs, or reads the CSP's errors",
         "no limit; lists carry every job file; texts carry the CSP's paths",
-        "so many open jobs and no more; lists without files, page by page; names of files without folders",
+        "a limit on open jobs a researcher; lists without files, page by page; names of files without folders",
         "tests/unit/service/test_csp.py",
     ),
     (

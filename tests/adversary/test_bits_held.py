@@ -33,7 +33,7 @@ SCAN = declared(
 )
 SCRIPT = """
 def script(options, columns):
-    raise NotImplementedError
+    raise RuntimeError("a party refuses the scan before its script runs")
 """
 
 

@@ -90,7 +90,7 @@ Kind = TypeVar("Kind", bound=MatrixSource)
 
 
 def underlying(source: MatrixSource, kind: type[Kind]) -> Kind | None:
-    """The source of this kind that another is a view of, or is itself; None where there is none."""
+    """The source of this kind that another is a view of, or is itself; None for another kind."""
     while not isinstance(source, kind):
         if not isinstance(source, OfOther):
             return None
