@@ -5,17 +5,19 @@ Attackers have what a plan releases to a party, with that party's own data; or t
 
 import numpy as np
 import pytest
-from tests.adversary.opened import Opened
+from tests.adversary.opened import Opened, signed, square
 from tests.adversary.watch import csp_view, watched
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd import FederatedCCA, FederatedPCA, FederatedPCR, FederatedSVD, Simulation
 from fedsvd.audit.attacks.view import X_masked
 from fedsvd.errors import ReleaseRefused
+from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Split, Task
 from fedsvd.secagg import words128
+from fedsvd.secagg.words128 import to_integers
 from fedsvd.tasks.declared import declared
 from fedsvd.testing.federation import Federation
 
@@ -100,6 +102,26 @@ def test_the_csp_reads_the_correlations_for_it_knows_their_scale_and_this_is_sta
     found = squares[:3] * 7 / squares.sum() - 1.0  # all ranks together are 7, if no column depends on others
     expected = outcome.parties[0].sigma ** 2 - 1.0
     assert_close(found, expected, digits_lost(3))
+
+
+def test_in_mode_a_one_variable_gives_the_space_of_all_the_others_columns_and_this_is_stated(monkeypatch):
+    """User 1 of two subtracts its own projection from the opened sum: a 0/1 column of user 2 lies in what is left."""
+    X, Y = drawn(n=40)
+    Y[:, 0] = Y[:, 0] > 5.0
+    opened = Opened(monkeypatch)
+    federation = opened.run([X, Y], Task.CCA, split=Split.VERTICAL, components=1, scheme="sum", mode="A")
+    G = square([signed(word) for word in to_integers(opened.totals["gram 0"])], 40).astype(float)
+    own = np.linalg.qr(X - X.mean(axis=0))[0]
+    left = G * 7.0 / np.trace(G) - own @ own.T  # all ranks together are 7
+    values, vectors = np.linalg.eigh(left)
+    space = np.column_stack((np.ones(40), vectors[:, -3:]))
+    assert_close(values[-3:], 1.0, digits_lost(4))
+    known = [3, 17, 20, 33]  # rows in which user 1 knows the column
+    assert np.array_equal(np.rint(space @ np.linalg.solve(space[known], Y[known, 0])), Y[:, 0])
+    lines = "\n".join(what_each_role_learns(federation.plan))
+    assert "the sum of the projections on their columns (40 x 40)" in lines
+    assert "Party 2 has 3 columns, and the other can compute the space that they span" in lines
+    assert "the CSP learns the first" not in lines
 
 
 # --- parallel analysis ------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def judged_by_bits(plan: SessionPlan) -> bool:
 def per_record(plan: SessionPlan) -> bool:
     """Whether users see numbers of single records that others' columns went into."""
     found = openings(plan, listed(plan.steps))
-    return any(each.per is Per.RECORD and each.what in (What.SCORES, What.CANONICAL) for each in found)
+    return any(each.per is Per.RECORD and each.what is not What.RECORDS for each in found)
 
 
 def takes_label(plan: SessionPlan) -> bool:

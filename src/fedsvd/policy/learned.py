@@ -168,7 +168,7 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {seen}; "
             "that this is nothing more is tested, and assumed, not proven."
         )
-    if What.CANONICAL in opened(plan):
+    if What.CANONICAL in opened(plan) and plan.mode is not Mode.A:
         yield (
             "The singular values are those of orthonormal tables, whose scale is known: the CSP learns the first "
             f"{components(plan)} canonical correlations."
@@ -230,7 +230,7 @@ def _two_canonical(plan: SessionPlan) -> Iterator[str]:
     for index, n_i in enumerate(plan.counts, start=1):
         if n_i == 1:
             yield f"Party {index} has one column: the other can compute it but for its mean and its scale."
-        elif r >= n_i:
+        elif r >= n_i or What.GRAM in opened(plan):
             yield (
                 f"Party {index} has {n_i} columns, and the other can compute the space that they span: its table but "
                 f"for means and an unknown {n_i} x {n_i} matrix."

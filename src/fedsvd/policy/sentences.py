@@ -70,6 +70,12 @@ def _canonical(plan: SessionPlan) -> Iterator[str]:
     r = components(plan)
     yield f"Every party gets the first {r} canonical correlations, and the common variables U ({plan.m} x {r})."
     yield "Each party alone gets the weights and loadings of its own columns."
+    if What.GRAM in opened(plan):
+        yield (
+            f"All parties will hold the sum of the projections on their columns ({plan.m} x {plan.m}): for every two "
+            "records how alike they are in all parties' columns, and each party the sum of the others' alone, which "
+            f"says more of each record than {r} canonical variables do."
+        )
     yield "Every party learns how many linearly independent columns all parties have together."
     if plan.k > 2:
         yield f"Every party can compute the sum of the others' scores of every record on these {r} variables."

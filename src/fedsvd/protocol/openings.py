@@ -153,7 +153,8 @@ def _of_step(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
             taken = (pairs_of(plan, i)[step.name][1] for i in range(plan.k))
             yield Opening(step.what, To.EACH, max(sum(pair.size for pair in pairs) for pairs in taken) // 8, NUMBER)
         case StepKind.FROM_USER_1 if step.what:
-            yield Opening(step.what, To.USERS, step.size // 8, 0)  # user 1 computed it from what all had opened
+            # user 1 computed it from what all had opened
+            yield Opening(step.what, To.USERS, step.size // 8, 0, _per(step.what))
         case kind if kind in SUMS and step.what:
             yield _of_sum(step)
 
@@ -169,8 +170,12 @@ def _of_sum(step: PlannedStep) -> Opening:
     bits = FLAG if step.kind is StepKind.BOUND else NUMBER
     if step.what is What.ORDER and step.kind is StepKind.TOTAL and not step.step:
         bits = ROUNDED
-    per = Per.RECORD if step.what is What.SCORES else Per.JOINT
-    return Opening(step.what, To.ONE if step.to else To.USERS, numbers, bits, per)
+    return Opening(step.what, To.ONE if step.to else To.USERS, numbers, bits, _per(step.what))
+
+
+def _per(what: What) -> Per:
+    """Scores and canonical variables have a number for each record, in whatever way they are opened."""
+    return Per.RECORD if what in (What.SCORES, What.CANONICAL) else Per.JOINT
 
 
 def _of_answer(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
@@ -179,7 +184,6 @@ def _of_answer(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
     if step.name != FACTORS:
         yield Opening(step.what, To.USERS, step.size * plan.targets, NUMBER)
         return
-    per = Per.RECORD if step.what is What.CANONICAL else Per.JOINT
-    yield Opening(step.what, To.USERS, plan.M * step.size, NUMBER, per)
+    yield Opening(step.what, To.USERS, plan.M * step.size, NUMBER, _per(step.what))
     if plan.releases(Item.SPECTRUM):
         yield Opening(What.SPECTRUM, To.USERS, min(step.size, plan.N), NUMBER)

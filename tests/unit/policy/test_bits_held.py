@@ -124,9 +124,15 @@ def test_a_policy_may_allow_any_opening():
     assert bit_findings(PLAN, own, Policy(openings=ANY)) == ()
 
 
-@pytest.mark.parametrize("task", [Task.CCA, Task.PREDICT])
-def test_a_number_for_each_record_always_asks_and_names_columns_of_few_values(task):
-    study = Study(task, Split.VERTICAL, **({"targets": 1, "label_user": 1} if task is Task.PREDICT else {}))
+PER_RECORD = {
+    "CCA by the CSP": Study(Task.CCA, Split.VERTICAL),
+    "CCA by the users": Study(Task.CCA, Split.VERTICAL, components=1, scheme="sum", mode="A"),
+    "predictions": Study(Task.PREDICT, Split.VERTICAL, targets=1, label_user=1),
+}
+
+
+@pytest.mark.parametrize("study", PER_RECORD.values(), ids=PER_RECORD)
+def test_a_number_for_each_record_always_asks_and_names_columns_of_few_values(study):
     plan = plan_study(study, 400, (2, 3), SessionId("00" * 16)).plan
     rng = np.random.default_rng(2)
     rows = np.column_stack((rng.integers(0, 2, 400), rng.normal(size=400)))
