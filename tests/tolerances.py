@@ -49,6 +49,9 @@ TEN_DIGITS, SEVEN_DIGITS = 1e-10, 1e-7
 DIGITS_STEP_BAR = 1e-10
 """Standard errors by which coefficients of a model by few digits may be off."""
 
+STATSMODELS_BAR = 1e-7
+"""The same of statsmodels itself, whose own rounding is 5e-9 where columns differ by ten powers of ten."""
+
 DIGITS_ERRORS_BAR, DIGITS_MORE_BAR = 1e-4, 1e-7
 """Of standard errors and of the likelihood, by ``digits = "table"`` and by ``"more"``."""
 

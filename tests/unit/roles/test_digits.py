@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from sklearn.datasets import load_breast_cancer, load_wine
-from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_MORE_BAR, DIGITS_STEP_BAR
+from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_MORE_BAR, DIGITS_STEP_BAR, STATSMODELS_BAR
 from tests.unit.roles.test_glm import federation, model_of, reference
 
 from fedsvd.errors import DataError, NotConverged, Separated
@@ -63,10 +63,6 @@ def last_digits(family, X, y, expected):
     found = np.concatenate(([beta[0] - centre @ slopes], slopes)).astype(float)
     assert np.abs((found - expected.params) / expected.bse).max() < STATSMODELS_BAR
     return found
-
-
-STATSMODELS_BAR = 1e-7
-"""Standard errors by which statsmodels' own coefficients are off at most, where columns differ by ten powers of ten."""
 
 
 def drawn(family, kind, seed):
