@@ -22,13 +22,13 @@ import fedsvd.cost.kernels
 from fedsvd.cli import cost as cost_module
 from fedsvd.cli.approve import size_of
 from fedsvd.cli.main import cli
-from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cost.calibration import Rated
 from fedsvd.cost.estimate import masks_of, predict
 from fedsvd.cost.rates import DEFAULT
 from fedsvd.cost.traffic import Expected, full_rank, messages_of
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
+from fedsvd.policy.sent import leaves_each_site
 from fedsvd.protocol.messages import size
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind

@@ -12,12 +12,13 @@ from rich.console import Console
 from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.output import Format, Output, facts, listing
-from fedsvd.cli.plan import PREPARED, leaves_each_site
+from fedsvd.cli.plan import PREPARED
 from fedsvd.cli.signals import heed_signals
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.foreign_lines import released
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import NOTHING, SHARED, what_each_role_learns
+from fedsvd.policy.sent import leaves_each_site
 from fedsvd.policy.sentences import asked_of_columns, components, of_others
 from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named

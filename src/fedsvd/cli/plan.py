@@ -9,16 +9,14 @@ from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
 from fedsvd.cli.output import Format, Output, facts, listing
-from fedsvd.policy.foreign_lines import amount, declared_sums
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.foreign import ForeignPlan
 from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import COMPARED, StepKind, What, listed
-from fedsvd.protocol.tasks import Align, Item, Mode, Split, Trust
-from fedsvd.types import byte_size
+from fedsvd.protocol.steps import StepKind, listed
+from fedsvd.protocol.tasks import Item, Mode, Split, Trust
 
 if TYPE_CHECKING:
     from fedsvd.studies.job_data import Prepared
@@ -67,6 +65,7 @@ def plan(
 
 
 def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | None) -> dict[str, Any]:
+    from fedsvd.policy.sent import leaves_each_site
     from fedsvd.studies.doubts import units
 
     plan, first = planned.plan, matching if prepared.agreed is None else prepared.agreed.plan
@@ -165,78 +164,6 @@ def _whom(plan: SessionPlan, item: Item) -> str:
         held = "information, in a few digits," if few else "Gram matrix"
         return f"to every party, each computes it from the joint {held} that all will hold"
     return "to the label holder" if item is Item.SCORE else "to every party"
-
-
-def leaves_each_site(plan: SessionPlan) -> list[str]:
-    """Everything a party sends, in the order in which it goes."""
-    # Imported here: --help needs no linear algebra.
-    from fedsvd.protocol.openings import opened
-    from fedsvd.protocol.upload import upload_bytes
-
-    lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
-    found, steps = opened(plan), tuple(listed(plan.steps))
-    names, kinds = {step.name for step in steps}, {step.kind for step in steps}
-    if plan.foreign is not None:
-        parts = [f"its part of the sum {step.name!r} ({amount(step, times)})" for step, times in declared_sums(plan)]
-        return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
-    if What.PREPARED in found:
-        rounds = [step for step in plan.steps if step.name.startswith("low rank")]
-        named_alone = [step for step in plan.steps if step not in rounds]
-        parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in named_alone]
-        parts += (
-            [f"its part of {len(rounds)} sums of low-rank imputation ({rounds[0].size} numbers each)"] if rounds else []
-        )
-        return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
-    if What.RECORDS in found:
-        return [*lines, *_sets(plan)]
-    if plan.check_ids:
-        lines.append("one keyed hash of all its row ids; the key stays among the parties")
-    if What.SCORE in found:
-        lines.append(
-            "for each evaluation its gradient, now and then its information and its deviance, rounded at home to a few "
-            "digits with noise in the last of them, under pads that only totals survive; the parties open them"
-        )
-    elif What.DEVIANCE in found:
-        lines.append("for each iteration its sums of squares, deviance and counts, under pads that only totals survive")
-    elif found & {What.MEAN, What.ENERGY, What.LABELS}:
-        lines.append("its sums for means, scales and norms, under pads that only the total survives")
-    elif What.NORM in found:
-        lines.append("the norm of its data, under a pad that only the total survives")
-    upload = byte_size(upload_bytes(plan)) if StepKind.UPLOAD in kinds or What.GRAM in found else ""
-    gram = f"its Gram matrix of {plan.M} x {plan.M}, with noise in the last digits, as exact integers ({upload})"
-    if What.ITERATES in found:
-        lines.append(f"for each iteration {gram}, padded likewise; the parties open the total")
-        lines.append("from party 1, the coefficients of each iteration, sealed to the parties")
-    elif What.GRAM in found:
-        lines.append(f"{gram}, under pads that only the total survives; the parties open the total")
-        if StepKind.FROM_USER_1 in kinds:
-            lines.append("from party 1, the joint result, sealed to the parties")
-    elif StepKind.UPLOAD in kinds and plan.mode is Mode.B:
-        lines.append(f"{gram}, under a rotation that the CSP does not know, and padded; the CSP opens the total")
-    elif StepKind.UPLOAD in kinds:
-        form = "masked by rotations that the CSP does not know"
-        lines.append(f"its share of {plan.M} x {plan.N} numbers ({upload}), {form}, and padded")
-    if COMPARED in steps:
-        lines.append("its part of the sums that check the CSP's answer, under pads that only the total survives")
-    if "orthogonality" in names:
-        lines.append("its part of the sum that corrects the right singular vectors, under such pads too")
-    if found & {What.INVERSE, What.PATH}:
-        what = "means" if What.INVERSE in found else "coefficients"
-        lines.append(f"random words that hide what the CSP splits among the parties, and its {what} under such words")
-        lines.append("for each other party, sealed to it, its part of what that party alone is to have")
-    if What.SCORES in found:
-        lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
-    return lines
-
-
-def _sets(plan: SessionPlan) -> list[str]:
-    """What a party sends of its ids to have them matched."""
-    if plan.align is Align.SERVER:
-        return ["a keyed hash of every id, sorted, to the CSP; the key stays among the parties"]
-    return [
-        "a blinded point for every id, and those of the others once it has blinded them, sealed from party to party",
-        "the points of one other party's ids, which all have blinded, shuffled, to the CSP",
-    ]
 
 
 def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Table) -> None:

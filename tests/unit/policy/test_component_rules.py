@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.cli.plan import leaves_each_site
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
+from fedsvd.policy.sent import leaves_each_site
 from fedsvd.protocol.steps import StepKind, listed
 from fedsvd.protocol.tasks import Item, Mode, Split, Task
 from fedsvd.studies.planning import guard, plan_study

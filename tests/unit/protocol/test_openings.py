@@ -9,10 +9,9 @@ import pytest
 from tests.protocol.cases import CASES, pca, predict, svd
 from tests.protocol.test_step_messages import decided_by_data
 
-from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cost.traffic import expected_steps
 from fedsvd.errors import PrivacyWarning
-from fedsvd.policy import learned, sentences
+from fedsvd.policy import learned, sent, sentences
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.messages import SumReply
 from fedsvd.protocol.openings import NUMBER, Opening, Per, To, opened, openings, totals
@@ -99,13 +98,7 @@ def test_a_sentence_follows_from_a_step_whatever_the_task():
     assert opened(more) - opened(plan) == {What.MEAN}
 
 
-@pytest.mark.parametrize("module", [sentences, learned])
+@pytest.mark.parametrize("module", [sentences, learned, sent])
 def test_no_sentence_asks_for_a_task(module):
     asked = [node.attr for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Attribute)]
     assert "task" not in asked
-
-
-def test_of_a_prediction_nothing_leaves_a_site_but_scores():
-    """No norm is summed and nothing is uploaded: approvals said both."""
-    _, _, *lines = leaves_each_site(predict().assemble().plan)
-    assert lines == ["the partial scores of its columns, under pads that only the label holder can take off the total"]
