@@ -69,14 +69,14 @@ def columns_of(rows: Float) -> Columns:
     return Columns(begins.sum(axis=1), alone, np.maximum(0.0, math.log2(n) - sums / n), n)
 
 
-def column_bits(rows: Float, names: Sequence[str]) -> dict[str, float]:
+def column_bits(rows: Float, names: Sequence[str], found: Columns | None = None) -> dict[str, float]:
     """Bits of one record, column by column: a record has their sum, were the columns independent of each other.
 
     A column that another one determines is counted once: one with the same groups of equal values (a logarithm, say),
     a product of columns that are there themselves, and 0/1 columns that exclude each other, which are the levels of one
-    and counted with the first of them.
+    and counted with the first of them. ``found`` is what ``columns_of`` finds in these rows, where it is known already.
     """
-    found = columns_of(rows)
+    found = found or columns_of(rows)
     bits = found.bits
     if rows.shape[1] > _MOST_COMPARED:
         return dict(zip(names, bits.tolist(), strict=True))
@@ -160,11 +160,13 @@ def in_rare_patterns(counts: NDArray[np.intp]) -> int:
 
 def rank_share(rows: Float) -> float:
     """The rank at 99 % of the energy of the standardised columns, as a share of the most it could be."""
-    varied = rows[:, rows.std(axis=0) > 0.0]
-    most: int = min(varied.shape[1], len(rows) - 1)
+    deviation = rows.std(axis=0)
+    varied = deviation > 0.0
+    most: int = min(int(varied.sum()), len(rows) - 1)
     if most < 1:
         return 1.0
-    Z = (varied - varied.mean(axis=0)) / varied.std(axis=0)
+    Z = rows[:, varied] - rows[:, varied].mean(axis=0)
+    Z /= deviation[varied]
     gram = Z @ Z.T if len(Z) < Z.shape[1] else Z.T @ Z
     energy = np.cumsum(np.sort(np.maximum(np.linalg.eigvalsh(gram), 0.0))[::-1])
     rank = 1 + int(np.searchsorted(energy, _ENERGY * float(energy[-1])))

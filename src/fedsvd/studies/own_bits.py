@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedsvd.linalg.pools import one_thread
 from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
 from fedsvd.policy.rules import ANY, Finding, Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
@@ -54,9 +55,10 @@ def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
     few = tuple(name for name, few, count in zip(names, found.few, found.values, strict=True) if few and count > 1)
     if not judged_by_bits(plan):
         return OwnBits(party.table.shape[0], {}, few)
-    columns = column_bits(rows, names)
+    columns = column_bits(rows, names, found)
     if len(names) > _WIDE:
-        share = rank_share(rows[:: -(-len(rows) // _RANK_ROWS)])
+        with one_thread():  # a few hundred rows: threads of another BLAS pool would spin into the session that follows
+            share = rank_share(rows[:: -(-len(rows) // _RANK_ROWS)])
         columns = {name: share * bits for name, bits in columns.items()}
     listed = bool(found.few.all())
     own = OwnBits(party.table.shape[0], columns, few, listed)
