@@ -10,7 +10,9 @@ from tests.e2e.commands import answered, command, until
 from tests.e2e.federations import federation_of
 from tests.tolerances import STATISTIC_BAR, assert_close
 
+from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.splines import natural_spline
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
 from fedsvd.studies.jobs import results_of, run_job
@@ -146,6 +148,28 @@ def test_a_group_of_the_dictionary_is_a_term(tmp_path):
     model = expected(joint.assign(cut=cut), "score ~ C(sex) + C(cut)")
     result = of_study(tmp_path, JOB.replace("sex + age + stage + bilirubin", "sex + age_group"))[0]
     assert_close(np.sort(result.arrays["coefficients"].ravel()), np.sort(model.params.to_numpy()[1:]), STATISTIC_BAR)
+
+
+def test_a_spline_is_at_the_knots_of_the_dictionary_and_a_job_chooses_none(tmp_path):
+    joint = hospitals(tmp_path).dropna()
+    asked = JOB.replace("sex + age + stage + bilirubin", "sex + ns(age)")
+    with pytest.raises(ConfigError, match=r"ns\(age\), and 'age' has no knots"):
+        read_job(local_job(tmp_path, asked))
+    knots = [30, 50, 62, 85]
+    (tmp_path / "dictionary.toml").write_text(DICTIONARY.replace("[50, 65] }", f"[50, 65] }}\nknots = {knots}"))
+    result = of_study(tmp_path, asked)[0]
+    # The same space, by hand: cubes behind each knot, straight beyond the last.
+    age, cubes = joint["age"].to_numpy(), lambda knot: np.maximum(joint["age"].to_numpy() - knot, 0.0) ** 3
+    bend = {knot: (cubes(knot) - cubes(85)) / (85 - knot) for knot in knots[:3]}
+    design = np.column_stack(
+        [np.ones(len(age)), joint["sex"] == "male", age, bend[30] - bend[62], bend[50] - bend[62]]
+    ).astype(float)
+    fitted = design @ np.linalg.lstsq(design, joint["score"], rcond=None)[0]
+    made = np.column_stack([natural_spline(age, knots, j) for j in (1, 2, 3)])
+    names = ("sex[T.male]", "ns(age)[1]", "ns(age)[2]", "ns(age)[3]")
+    assert tuple(result.features) == names
+    ours = np.column_stack([joint["sex"] == "male", made]) @ result.arrays["coefficients"].ravel()
+    assert_close(ours + float(result.arrays["intercept"].ravel()[0]), fitted, STATISTIC_BAR)
 
 
 def test_no_session_is_needed_to_agree_on_levels(tmp_path):

@@ -39,6 +39,19 @@ class Leverage:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """Columns, the records in combinations of them that few records have, and how many combinations have none.
+
+    Empty ones count where a dictionary says which there are, without its structural zeros: then 0 and 1 to 4 records
+    end alike, and that a study waits tells the others neither.
+    """
+
+    columns: str
+    few: int
+    empty: int = 0
+
+
+@dataclass(frozen=True)
 class OwnRows:
     """What is judged of a party's own rows, as they are summed."""
 
@@ -50,7 +63,7 @@ class OwnRows:
     codes: Leverage = Leverage()  # in all columns of few values
     outcome: Leverage = Leverage()  # at the weights that the outcome gives the records
     design: Leverage = Leverage()  # in all columns
-    cells: tuple[tuple[str, int], ...] = ()  # columns whose products are asked for, and records in small combinations
+    cells: tuple[Cells, ...] = ()  # of columns whose products are asked for
     classes: tuple[int, ...] = ()  # records of each
     clusters: tuple[int, ...] = ()  # records of each
     offset: float = 0.0  # the largest, without its sign
@@ -123,11 +136,17 @@ def _few(own: OwnRows, policy: Policy) -> Iterator[Finding]:
 
 def _cells(own: OwnRows, policy: Policy) -> Iterator[Finding]:
     if own.cells:
-        columns, records = max(own.cells, key=lambda each: each[1])
+        worst = max(own.cells, key=lambda each: (each.few, each.empty))
         text = (
-            f"{records} records are in combinations of {columns} that 1 to {policy.least_count - 1} of your records "
-            "have, and products of these columns count them. Researchers can leave products out, or pool levels"
+            f"{worst.few} records are in combinations of {worst.columns} that 1 to {policy.least_count - 1} of your "
+            "records have, and products of these columns count them. Researchers can leave products out, or pool levels"
         )
+        if not worst.few:
+            text = (
+                f"{worst.empty} combinations of {worst.columns} have none of your records, and products of these "
+                "columns may show it. The dictionary can list what cannot occur (structural_zeros), and researchers "
+                "can leave products out, or pool levels"
+            )
         yield Finding("cells", text, below=False, asks=True)
 
 

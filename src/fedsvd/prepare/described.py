@@ -145,6 +145,7 @@ class Described(Derived):
         own = [name for name in dictionary.described if name in held]
         if not own:
             raise DataError(f"the table has no column of the dictionary {dictionary.shown}", f"map its columns: {_HOW}")
+        self.dictionary = dictionary
         self._groups = {name: group for name, group in dictionary.groups.items() if group.of in held}
         super().__init__(arranged(base, own), [*own, *self._groups])
         self._free = {name for name in own if dictionary.described[name].holds == "text"}

@@ -6,6 +6,7 @@ unit = "years"
 range = [18, 110]
 decimals = 0
 groups = { age_group = [40, 65] }      # a further column: below 40, from 40 to below 65, from 65
+knots = [25, 45, 60, 80]               # of ns(age) in a formula; the first and last are the boundary
 [columns.stage]
 levels = ["I", "II", "III", "IV"]
 groups = { late = { no = ["I", "II"], yes = ["III", "IV"] } }
@@ -13,7 +14,7 @@ groups = { late = { no = ["I", "II"], yes = ["III", "IV"] } }
 role = "id"
 [views]
 main = ["age", "stage"]                # rows that miss nothing of these are one row set
-[[structural_zeros]]                   # a combination that cannot occur
+[[structural_zeros]]                   # a combination that cannot occur: no one is asked about its empty cell
 sex = "male"
 pregnant = "yes"
 
@@ -54,6 +55,7 @@ LARGEST_FILE = 4 << 20  # bytes
 MOST_COLUMNS = 100_000
 _MOST_LEVELS = 1000
 _MOST_CUTS = 100
+_MOST_KNOTS = 20
 
 
 class Role(StrEnum):
@@ -75,6 +77,7 @@ def _rising(numbers: tuple[float, ...]) -> tuple[float, ...]:
 
 
 Cuts = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=_MOST_CUTS), AfterValidator(_rising)]
+Knots = Annotated[tuple[Finite, ...], Field(min_length=3, max_length=_MOST_KNOTS), AfterValidator(_rising)]
 Levels = Annotated[tuple[Code, ...], Field(min_length=1, max_length=_MOST_LEVELS)]
 Range = Annotated[tuple[Finite, Finite], AfterValidator(_rising)]
 
@@ -106,19 +109,23 @@ class Column(Words):
     decimals: Annotated[StrictInt, Field(ge=0, le=17)] | None = None
     levels: Annotated[tuple[Code, ...], Field(max_length=_MOST_LEVELS)] = ()
     groups: Annotated[dict[Name, Grouping], Field(max_length=100)] = Field(default_factory=dict)
+    knots: Knots | None = None
     role: Role | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        number = bool(self.unit) or self.range is not None or self.decimals is not None
+        number = bool(self.unit) or any(each is not None for each in (self.range, self.decimals, self.knots))
         category = bool(self.levels)
         if self.kind == "category" and not self.levels:
             raise ValueError('a category lists its levels: levels = ["female", "male"]')
         if (self.kind == "category" or category) and (number or self.kind == "number"):
-            raise ValueError("unit, range and decimals are of numbers, levels of categories")
+            raise ValueError("unit, range, decimals and knots are of numbers, levels of categories")
         twice = [level for level, times in Counter(self.levels).items() if times > 1]
         if twice:
             raise ValueError(f"the level {twice[0]!r} stands there twice: list it once")
+        low, high = self.range or (-float("inf"), float("inf"))
+        if self.knots is not None and not all(low <= knot <= high for knot in self.knots):
+            raise ValueError("its knots leave the range of the column")
         for name, group in self.groups.items():
             self._expect_group(name, group)
         return self

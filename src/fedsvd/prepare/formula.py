@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import product
 
 from fedsvd.errors import ConfigError
-from fedsvd.prepare.formula_factors import ALLOWED, AT_HOME, Factor, Token, factor_of, refused
+from fedsvd.prepare.formula_factors import ALLOWED, AT_HOME, SPLINE, Factor, Token, factor_of, refused
 
 LONGEST = 2_000
 """Characters of a formula."""
@@ -63,6 +63,12 @@ class Parsed:
         """The columns in C(...)."""
         every = (*self.left, *(factor for term in self.terms for factor in term))
         return frozenset(name for factor in every if factor.kind == "C" for name in factor.columns)
+
+    @property
+    def splines(self) -> frozenset[str]:
+        """The columns in ns(...)."""
+        every = (*self.left, *(factor for term in self.terms for factor in term))
+        return frozenset(name for factor in every if factor.kind == SPLINE for name in factor.columns)
 
     @property
     def has_site(self) -> bool:

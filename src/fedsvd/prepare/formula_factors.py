@@ -15,8 +15,13 @@ from fedsvd.errors import ConfigError, printable
 CURVES = ("log", "log1p", "sqrt", "asinh")
 """Functions of one column. They grow slower than the column, so that none can single out one of its values."""
 
-ALLOWED = f"C(x), {', '.join(f'{name}(x)' for name in CURVES)}, poly(x, 2, raw=True), I(x / 10), I(x - 50), I(x * z)"
+ALLOWED = (
+    f"C(x), {', '.join(f'{name}(x)' for name in CURVES)}, poly(x, 2, raw=True), ns(x), I(x / 10), I(x - 50), I(x * z)"
+)
 """The calls of the grammar, as an error names them."""
+
+SPLINE = "ns"
+"""A natural spline of one column at the knots of the dictionary: those of a job could lie between any two people."""
 
 AT_HOME = "or make the column in your own table before the study"
 _LARGEST = 2.0**53  # of a number in a formula
@@ -36,7 +41,7 @@ class Token:
 class Factor:
     """One factor of a term: which columns it reads and what it makes of them. ``text`` is its name in results.
 
-    ``kind`` is a name of ``CURVES``, or one of column, C, poly, I, I/, I-, I*. ``number``: constant or degree.
+    ``kind`` is a name of ``CURVES``, or one of column, C, poly, ns, I, I/, I-, I*. ``number``: constant or degree.
     """
 
     text: str
@@ -84,7 +89,7 @@ class _Call:
         reader = {"C": self._category, "poly": self._powers, "I": self._arithmetic}.get(called)
         if reader is not None:
             kind, columns, number, reference = reader(tree)
-        elif called in CURVES:
+        elif called in (*CURVES, SPLINE):
             kind, columns, number, reference = called, (self._only_name(tree),), 0.0, None
         else:
             raise self._refused(_instead_of(called))
@@ -110,6 +115,8 @@ class _Call:
         name = self._name(tree.args[0]) if len(tree.args) == 1 and not tree.keywords else None
         if name is None:
             called = tree.func.id if isinstance(tree.func, ast.Name) else ""
+            if called == SPLINE:
+                raise self._refused("write ns(x): its knots stand in the dictionary, and a job chooses none")
             raise self._refused(
                 f"{called}(x) of one column, with odd names in backticks; a term is one of {ALLOWED}; {AT_HOME}"
             )
@@ -184,8 +191,8 @@ def _instead_of(called: str) -> str:
     """What to write in place of a function that is not in the grammar."""
     if called in ("log2", "log10"):
         return f"write log(x): {called}(x) is a multiple of it"
-    if called in ("ns", "bs", "cr", "cc", "cs"):
-        return "knots of a spline lie between any two people, and none are taken: write poly(x, 3, raw=True), or groups"
+    if called in ("bs", "cr", "cc", "cs"):
+        return "write ns(x), a natural spline at the knots that the dictionary has for x"
     if called in ("scale", "center", "standardize"):
         return (
             f"{called}(...) looks at other rows; use the study's own centring and scaling, or I(x - 50) and I(x / 10)"

@@ -7,6 +7,7 @@ without its reference level where they do: the rule of R and patsy (``coded``). 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -19,14 +20,26 @@ from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions
 from fedsvd.prepare.formula import Parsed
-from fedsvd.prepare.formula_factors import Factor
+from fedsvd.prepare.formula_factors import SPLINE, Factor
+from fedsvd.prepare.splines import natural_spline, spline_columns
 from fedsvd.types import Float
+
+HAS_NO_KNOTS = "a spline is at the knots of the dictionary: knots = [20, 40, 60] under [columns.NAME]"
 
 Coded = tuple[tuple[Factor, bool], ...]
 """A term whose categories are coded: each factor, and whether its reference level is left out."""
 
 Column = tuple[tuple[Factor, tuple[int, bool]], ...]
 """A product of factors: of each its level or power, and whether the reference level is left out of its levels."""
+
+
+@dataclass(frozen=True, repr=False)
+class Combined:
+    """Columns whose combinations products count: those that occur, as texts, and which of them each row has."""
+
+    names: tuple[str, ...]
+    held: tuple[tuple[str, ...], ...]
+    rows: NDArray[np.intp]
 
 
 class FormulaTable(Derived):
@@ -38,6 +51,7 @@ class FormulaTable(Derived):
         formula: Parsed,
         levels: Mapping[str, JointLevels],
         missing_as: Mapping[str, str] | None = None,
+        knots: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         names = names_of(base)
         missing = [name for name in formula.variables if name not in names and name not in levels]
@@ -47,6 +61,10 @@ class FormulaTable(Derived):
         lacking = [name for name in text if name not in levels]
         if lacking:
             raise DataError(f"the levels of column {listed(lacking)} were not agreed", "agree on them before")
+        self._knots = knots or {}
+        bare = sorted(formula.splines - set(self._knots))
+        if bare:
+            raise ConfigError(f"the formula has ns({bare[0]}), and {bare[0]!r} has no knots", HAS_NO_KNOTS)
         self._reads = [name for name in formula.variables if name not in levels]
         self._places = np.array([names.index(name) for name in self._reads], dtype=np.intp)
         self._levels = {name: levels[name] for name in formula.variables if name in levels}
@@ -87,7 +105,7 @@ class FormulaTable(Derived):
         if factor.kind == "poly":
             yield self._part_called(factor, 1, False)
 
-    def combined(self, most_values: int) -> Iterator[tuple[tuple[str, ...], NDArray[np.intp]]]:
+    def combined(self, most_values: int) -> Iterator[Combined]:
         """For any two products together, the columns of few values in them, and which combination each row has.
 
         A Gram entry of ``a:b`` and ``c:d`` counts the records of every combination of all four. Combinations of some
@@ -98,18 +116,23 @@ class FormulaTable(Derived):
         pairs = {frozenset(codes) & (one | other) for one in multiplied for other in multiplied}
         for names in (each for each in pairs if each and not any(each < other for other in pairs)):
             ordered = tuple(sorted(names))
-            combinations = np.unique(np.column_stack([codes[name] for name in ordered]), axis=0, return_inverse=True)[1]
-            yield ordered, combinations.ravel()
+            held, rows = np.unique(np.column_stack([codes[name][1] for name in ordered]), axis=0, return_inverse=True)
+            texts = [tuple(codes[name][0][place] for name, place in zip(ordered, each, strict=True)) for each in held]
+            yield Combined(ordered, tuple(texts), rows.ravel())
 
-    def _few(self, names: Sequence[str], most: int) -> dict[str, NDArray[np.intp]]:
-        """The values of these columns by their number, where there are few."""
-        found = {name: codes.astype(np.intp) for name, codes in self._codes.items() if name in names}
+    def _few(self, names: Sequence[str], most: int) -> dict[str, tuple[Sequence[str], NDArray[np.intp]]]:
+        """The values of these columns as texts, where there are few, and the number of each row's value."""
+        found: dict[str, tuple[Sequence[str], NDArray[np.intp]]] = {
+            name: (self._levels[name].all, codes.astype(np.intp))
+            for name, codes in self._codes.items()
+            if name in names
+        }
         for name in (each for each in names if each in self._reads):
             place = int(self._places[self._reads.index(name)])
             values = self._base.raw(slice(0, self.shape[0]), slice(place, place + 1))[:, 0]
             levels, codes = np.unique(values, return_inverse=True)
             if len(levels) <= most:
-                found[name] = codes
+                found[name] = [f"{level:.15g}" for level in levels.tolist()], codes
         return found
 
     def outcome(self) -> Float:
@@ -154,6 +177,8 @@ class FormulaTable(Derived):
                 )
             reference = 0 if factor.reference is None else every.index(factor.reference)
             return [(level, reduced) for level in range(len(every)) if not reduced or level != reference]
+        if factor.kind == SPLINE:
+            return [(column, False) for column in range(1, 1 + spline_columns(self._knots[factor.columns[0]]))]
         return (
             [(power, reduced) for power in range(1, int(factor.number) + 1)] if factor.kind == "poly" else [(0, False)]
         )
@@ -164,7 +189,7 @@ class FormulaTable(Derived):
     def _part_called(self, factor: Factor, part: int, reduced: bool) -> str:
         if self._is_category(factor):
             return f"{factor.text}[{'T.' if reduced else ''}{self._levels[factor.columns[0]].all[part]}]"
-        return f"{factor.text}[{part}]" if factor.kind == "poly" else factor.text
+        return f"{factor.text}[{part}]" if factor.kind in ("poly", SPLINE) else factor.text
 
     def _made(self, rows: Index, columns: Sequence[Column]) -> Float:
         cells = self._base.raw(rows, self._places)
@@ -173,7 +198,7 @@ class FormulaTable(Derived):
         out = np.empty((len(positions(rows, self.shape[0])), len(columns)), order="F")
         with np.errstate(all="ignore"):  # what is not finite is refused with its place, as everywhere
             for place, column in enumerate(columns):
-                factors = (_values(factor, part, values, codes) for factor, (part, _) in column)
+                factors = (_values(factor, part, values, codes, self._knots) for factor, (part, _) in column)
                 out[:, place] = next(factors)
                 for each in factors:
                     out[:, place] *= each
@@ -181,7 +206,11 @@ class FormulaTable(Derived):
 
 
 def _values(
-    factor: Factor, part: int, values: Mapping[str, NDArray[Any]], codes: Mapping[str, NDArray[Any]]
+    factor: Factor,
+    part: int,
+    values: Mapping[str, NDArray[Any]],
+    codes: Mapping[str, NDArray[Any]],
+    knots: Mapping[str, Sequence[float]],
 ) -> NDArray[Any]:
     """One column of a factor, of the rows that were read."""
     name = factor.columns[0]
@@ -194,6 +223,8 @@ def _values(
             return x
         case "poly":
             return np.asarray(x**part)
+        case "ns":
+            return natural_spline(x, knots[name], part)
         case "I/":
             return np.asarray(x / factor.number)
         case "I-":

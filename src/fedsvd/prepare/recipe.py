@@ -71,6 +71,7 @@ class Recipe:
     partialled: Partialled | None = None
     moments: Moments | None = None
     findings: tuple[str, ...] = ()  # what looks odd about this party's columns next to the others'
+    knots: tuple[tuple[str, tuple[float, ...]], ...] = ()  # of columns in splines
 
     def __repr__(self) -> str:
         return f"Recipe({', '.join(part.name for part in fields(self) if getattr(self, part.name))})"
@@ -121,7 +122,8 @@ def of_record(record: Mapping[str, Any]) -> Recipe:
         raise DataError("this is no stored preparation", "prepare the table again")
     parts = {name: _part(kind, record[name]) for name, kind in _PARTS.items() if name in record}
     levels = tuple(JointLevels(each["name"], tuple(each["levels"]), each["other"]) for each in record.get("levels", ()))
-    return Recipe(tuple(record["numbers"]), levels, findings=tuple(record.get("findings", ())), **parts)
+    knots = tuple((name, tuple(each)) for name, each in record.get("knots", ()))
+    return Recipe(tuple(record["numbers"]), levels, findings=tuple(record.get("findings", ())), knots=knots, **parts)
 
 
 def _plain(part: Any) -> Any:

@@ -13,6 +13,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.formula import SITE, Parsed, parse
+from fedsvd.prepare.formula_factors import SPLINE
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over
 from fedsvd.prepare.soft_impute import numbers_of_a_round
@@ -57,6 +58,8 @@ class Rule:
     minimum: int = 1  # a level that is rarer over all parties is pooled; a column with fewer entries has no mean
     shared_by: int = 2  # a level that fewer parties have is pooled
     most_levels: int = MOST_LEVELS  # of one column, over all parties
+    knots: tuple[tuple[str, tuple[float, ...]], ...] = ()  # of columns in splines, as the dictionary has them
+    decimals: tuple[tuple[str, int], ...] = ()  # of columns in the dictionary: means to fill gaps with have as many
 
     def __post_init__(self) -> None:
         if self.preserve and not self.combat:
@@ -173,9 +176,10 @@ def _numbers(name: str, size: int, what: What = What.PREPARED) -> PlannedStep:
 def _widest(rule: Rule, parsed: Parsed | None, numbers: int) -> int:
     """The columns of a prepared table at most."""
     if parsed is not None:
-        text, wide = set(rule.text), 0
+        text, wide, knots = set(rule.text), 0, dict(rule.knots)
         for term in parsed.terms:
             powers = prod(int(factor.number) for factor in term if factor.kind == "poly")
+            powers *= prod(len(knots.get(factor.columns[0], ())) for factor in term if factor.kind == SPLINE)
             wide += powers * prod(rule.most_levels for factor in term if text & set(factor.columns))
         if wide > _MOST_COLUMNS:
             fault = f"the formula may have more than {_MOST_COLUMNS:,} columns, with {rule.most_levels} levels each"

@@ -69,7 +69,9 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     completion = None
     if rule.low_rank is not None:
         completion, joint, findings = yield from _completed(start, rule, rule.low_rank)
-    recipe = Recipe(names_of(start.numbers), tuple(levels), fills, joint, completion, findings=findings)
+    recipe = Recipe(
+        names_of(start.numbers), tuple(levels), fills, joint, completion, findings=findings, knots=rule.knots
+    )
     table = start.encoded(recipe, rule)
     last, recipe = yield from _site_effects(table, rule, recipe)
     return start.ended(last, table, recipe)
@@ -161,7 +163,7 @@ class _Start:
         levels = {joint.name: joint for joint in recipe.levels}
         if rule.parsed is not None:
             gaps = {name: level for name in self.text if (level := rule.category(name).missing) is not None}
-            return FormulaTable(table, rule.parsed, levels, gaps)
+            return FormulaTable(table, rule.parsed, levels, gaps, dict(recipe.knots))
         if not self.text:
             return table
         each = (rule.category(name) for name in self.text)
@@ -202,7 +204,18 @@ def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | 
     marked = joint.with_gaps(names) if rule.indicators is True else tuple(rule.indicators or ())
     lost = Filled(int(joint.rows), len(names), int(len(names) * joint.rows - joint.present.sum()))
     findings = sites.scale_findings(names, own, joint, sites.rough_deviations(start.numbers))
-    return Fills(names, joint.means(names), marked), lost, findings
+    return Fills(names, _rounded(joint.means(names), names, rule), marked), lost, findings
+
+
+def _rounded(means: Float, names: Sequence[str], rule: Rule) -> Float:
+    """Means to the decimals of their columns, where the dictionary has them.
+
+    A mean of all digits in the place of a gap marks it in every sum: multiples of its last digits say how many gaps
+    went in, and of which records.
+    """
+    decimals = dict(rule.decimals)
+    held = zip(means.tolist(), names, strict=True)
+    return np.array([round(mean, decimals[name]) if name in decimals else mean for mean, name in held])
 
 
 def _completed(

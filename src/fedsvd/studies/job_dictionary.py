@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.prepare.dictionary import Dictionary, dictionary_of, read_dictionary
+from fedsvd.prepare.dictionary import Column, Dictionary, dictionary_of, read_dictionary
 from fedsvd.prepare.formula import SITE
+from fedsvd.prepare.formula_table import HAS_NO_KNOTS
 from fedsvd.prepare.missing import Missing
 from fedsvd.protocol.held import NUMBER_COLUMN
 from fedsvd.studies.foreign import ForeignSection
@@ -59,9 +60,12 @@ def by_dictionary(
     if dictionary is None:
         if prepare.view is not None:
             raise ConfigError("view names a view of a dictionary, and the job has none", "[dictionary] file = ...")
+        _expect_knots({}, prepare)
         return prepare
     if dictionary.takes_any:
+        _expect_knots({}, prepare)
         return prepare
+    _expect_knots(dictionary.described, prepare)
     if prepare.rename:
         fix = "each site maps its own names to the dictionary: [table.map] in its site.toml"
         raise ConfigError("a job with a dictionary renames no columns", fix)
@@ -77,7 +81,7 @@ def by_dictionary(
     settled = {*aside, *outcome, *prepare.orders, SITE, *prepare.drop}
     texts = [name for name in taken if name not in settled and dictionary.levels_of(name)]
     levels = {name: dictionary.levels_of(name) for name in texts}
-    return prepare.described_by(dictionary.shown, levels, viewed, columns)
+    return prepare.described_by(dictionary, levels, viewed, columns)
 
 
 def record_bits(dictionary: Dictionary | None, prepare: PrepareSection) -> float | None:
@@ -128,6 +132,14 @@ def _named(
     if parsed is not None:
         site = {SITE} if parsed.has_site else set()
         yield "the formula", tuple(name for name in parsed.variables if name not in site)
+
+
+def _expect_knots(described: Mapping[str, Column], prepare: PrepareSection) -> None:
+    """Splines are at knots of the dictionary; those that a job chose could lie between any two people."""
+    parsed = prepare.joint.parsed if prepare.formula and prepare.joint is not None else None
+    for name in sorted(() if parsed is None else parsed.splines):
+        if name not in described or described[name].knots is None:
+            raise ConfigError(f"the formula has ns({name}), and {name!r} has no knots", HAS_NO_KNOTS)
 
 
 def _view(dictionary: Dictionary, study: StudySection, prepare: PrepareSection) -> tuple[str, ...]:

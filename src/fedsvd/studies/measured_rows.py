@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.views import NumberedNames
-from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Leverage, OwnRows, few_records
+from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Cells, Leverage, OwnRows, few_records
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
-from fedsvd.prepare.job_made import combined, job_made
+from fedsvd.prepare.job_made import combined, empty_cells, job_made, persons
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
@@ -200,23 +200,32 @@ class _Rows:
             yield panel, np.ones(len(cells)) if weights is None else weights[rows]
 
 
-def _cells(party: PartyData, policy: Policy) -> Iterator[tuple[str, int]]:
-    """Sets of columns in whose combinations few own records are, and how many records these are."""
-    for names, codes in combined(party.table, MOST_VALUES):
-        counts = np.bincount(codes)
-        few = int(counts[(counts > 0) & (counts < policy.least_count)].sum())
-        if few:
-            yield ", ".join(repr(name) for name in names), few
+def _cells(party: PartyData, policy: Policy) -> Iterator[Cells]:
+    """Sets of columns with combinations that few own records have, or none: persons, where these have several rows."""
+    of_person = persons(party.table)
+    for each in combined(party.table, MOST_VALUES):
+        counts = _counted(each.rows, of_person)
+        few = int(counts[counts < policy.least_count].sum())
+        empty = empty_cells(party.table, each)
+        if few or empty:
+            yield Cells(", ".join(repr(name) for name in each.names), few, empty)
+
+
+def _counted(codes: NDArray[np.intp], of_person: NDArray[np.intp] | None) -> NDArray[np.int64]:
+    """How many rows, or persons, have each code that occurs."""
+    if of_person is not None:
+        codes = np.unique(np.column_stack((codes, of_person)), axis=0)[:, 0]
+    return np.unique(codes, return_counts=True)[1]
 
 
 def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
-    """Own records of each class of the outcome; none where it has no classes, or is a proportion."""
+    """Own records, or persons, of each class of the outcome; none where it has no classes, or is a proportion."""
     if plan.glm is None or party.labels is None or plan.glm.family not in (Family.BINOMIAL, Family.MULTINOMIAL):
         return ()
     y = party.labels[:, 0]
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
-    return tuple(np.unique(y, return_counts=True)[1].tolist())
+    return tuple(_counted(y.astype(np.intp), persons(party.table)).tolist())
 
 
 def _largest_offset(plan: SessionPlan, party: PartyData) -> float:

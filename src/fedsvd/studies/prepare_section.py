@@ -14,6 +14,8 @@ from pydantic import PrivateAttr, model_validator
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.at_home import HomeRule
 from fedsvd.prepare.columns import every
+from fedsvd.prepare.dictionary import Dictionary
+from fedsvd.prepare.formula import parse
 from fedsvd.prepare.missing import INDICATOR, Missing
 from fedsvd.prepare.rule import CategoryRule, LowRank, Rule
 from fedsvd.prepare.sites import Over
@@ -42,7 +44,7 @@ class PrepareSection(Section):
     """``[prepare]``: columns by name, missing values, categories, a formula, site effects."""
 
     _viewed: tuple[str, ...] = PrivateAttr(())  # the columns of the view, which the dictionary of the job names
-    _dictionary: str = PrivateAttr("")  # that dictionary, as people speak of it
+    _dictionary: Dictionary | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -62,7 +64,11 @@ class PrepareSection(Section):
         return self
 
     def described_by(
-        self, shown: str, levels: Mapping[str, tuple[str, ...]], viewed: Sequence[str], columns: Sequence[str]
+        self,
+        dictionary: Dictionary,
+        levels: Mapping[str, tuple[str, ...]],
+        viewed: Sequence[str],
+        columns: Sequence[str],
     ) -> Self:
         """The section with what a dictionary says: levels of categories, columns of its view, columns of the study."""
         given = {name: self.categories.get(name, CategorySection()) for name in levels}
@@ -73,7 +79,7 @@ class PrepareSection(Section):
         known = {name: given[name].model_copy(update={"levels": levels[name]}) for name in given}
         taken = self.columns or (() if self.formula else tuple(columns))
         found = self.model_copy(update={"categories": {**self.categories, **known}, "columns": taken})
-        found._viewed, found._dictionary = tuple(viewed), shown
+        found._viewed, found._dictionary = tuple(viewed), dictionary
         return found
 
     @property
@@ -111,6 +117,8 @@ class PrepareSection(Section):
     @property
     def _joint_rule(self) -> Rule:
         mean = self.missing is Missing.MEAN
+        described = {} if self._dictionary is None else self._dictionary.described
+        splines = parse(self.formula).splines if self.formula else ()
         return Rule(
             mean=mean,
             low_rank=LowRank(self.penalty, self.rounds) if self.missing is Missing.LOW_RANK else None,
@@ -128,6 +136,8 @@ class PrepareSection(Section):
             scale=self.scale,
             minimum=self.minimum,
             most_levels=self.most_levels,
+            knots=tuple((name, each.knots) for name, each in described.items() if name in splines and each.knots),
+            decimals=tuple((name, each.decimals) for name, each in described.items() if each.decimals is not None),
         )
 
     @property
@@ -155,8 +165,8 @@ class PrepareSection(Section):
     def description(self) -> list[str]:
         """What is done, in sentences for those who approve it."""
         lines = []
-        if self._dictionary:
-            lines.append(f"columns, levels and groups are those of the dictionary {self._dictionary}")
+        if self._dictionary is not None:
+            lines.append(f"columns, levels, groups and knots are those of the dictionary {self._dictionary.shown}")
         if self.rename:
             lines.append("renamed: " + ", ".join([f"{old!r} to {new!r}" for old, new in self.rename.items()]))
         if self.columns:

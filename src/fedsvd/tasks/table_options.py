@@ -264,8 +264,9 @@ PREPARE = (
             "coefficients show the level of each party, and where the joint Gram matrix is opened (`glm`, "
             "`inference`) each party's totals of all columns. Names in results are the formula's. The grammar: "
             "columns (odd names in backticks), `C(x)`, `log(x)`, `log1p(x)`, `sqrt(x)`, `asinh(x)`, "
-            "`poly(x, 2, raw=True)` or 3, `I(x / 10)`, `I(x - 50)`, `I(x * z)`, and `+ - * : 0 1 ~ ( )`; at most "
-            "three columns in a product, 200 terms, 2,000 characters. Other functions are refused by name: one "
+            "`poly(x, 2, raw=True)` or 3, `ns(x)` at knots of the dictionary, `I(x / 10)`, `I(x - 50)`, `I(x * z)`, "
+            "and `+ - * : 0 1 ~ ( )`; at most three columns in a product, 200 terms, 2,000 characters. "
+            "Other functions are refused by name: one "
             "such as `exp(-(200*(age-52.62))**2)` singles out a person (ADR 0072). Columns that need them are made "
             "in each party's own table before the study"
         ),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.policy.own_rows import Leverage, OwnRows, row_findings
+from fedsvd.policy.own_rows import Cells, Leverage, OwnRows, row_findings
 from fedsvd.policy.rules import Policy, settled
 
 FINE = OwnRows(records=200, columns=6, alone=Leverage(0.3, "column 'age'"), design=Leverage(0.6))
@@ -38,7 +38,8 @@ def of(value):
         ({"records": 30}, []),
         ({"records": 29}, [("few", "asks")]),
         ({"records": 29, "columns": 0}, []),
-        ({"cells": (("'sex', 'ward'", 3),)}, [("cells", "asks")]),
+        ({"cells": (Cells("'sex', 'ward'", 3),)}, [("cells", "asks")]),
+        ({"cells": (Cells("'sex', 'ward'", 0, 1),)}, [("cells", "asks")]),
         ({"classes": (0, 5, 195)}, []),
         ({"classes": (4, 196)}, [("classes", "asks")]),
         ({"clusters": (40,) * 5}, []),

@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from neuroCombat import neuroCombat
 from numpy.testing import assert_array_equal
 from sklearn.preprocessing import StandardScaler
-from tests.tolerances import assert_close, digits_lost
+from tests.tolerances import RESULT_BAR, assert_close, digits_lost
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
@@ -71,6 +71,15 @@ def test_gaps_and_categories_together(gappy):
     missing = int(whole[list("abc")].isna().sum().sum())
     assert sum(each.gaps.total for each in found) == missing
     assert {each.recipe.joint.missing for each in found} == {missing}
+
+
+def test_means_to_fill_gaps_with_have_the_decimals_of_the_dictionary(gappy):
+    found = played(gappy, Rule(mean=True, decimals=(("a", 1), ("age", 0))), NUMBERS)
+    numbers = pd.concat(gappy)[list(NUMBERS)]
+    means = numbers.mean()
+    expected = numbers.fillna(means.where(means.index != "a", means.round(1)))  # of age none is missing
+    assert_close(stacked(found), expected.to_numpy(), RESULT_BAR)
+    assert set(stacked(found)[numbers["a"].isna(), 0]) == {round(numbers["a"].mean(), 1)}
 
 
 def test_a_formula_over_filled_gaps(gappy):

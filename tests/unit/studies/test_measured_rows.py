@@ -11,6 +11,8 @@ from fedsvd.data.open import open_source
 from fedsvd.data.views import underlying
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.categories import JointLevels
+from fedsvd.prepare.described import described
+from fedsvd.prepare.dictionary import dictionary_of
 from fedsvd.prepare.formula import parse
 from fedsvd.prepare.formula_table import FormulaTable
 from fedsvd.prepare.job_made import combined, job_made
@@ -18,6 +20,7 @@ from fedsvd.prepare.missing import filled_with_constant
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import Family, Item, Task
 from fedsvd.randomness.seed import Seed
+from fedsvd.studies.measured_rows import _cells
 from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import plan_for
@@ -88,11 +91,53 @@ def test_indicators_of_gaps_are_made_by_the_job():
 
 def test_any_two_products_are_combined_and_columns_of_many_values_are_left_out():
     crossed = table_of("age:C(sex) + old:C(ward)", people())
-    ((names, codes),) = combined(crossed, 20)
-    assert names == ("old", "sex", "ward")
+    (cells,) = combined(crossed, 20)
+    assert cells.names == ("old", "sex", "ward")
     by_hand = people().groupby(["old", "sex", "ward"]).ngroup().to_numpy()
-    assert len({*zip(codes.tolist(), by_hand.tolist(), strict=True)}) == len(set(codes.tolist())) == 8
+    assert len({*zip(cells.rows.tolist(), by_hand.tolist(), strict=True)}) == len(set(cells.rows.tolist())) == 8
+    assert {tuple(each) for each in people()[["old", "sex", "ward"]].astype({"old": int}).astype(str).to_numpy()} == {
+        *cells.held
+    }
     assert list(combined(table_of("age + C(sex)", people()), 20)) == []
+
+
+WARDS = {
+    "columns": {
+        "sex": {"levels": ["f", "m"]},
+        "ward": {"levels": ["e", "w", "maternity"]},
+        "old": {"range": [0, 1], "decimals": 0},
+        "age": {"range": [0, 120]},
+        "person": {"role": "id"},
+    },
+}
+
+
+def cells_of(frame, formula="C(sex):C(ward)", **words):
+    """What a party with this table is asked about combinations, by a dictionary."""
+    source = described(open_source(frame), dictionary_of({**WARDS, **words}))
+    levels = {"sex": JointLevels("sex", ("f", "m")), "ward": JointLevels("ward", ("e", "w", "maternity"))}
+    table = FormulaTable(source, parse(formula), {name: each for name, each in levels.items() if name in formula})
+    policy = Policy()
+    return [(each.few, each.empty) for each in _cells(PartyData(table.reordered(range(len(frame)))), policy)]
+
+
+def test_an_empty_cell_asks_unless_the_dictionary_says_that_it_cannot_occur():
+    frame = people().assign(person=range(160)).drop(columns="dose")
+    assert cells_of(frame) == [(0, 2)]
+    zero = {"sex": "m", "ward": "maternity"}
+    assert cells_of(frame, structural_zeros=[zero]) == [(0, 1)]
+    frame.loc[frame.index[frame["sex"] == "f"][:9], "ward"] = "maternity"
+    assert cells_of(frame, structural_zeros=[zero]) == []
+    assert cells_of(frame, "old:C(sex):C(ward)", structural_zeros=[zero]) == [(0, 1)]  # of old women in maternity
+    assert cells_of(frame, "old:C(sex)") == []
+
+
+def test_persons_are_counted_where_they_have_several_rows():
+    frame = people().drop(columns="dose")
+    one_row_each = frame.assign(person=range(160))
+    assert cells_of(one_row_each, "old:C(sex)") == []
+    visits = frame.assign(person=np.arange(160) % 80 // 20)  # 40 rows in each cell, of two persons
+    assert cells_of(visits, "old:C(sex)") == [(16, 0)]
 
 
 def test_a_table_behind_views_is_found():
