@@ -245,6 +245,8 @@ def test_on_the_local_rung_every_party_asks_its_own_policy(installed, tables, tm
         "run", job, "--env", "local", "--policy", policy(tmp_path, installed), "--out", tmp_path / "results"
     )
     assert ended.returncode == 0, ended.stderr
+    assert "variance" in ended.stdout
+    assert ended.stdout.count("the first 5 of 6") == 2  # means and variances of two features in three groups
     expect_variances(fedsvd.load(tmp_path / "results").outputs_, tables)
     verified = command("verify", tmp_path / "results")
     assert verified.returncode == 0, verified.stdout

@@ -9,8 +9,10 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
+from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import Table
+from fedsvd.results.foreign_tables import outputs
 from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
@@ -106,8 +108,10 @@ def _measured(shared: PartyResult) -> dict[str, Any]:
 
 def _leading_tables(shared: PartyResult) -> list[Table]:
     """The tables of all parties that come first; of a result that was read from its folder, as its arrays have them."""
+    if shared.plan.foreign is not None:
+        return list(shared.tables or outputs(shared, Named(shared.arrays), tables=True).tables)
     if shared.tables:
-        return [table for table in shared.tables if table.name in _TABLES or shared.plan.foreign is not None]
+        return [table for table in shared.tables if table.name in _TABLES]
     found = {name: shared.arrays[name] for name in ("singular_values", "intercept") if name in shared.arrays}
     return [Table(name, {"": range(1, 1 + len(values)), name: values}) for name, values in found.items()]
 

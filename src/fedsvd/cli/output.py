@@ -114,10 +114,13 @@ def facts(rows: Mapping[str, object]) -> Table:
 
 
 def top_of(table: "Columns", count: int) -> Table:
-    """The first rows of a table, and of its columns what fits on a screen."""
+    """The first rows of a table, and of its columns what fits on a screen; says of how many they are."""
     columns = dict(list(table.columns.items())[:_COLUMNS_SHOWN])
     rows = zip(*(list(column[:count]) for column in columns.values()), strict=True)
-    return listing(list(columns), [[number(cell) for cell in row] for row in rows])
+    shown = listing(list(columns), [[number(cell) for cell in row] for row in rows])
+    if (length := len(next(iter(columns.values())))) > count:
+        shown.caption = f"the first {count} of {length:,}"
+    return shown
 
 
 def number(cell: object) -> object:

@@ -191,8 +191,7 @@ def _show(console: Console, found: dict[str, PartyResult], out: Path | None) -> 
     for name, result in found.items():
         (table,) = result.tables
         length = len(next(iter(table.columns.values())))
-        first = f", the first {_ROWS_SHOWN}" if length > _ROWS_SHOWN else ""
-        console.print(f"{name}: {table.name}, {length} rows{first}")
+        console.print(f"{name}: {table.name}, {length} rows")
         console.print(top_of(table, _ROWS_SHOWN))
         for target, quality in result.facts.get("score", {}).items():
             console.print(f"{target}: mean squared error {number(quality['mse'])}, R^2 {number(quality['r2'])}")
