@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from docs._ext.role_pages import FOLDER, ROLES, diagram, write
 
 from fedsvd.protocol import messages
 from fedsvd.protocol.messages import Message
-from fedsvd.testing.diagrams import FOLDER, ROLES, diagram, write
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "protocol.md"
@@ -21,7 +21,7 @@ KINDS = {
 @pytest.mark.parametrize("name", ROLES)
 def test_a_diagram_is_fresh(name):
     written = (ROOT / FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    assert written == diagram(name), "stale: run `python -m fedsvd.testing.diagrams` and commit docs/diagrams"
+    assert written == diagram(name), "stale: run `python docs/_ext/role_pages.py` and commit docs/diagrams"
 
 
 def test_no_diagram_is_left_over():

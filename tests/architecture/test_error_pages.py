@@ -3,15 +3,14 @@
 from pathlib import Path
 
 import pytest
-
-from fedsvd.testing.error_pages import PAGES, kinds, written
+from docs._ext.error_pages import PAGES, kinds, written
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_what_is_made_from_the_classes_is_up_to_date():
     stale = [path.name for path, text in written(ROOT).items() if path.read_text(encoding="utf-8") != text]
-    assert stale == [], "run `python -m fedsvd.testing.error_pages` and commit"
+    assert stale == [], "run `python docs/_ext/error_pages.py` and commit"
 
 
 def test_every_error_has_a_page_and_every_page_an_error():

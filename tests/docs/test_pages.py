@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from docs._ext import step_pages
+from docs._ext.role_pages import FIGURE, messages_sent, sequence
 from tests.docs.snippets import DOCS, ROOT
 
 from fedsvd import errors
+from fedsvd.protocol.tasks import Task
 from fedsvd.studies.job_file import job_from, schema
-from fedsvd.testing.figures import FIGURE, messages_sent, sequence
 
 ERRORS = DOCS / "errors"
 CODES = {
@@ -49,12 +51,18 @@ def test_an_error_page_has_a_cause_and_what_to_do(code):
 
 
 def test_the_figure_of_messages_is_that_of_the_tables():
-    assert (ROOT / FIGURE).read_text(encoding="utf-8") == sequence(), "run `python -m fedsvd.testing.figures`"
+    assert (ROOT / FIGURE).read_text(encoding="utf-8") == sequence(), "run `python docs/_ext/role_pages.py`"
     assert ("PaddedBatch", "user", "csp") in messages_sent()
     assert ("Factors", "csp", "user") in messages_sent()
     assert not [
         name for name, sender, receiver in messages_sent() if "csp" not in (sender, receiver)
     ]  # all links end there
+
+
+def test_the_page_of_steps_is_that_of_the_declarations_and_has_every_task():
+    assert step_pages.PAGE.read_text(encoding="utf-8") == step_pages.page(), "run `python docs/_ext/step_pages.py`"
+    shown = {study.task for study in step_pages.STUDIES.values()}
+    assert shown == set(Task) - {Task.PREPARE, Task.FOREIGN}  # whose steps a study brings
 
 
 def test_the_schema_of_job_files_takes_what_the_program_takes():

@@ -1,6 +1,6 @@
 """The tree of errors, the index of their pages and the head of each page, from the classes in ``errors.py``.
 
-    python -m fedsvd.testing.error_pages
+    python docs/_ext/error_pages.py
 
 A class's code and the first line of its docstring are the source; the tree in the docstring of ``errors.py``, the table
 in ``docs/errors/index.md`` and the first lines of every page are written from them. What a page says of causes and of
@@ -95,5 +95,5 @@ def written(root: Path) -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    for path, text in written(Path(__file__).parents[3]).items():
+    for path, text in written(Path(__file__).parents[2]).items():
         path.write_text(text, encoding="utf-8")
