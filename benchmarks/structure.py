@@ -106,7 +106,7 @@ def measure(source: Path, folder: Path) -> dict[str, Any]:
 
 
 def _tree(package: Path) -> dict[str, int]:
-    texts = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    texts = [text for path in package.rglob("*.py") if (text := path.read_text(encoding="utf-8"))]  # not empty ones
     control = [path.read_text() for name in ("runtime", "service") for path in package.glob(f"{name}/*.py")]
     untyped = r"(?:dict|Mapping)\[str, Any\]"
     return {
