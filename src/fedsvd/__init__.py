@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 # 2^22 ticks, a millisecond or two, until a thread of OpenBLAS that has nothing to do sleeps; left alone it spins for
 # 30 milliseconds, on a core that another thread could use. Read when SciPy's linear algebra is loaded.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "22")
+# gRPC writes a line for every caller without a certificate, our own look at the port among them; any stranger could
+# fill a log. Read when gRPC is loaded.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from fedsvd.identity.kit import Kit, accept_revocations
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import READING
 from fedsvd.protocol.tasks import Mode
-from fedsvd.service import api
+from fedsvd.service import api, serve
 from fedsvd.service import csp as csp_node
 from fedsvd.service.csp import CspNode
 from fedsvd.service.records import EnlistedFacts
@@ -299,6 +300,8 @@ def test_a_role_that_waits_for_its_csp_can_be_stopped(tmp_path):
         process = Process("party", "start", "--kit", federation.kits["party/a"], "--csp", "127.0.0.1:9")
         try:
             process.said("waits for the CSP")
+            sleep(1.5 * serve._GREETING_PAUSE)
+            assert sum("waits for the CSP" in line for line in process.err) == 1
             process.signal(signal.SIGINT)
             assert process.ended() == 0
         finally:

@@ -92,3 +92,13 @@ def test_a_port_or_threads_that_do_not_answer_are_found(tmp_path):
         expect_port(Site.at(federation.kits["csp/csp"]), f"127.0.0.1:{node.port}")
     with pytest.raises(OutOfResources):
         expect_answering(node.answers)  # it has stopped
+
+
+def test_callers_without_a_certificate_write_nothing_into_the_log_of_a_csp(tmp_path):
+    with two_parties(tmp_path) as federation:
+        federation.start("csp/csp", how="processes")
+        for _ in range(3):  # what the CSP itself does every five seconds
+            expect_port(Site.at(federation.kits["csp/csp"]), federation.csp)
+        process = federation.processes["csp/csp"]
+        assert federation.stop("csp/csp") == 0
+        assert not any("andshake" in line for line in process.err), process.err
