@@ -11,6 +11,7 @@ from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import Form
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
+from fedsvd_lab.published.block_masks import LeftBlocks
 
 
 def rows() -> Iterator[Row]:
@@ -84,7 +85,7 @@ def mixing(n: int = 65_536, columns: int = 500) -> Row:
     X = np.random.default_rng(0).standard_normal((n, columns))
     ours, rival = in_turns(
         lambda: LeftMask(Form.MIXING, n, Seed.fresh()).left(X),
-        lambda: LeftMask(Form.BLOCKS, n, Seed.fresh()).left(X),
+        lambda: LeftBlocks(n, Seed.fresh()).left(X),
         3,
     )
     return faster(f"mixing(256), {n:,} x {columns}", ours, rival, "bare blocks(1000)", 1)

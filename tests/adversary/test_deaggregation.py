@@ -50,7 +50,7 @@ def test_eq_6_hands_the_csp_every_users_share_in_the_papers_scheme(X):
 def masked_share(played, X_i, i):
     """P X_i Q_i, which the referee knows."""
     P, Q = played.masks
-    parts = [Q.right(w, i - 1, P.left(X_i[:, window.columns[i - 1]])) for w, window in enumerate(Q.windows)]
+    parts = [P.left(X_i[:, window.columns[i - 1]]) @ Q.rows(w, i - 1) for w, window in enumerate(Q.windows)]
     return np.concatenate(parts, axis=1)
 
 

@@ -65,7 +65,7 @@ def test_a_user_sees_the_others_coefficients_only_plus_a_secret(data, monkeypatc
     outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
     ((_, solution),) = view_of(outcome, user(1)).of(user(1), Solution)
     unit = label_unit(X_masked(outcome.plan, csp_view(outcome)), X, y)
-    seen = truth.masks[1].Q.right_t(0, 1, solution.w_masked.T) / unit
+    seen = truth.masks[1].Q.right_t(1, solution.w_masked.T) / unit
     partner = outcome.parties[1].coefficients
     assert np.linalg.norm(seen) > 2.0 * np.linalg.norm(partner)
     # The scaled coefficients are |w_2 + a_2| long, with a_2 about 2 in every place.

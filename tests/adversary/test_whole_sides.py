@@ -73,7 +73,7 @@ def masks(number):
 
 def right_side(users):
     """``diag(T_1 .. T_k) Q``, (N, N)."""
-    Q = users[0].Q.window(0).explicit()
+    Q = users[0].Q.matrix.explicit()
     return scipy.linalg.block_diag(*(user.T_i.explicit() for user in users)) @ Q
 
 
@@ -200,7 +200,7 @@ def test_what_meets_the_last_blocks_looks_like_haar(kind):
     """After Haar blocks the law of P U depends on these Gram matrices alone: all that could show is here."""
     rng, ours, haar, once = np.random.default_rng(3), [], [], []
     for number in range(1, 11):
-        U, P = columns_of(kind, rng), masks(number)[0].P.window(0)
+        U, P = columns_of(kind, rng), masks(number)[0].P.matrix
         ours.append(block_grams(P.before(1, P.blocks[0].left(P.before(0, U)))))
         haar.append(block_grams(np.linalg.qr(rng.normal(size=(M, 5)))[0]))
         once.append(block_grams(U))

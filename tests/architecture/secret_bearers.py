@@ -30,13 +30,13 @@ NUMBERS = 3  # small enough that NumPy would print every entry
 
 def _left(seed: Seed) -> LeftMask:
     mask = LeftMask(Form.HAAR, NUMBERS, seed)
-    mask.window(0)  # drawn windows are kept inside
+    _ = mask.matrix  # what was drawn is kept inside
     return mask
 
 
 def _right(seed: Seed) -> RightMask:
-    mask = RightMask(Form.BLOCKS, (NUMBERS, NUMBERS), seed, b=NUMBERS, keep=True)
-    mask.window(0)
+    mask = RightMask(Form.HAAR, (NUMBERS, NUMBERS), seed, keep=True)
+    _ = mask.matrix
     return mask
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests import tolerances
 from tests.explicit import seed
 
-from fedsvd.linalg.windows import Form, block_sizes
-from fedsvd.masks.left import LeftMask
+from fedsvd.linalg.windows import block_sizes
 from fedsvd.masks.orthogonal import efficient_orthogonal
 from fedsvd.randomness.keystream import Keystream
+from fedsvd_lab.published.block_masks import LeftBlocks
 
 
 def sizes_of_the_paper(n, b):
@@ -51,7 +51,7 @@ def test_the_papers_last_block_may_be_one_wide_and_hides_nothing_but_a_sign(n, b
     P_last = efficient_orthogonal(1, b, Keystream(seed(n)))
     np.testing.assert_array_equal(np.abs(P_last.left(X[-1:])), np.abs(X[-1:]))
 
-    P = LeftMask(Form.BLOCKS, n, seed(n), b=b)
+    P = LeftBlocks(n, seed(n), b)
     assert min(rows.stop - rows.start for rows in P.windows) >= b
     assert np.abs(np.abs(P.left(X)) - np.abs(X)).min(axis=1).max() > 1e-3
     assert np.all(np.abs(np.abs(P.left(X)) - np.abs(X)).max(axis=1) > 1e-3), "no row passes unchanged"

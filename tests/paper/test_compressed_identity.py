@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import explicit, tolerances
-from tests.explicit import masked_columns, seed
+from tests.explicit import masked, seed
 
 from fedsvd.compress.reduce import compress
 from fedsvd.data.open import open_source
@@ -66,7 +66,7 @@ def test_so_do_they_after_local_rotations_and_masks_and_each_user_finds_its_part
         A.append(local_rotation(L_i.shape[1], seed(number + i)).right(L_i))
     P = LeftMask(Form.HAAR, m, seed(number))
     Q = RightMask(Form.HAAR, tuple(A_i.shape[1] for A_i in A), seed(number + 100))
-    Y = sum(share for i, A_i in enumerate(A) for _, share in masked_columns(A_i, P, Q, 1.5, i))
+    Y = sum(masked(A_i, P, Q, 1.5, i) for i, A_i in enumerate(A))
     U_masked, sigma_scaled, _ = np.linalg.svd(Y)
     got_U, got_sigma = unmask_left(U_masked, P), sigma_scaled / 1.5
     expect_svd(got_U, got_sigma, U, sigma, sum(widths))

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 from tests import explicit, tolerances
-from tests.explicit import masked_columns, seed
+from tests.explicit import masked, seed
 
-from fedsvd.linalg.windows import Form
-from fedsvd.masks.left import LeftMask
-from fedsvd.masks.right import RightMask
 from fedsvd_lab.published.blind import blind, draw_blind, unblind
+from fedsvd_lab.published.block_masks import LeftBlocks, RightBlocks
 
 M, WIDTHS, B = 9, (7, 1, 12, 3), 4
 N = sum(WIDTHS)
@@ -21,7 +19,7 @@ N = sum(WIDTHS)
 @pytest.fixture
 def session():
     """Masks, data, X' and its full SVD, as the paper's CSP has it (m < n: all n rows of Vt')."""
-    P, Q = LeftMask(Form.BLOCKS, M, seed(1), b=B), RightMask(Form.BLOCKS, WIDTHS, seed(2), b=B)
+    P, Q = LeftBlocks(M, seed(1), b=B), RightBlocks(WIDTHS, seed(2), b=B)
     X = np.random.default_rng(3).normal(size=(M, N))
     X_masked = explicit.left(P) @ X @ explicit.right(Q)
     return P, Q, X, X_masked, np.linalg.svd(X_masked)[2]
@@ -95,5 +93,5 @@ def test_the_csp_gets_every_users_share_from_the_blinded_masks_and_this_is_why_t
         seen_by_csp = spread(blind(Q_i, draw_blind(Q_i, seed(20 + i))), Q, i)
         basis = np.linalg.qr(seen_by_csp)[0]
         recovered = X_masked @ basis @ basis.T
-        share = np.concatenate([part for _, part in masked_columns(X_i, P, Q, 1.0, i)], axis=1)
+        share = masked(X_i, P, Q, 1.0, i)
         tolerances.assert_close(recovered, share, tolerances.digits_lost(4))

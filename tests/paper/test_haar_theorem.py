@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 from tests import tolerances
-from tests.explicit import masked_columns, seed, split
+from tests.explicit import BLOCKS, left_mask, masked, right_mask, seed, split
 
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import secret_scale
-from fedsvd.masks.right import RightMask
 
 M, WIDTHS, B, SEEDS = 8, (7, 5), 4, 600
 N = sum(WIDTHS)
@@ -43,11 +41,10 @@ def views(form, kind):
     for s in range(SEEDS):
         number = 10_000 * (kind == "diagonal") + s
         group = seed(number)
-        P, Q = LeftMask(form, M, group.derive("left"), b=B), RightMask(form, WIDTHS, group.derive("right"), b=B)
+        P, Q = left_mask(form, M, group.derive("left"), B), right_mask(form, WIDTHS, group.derive("right"), B)
         c = secret_scale(group.derive("scale"))
         for i, A_i in enumerate(split(A, WIDTHS)):
-            for columns, share in masked_columns(A_i, P, Q, c, i):
-                seen[s, :, columns] += share
+            seen[s] += masked(A_i, P, Q, c, i)
     return seen
 
 
@@ -88,7 +85,7 @@ def test_under_haar_masks_the_two_are_not_told_apart(statistic):
 
 @pytest.mark.parametrize("statistic", TELLING)
 def test_under_the_papers_block_masks_the_same_test_tells_them_apart(statistic):
-    assert p_value(Form.BLOCKS, statistic) < tolerances.IMPOSSIBLE
+    assert p_value(BLOCKS, statistic) < tolerances.IMPOSSIBLE
 
 
 def test_the_view_keeps_the_singular_values_times_c_and_nothing_else_is_promised():

@@ -4,17 +4,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import explicit, tolerances
-from tests.explicit import FORMS, masked_columns, seed
+from tests.explicit import WITH_BLOCKS, left_mask, masked, right_mask, seed
 
 from fedsvd.masks.apply import unmask_left, unmask_right
-from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import secret_scale
 from fedsvd.masks.right import RightMask
 
 
 @settings(max_examples=80)
 @given(
-    forms=st.tuples(st.sampled_from(FORMS), st.sampled_from(FORMS)),
+    forms=st.tuples(st.sampled_from(WITH_BLOCKS), st.sampled_from(WITH_BLOCKS)),
     m=st.integers(1, 15),
     widths=st.lists(st.sampled_from([1, 1, 2, 5, 9]), min_size=1, max_size=4).map(tuple),
     b=st.integers(1, 8),
@@ -25,18 +24,20 @@ def test_the_svd_of_the_masked_matrix_is_unmasked_to_the_svd_of_x(forms, m, widt
     n = sum(widths)
     rng = np.random.default_rng(number)
     X = rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n)) if rank else rng.normal(size=(m, n))
-    P = LeftMask(forms[0], m, seed(number), b=b)
-    Q = RightMask(forms[1], widths, seed(number + 1), b=b)
+    P = left_mask(forms[0], m, seed(number), b)
+    Q = right_mask(forms[1], widths, seed(number + 1), b)
     c = secret_scale(seed(number + 2))
 
     X_masked = np.zeros((m, n))
     for i, X_i in enumerate(explicit.split(X, widths)):
-        for columns, share in masked_columns(X_i, P, Q, c, i):
-            X_masked[:, columns] += share
+        X_masked += masked(X_i, P, Q, c, i)
     U_masked, sigma_scaled, Vt_masked = np.linalg.svd(X_masked, full_matrices=False)
 
     U, sigma = unmask_left(U_masked, P), sigma_scaled / c
-    Vt = [unmask_right(Vt_masked.T, Q, i).T for i in range(len(widths))]
+    if isinstance(Q, RightMask):
+        Vt = [unmask_right(Vt_masked.T, Q, i).T for i in range(len(widths))]
+    else:
+        Vt = explicit.split(Vt_masked @ explicit.right(Q).T, widths)
 
     expected = np.linalg.svd(X, compute_uv=False)
     bound = tolerances.product(max(m, n), 8)
@@ -52,8 +53,8 @@ def test_the_svd_of_the_masked_matrix_is_unmasked_to_the_svd_of_x(forms, m, widt
 def test_the_masked_factors_themselves_are_not_those_of_x():
     """Without unmasking U' is of no use: the masks do something."""
     X = np.random.default_rng(1).normal(size=(8, 20))
-    for form in FORMS:
-        P, Q = LeftMask(form, 8, seed(1), b=4), RightMask(form, (20,), seed(2), b=4)
-        X_masked = np.concatenate([share for _, share in masked_columns(X, P, Q, 1.0, 0)], axis=1)
+    for form in WITH_BLOCKS:
+        P, Q = left_mask(form, 8, seed(1), 4), right_mask(form, (20,), seed(2), 4)
+        X_masked = masked(X, P, Q, 1.0, 0)
         U, U_masked = (np.linalg.svd(A)[0] for A in (X, X_masked))
         assert np.abs(np.abs(U.T @ U_masked) - np.eye(8)).max() > 0.3

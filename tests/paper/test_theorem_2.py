@@ -8,11 +8,9 @@ nothing about how likely each of them is. The Haar theorem (``test_haar_theorem.
 import numpy as np
 import pytest
 from tests import explicit, tolerances
-from tests.explicit import FORMS, seed
+from tests.explicit import FORMS, WITH_BLOCKS, left_mask, right_mask, seed
 
-from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import orthogonal
-from fedsvd.masks.right import RightMask
 from fedsvd.randomness.keystream import Keystream
 
 M, WIDTHS = 6, (4, 5)
@@ -21,8 +19,8 @@ X_1 = np.random.default_rng(1).normal(size=(M, N))
 
 
 def masked(form):
-    P_1 = explicit.left(LeftMask(form, M, seed(1), b=3))
-    Q_1 = explicit.right(RightMask(form, WIDTHS, seed(2), b=3))
+    P_1 = explicit.left(left_mask(form, M, seed(1), 3))
+    Q_1 = explicit.right(right_mask(form, WIDTHS, seed(2), 3))
     return P_1, Q_1, P_1 @ X_1 @ Q_1
 
 
@@ -36,7 +34,7 @@ def another(P_1, Q_1, number):
     return R_1 @ Sigma @ R_2, P_1 @ U @ R_1.T, R_2.T @ Vt @ Q_1
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", WITH_BLOCKS)
 def test_other_data_under_other_orthogonal_masks_gives_the_same_masked_matrix(form):
     P_1, Q_1, X_masked = masked(form)
     found = [X_1]

@@ -97,13 +97,13 @@ def stored(form: Form, n: int, b: int = 0) -> float:
         return float(sum((n - start) * min(REFLECTORS, n - start) for start in range(0, n, REFLECTORS)))
     # Of a mixing mask reflectors are stored: half of what the blocks would take.
     own, rounds = (2.25 * n, ROUNDS / 2) if form is Form.MIXING else (0.0, 1.0)
-    widths = block_widths(n, block_width(form, b))
+    widths = block_widths(n, block_width(b))
     return own + rounds * sum(count * stored(Form.HAAR, width) for width, count in widths.items())
 
 
 def draw(form: Form, n: int, b: int = 0) -> Kernel:
     """Drawing a mask of n rows: half as many normals as a square of each block has."""
-    widths = {n: 1} if form is Form.HAAR else block_widths(n, block_width(form, b))
+    widths = {n: 1} if form is Form.HAAR else block_widths(n, block_width(b))
     rounds = ROUNDS if form is Form.MIXING else 1
     normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
     # Normals and their places are alive together with the block they fill.
@@ -121,7 +121,7 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
         copies = 2 if n <= REFLECTORS else 3
         return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
     work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
-    for width, count in block_widths(n, block_width(form, b)).items():
+    for width, count in block_widths(n, block_width(b)).items():
         work += Work(blocks=2.0 * rounds * width * width * count * columns)
     if form is Form.MIXING:
         work += Work(dct=2.0 * size * math.log2(n + 1), memory=32.0 * size)

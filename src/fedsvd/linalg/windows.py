@@ -1,17 +1,14 @@
-"""How a side of a matrix is cut: shapes only, so that every role may know them.
+"""How a side of a matrix is cut into blocks and panels: shapes only, so that every role may know them.
 
-A mask of a study stands over the whole side. The paper's, for the lab, is block-diagonal, and its blocks are called
-windows here: which rows or columns they hold is public, what stands in them is not, and is drawn in ``masks``.
+A mask stands over the whole side, whatever its length; what stands in it is drawn in ``masks``.
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from enum import StrEnum
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from fedsvd.errors import ConfigError
 
-PAPER_BLOCK = 1000
 MIXING_BLOCK = 128
 LEAST_BLOCK = 128
 """The narrowest block that a mask of the mask family may be asked to have."""
@@ -26,40 +23,22 @@ PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
 PANEL_WORDS = 1 << 21
 """Words of a panel that is no larger than a cache can use, however much memory there is: 16 MiB."""
-MOST_WINDOWS = 1 << 18
-"""Windows of a side, and panels of rows, at most: how many there are is counted before any is listed."""
+MOST_PANELS = 1 << 18
+"""Panels of rows, at most: how many there are is counted before any is listed."""
 PANEL_HEIGHT = 4
 """Rows of a panel for each of its columns, at least, where memory allows: factors are updated by products of panels."""
 
 
 class Form(StrEnum):
-    """How a mask is made: one dense Haar matrix, mixing, or the paper's bare blocks."""
+    """How a mask is made: one dense Haar matrix, or mixing."""
 
     HAAR = "haar"
     MIXING = "mixing"
-    BLOCKS = "blocks"
 
 
-@dataclass(frozen=True)
-class Window:
-    """Which columns are in one window: a slice of each user's, and the slice of Y's columns they become."""
-
-    columns: tuple[slice, ...]
-    outputs: slice
-
-    @property
-    def width(self) -> int:
-        return int(self.outputs.stop - self.outputs.start)
-
-    def place(self, i: int) -> slice:
-        """Where the columns of the user at position i stand inside the window."""
-        start = sum(own.stop - own.start for own in self.columns[:i])
-        return slice(start, start + self.columns[i].stop - self.columns[i].start)
-
-
-def block_width(form: Form, b: int) -> int:
-    """The block width, ``b`` or the form's own when b is 0."""
-    return b or (PAPER_BLOCK if form is Form.BLOCKS else MIXING_BLOCK)
+def block_width(b: int) -> int:
+    """The width of a mixing mask's blocks: ``b``, or the usual one where b is 0."""
+    return b or MIXING_BLOCK
 
 
 def block_sizes(n: int, b: int) -> tuple[int, ...]:
@@ -91,40 +70,6 @@ def smooth_length(n: int) -> int:
     return found[bisect_right(found, n) - 1]
 
 
-def cut_side(form: Form, n: int, b: int = 0) -> tuple[slice, ...]:
-    """The rows that a mask of this form mixes among themselves: all of them, or the paper's blocks."""
-    if form is Form.BLOCKS:
-        _expect_few(sum(block_widths(n, block_width(form, b)).values()), "blocks of a mask")
-    sizes = block_sizes(n, block_width(form, b)) if form is Form.BLOCKS else (n,)
-    return tuple(slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0)))
-
-
-def cut_columns(form: Form, widths: tuple[int, ...], b: int = 0) -> tuple[Window, ...]:
-    """The columns that a mask of this form mixes among themselves: all users', or the paper's blocks.
-
-    The paper's blocks are cut from the concatenation (C3), without regard to users; a block may straddle users,
-    who then hold slices of it.
-    """
-    if not widths or min(widths) < 1:
-        raise ConfigError(f"every user needs at least one column, got widths {widths}")
-    if form is Form.BLOCKS:
-        return _cut_blocks(widths, block_width(form, b))
-    return (Window(tuple(slice(0, n_i) for n_i in widths), slice(0, sum(widths))),)
-
-
-def _cut_blocks(widths: tuple[int, ...], b: int) -> tuple[Window, ...]:
-    offsets = list(accumulate(widths, initial=0))
-    _expect_few(sum(block_widths(offsets[-1], b).values()), "blocks of a mask")
-    windows = []
-    for start, stop in pairwise(accumulate(block_sizes(offsets[-1], b), initial=0)):
-        columns = tuple(
-            slice(min(max(start - o, 0), n_i), min(max(stop - o, 0), n_i))
-            for o, n_i in zip(offsets[:-1], widths, strict=True)
-        )
-        windows.append(Window(columns, slice(start, stop)))
-    return tuple(windows)
-
-
 def panels_of_rows(n: int, b: int, width: int, memory: int) -> tuple[slice, ...]:
     """n rows in panels of whole blocks of about b, as many as memory allows at this width.
 
@@ -135,13 +80,10 @@ def panels_of_rows(n: int, b: int, width: int, memory: int) -> tuple[slice, ...]
     blocks = block_widths(n, b)
     most = max(min(memory // (PANELS * 8 * width), in_cache), max(blocks))
     count, all_blocks = -(-n // most), sum(blocks.values())
-    _expect_few(count, "panels of rows")
+    if count > MOST_PANELS:
+        fix = f"at most {MOST_PANELS:,}: allow more memory, or take fewer records"
+        raise ConfigError(f"{count:,} panels of rows", fix)
     least, wider = divmod(n, all_blocks)
     ends = (all_blocks * number // count for number in range(count + 1))  # in blocks, the wider of which come first
     cuts = sorted({least * end + min(end, wider) for end in ends})
     return tuple(slice(start, stop) for start, stop in pairwise(cuts))
-
-
-def _expect_few(count: int, what: str) -> None:
-    if count > MOST_WINDOWS:
-        raise ConfigError(f"{count:,} {what}", f"at most {MOST_WINDOWS:,}: allow more memory, or take fewer records")

@@ -18,13 +18,11 @@ from fedsvd.types import Array
 
 def mask_right(rows: Array, Q: RightMask, i: int, c: float = 1.0, T_i: Orthogonal | None = None) -> Array:
     """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that are under P, (rows, N + targets)."""
-    width = Q.windows[-1].columns[i].stop
+    width = Q.widths[i]
     A = rows[:, :width]
-    A = A if T_i is None else T_i.right(A)
-    parts = [Q.right(w, i, A[:, window.columns[i]]) for w, window in enumerate(Q.windows)]
+    joined = Q.right(i, A if T_i is None else T_i.right(A))
     if rows.shape[1] > width:
-        parts.append(rows[:, width:])
-    joined = parts[0] if len(parts) == 1 else namespace(rows).concat(parts, axis=1)
+        joined = namespace(rows).concat([joined, rows[:, width:]], axis=1)
     if c != 1.0:
         joined *= c  # made here, so changed in place
     return joined
@@ -32,7 +30,7 @@ def mask_right(rows: Array, Q: RightMask, i: int, c: float = 1.0, T_i: Orthogona
 
 def written_out(Q: RightMask, i: int, c: float, T_i: Orthogonal, targets: int = 0) -> Array:
     """``diag(c T_i Q_i, c I)`` as a matrix, (w_i + targets, N + targets): rows and labels pass in one product."""
-    right = c * Q.right(0, i, T_i.explicit())
+    right = c * Q.right(i, T_i.explicit())
     if not targets:
         return right
     (width, N), xp, on = right.shape, namespace(right), right.device
@@ -49,10 +47,6 @@ def unmask_left(U_masked: Array, P: LeftMask) -> Array:
 
 def unmask_right(W_masked: Array, Q: RightMask, i: int, T_i: Orthogonal | None = None) -> Array:
     """``T_i Q_i W'``: what concerns user i's columns, (N, t) to (n_i, t); V' and the weights of a regression alike."""
-    xp = namespace(W_masked)
-    parts = []
-    for w, window in enumerate(Q.windows):
-        block = W_masked[window.outputs, :]
-        parts.append(xp.matrix_transpose(Q.right_t(w, i, xp.matrix_transpose(block))))
-    joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-    return joined if T_i is None else T_i.left(joined)
+    transposed = namespace(W_masked).matrix_transpose
+    own = transposed(Q.right_t(i, transposed(W_masked)))
+    return own if T_i is None else T_i.left(own)

@@ -1,14 +1,14 @@
 """Random orthogonal matrices: Algorithms 1 and 2 of the paper (section 3.1), and what we add to them.
 
-Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogonal``):
+Two forms of mask stand behind one interface (``linalg.block_diagonal.Orthogonal``):
 
     haar     one dense Haar matrix: the law of P A Q then depends on A only through its singular values
     mixing   random signs and DCT twice, then two rounds of a secret permutation and Haar blocks (``permute.py``)
-    blocks   the paper's bare block-diagonal matrix (C4): for the lab and the audit's calibration, in no plan
 
-They are made of the normals of a seed's stream, in memory or on a device. Words are made by the threads of the host in
-both cases. On a device they are moved there, some at a time, and become normals there: the same numbers but for the
-last place (``linalg.uniform_words``).
+The paper's bare block-diagonal matrix (C4) is in no plan: the lab and the audit's calibration draw it. All are made of
+the normals of a seed's stream, in memory or on a device. Words are made by the threads of the host in both cases. On a
+device they are moved there, some at a time, and become normals there: the same numbers but for the last place
+(``linalg.uniform_words``).
 """
 
 import math
@@ -86,14 +86,12 @@ def draw_form(
 
     The blocks of a mixing mask are stored within ``stored`` bytes, else drawn at every use: the same blocks.
     """
-    b = block_width(form, b)
     if form is Form.MIXING:
+        b = block_width(b)
         matrices = ROUNDS * 8 * n * b
         packed = matrices // 2 if on is None else matrices  # on the host they are reflectors
         return Mixing(n, b, seed, on, each, keep=packed <= stored)
-    if form is Form.HAAR:
-        return orthogonal(n, Keystream(seed), on)
-    return efficient_orthogonal(n, b, Keystream(seed), on)
+    return orthogonal(n, Keystream(seed), on)
 
 
 def local_rotation(

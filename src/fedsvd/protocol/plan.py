@@ -299,7 +299,7 @@ class SessionPlan:
 
         How many go together changes nothing of what P mixes.
         """
-        together = block_width(self.left, self.block) if self.left is Form.MIXING else 1
+        together = block_width(self.block) if self.left is Form.MIXING else 1
         return panels_of_rows(self.M, together, self.N + self.targets, self.memory)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""P is orthogonal over a whole side; of the paper's blocks each follows from the seed without the others."""
+"""P is orthogonal over a whole side, and follows from its seed."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from tests import explicit, tolerances
 from tests.explicit import FORMS, seed
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.linalg.windows import MIXING_BLOCK, PAPER_BLOCK, Form
+from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.masks.left import LeftMask
 
 every_form = pytest.mark.parametrize("form", FORMS)
@@ -19,7 +19,7 @@ def mask(form, m, number=0, **options):
 
 @every_form
 @pytest.mark.parametrize("m", [1, 9, 10, 25])
-def test_it_is_orthogonal_with_one_window_and_with_many(form, m):
+def test_it_is_orthogonal(form, m):
     P = explicit.left(mask(form, m))
     assert P.shape == (m, m)
     assert np.abs(P.T @ P - np.eye(m)).max() < tolerances.ORTHOGONAL_BAR
@@ -53,22 +53,12 @@ def test_one_seed_is_one_mask_and_another_seed_another(form):
     assert np.abs(first - other).max() > 0.1
 
 
-def test_blocks_of_one_size_differ_and_none_needs_the_others():
-    form = Form.BLOCKS
-    P = mask(form, 24)
-    assert len({rows.stop - rows.start for rows in P.windows}) == 1
-    blocks = [P.window(w).explicit() for w in range(len(P.windows))]
-    for w, block in enumerate(blocks):
-        np.testing.assert_array_equal(mask(form, 24).window(w).explicit(), block)
-        assert all(np.abs(block - other).max() > 0.1 for other in blocks[:w])
-
-
 @every_form
-def test_a_kept_window_is_drawn_once_and_one_not_kept_is_drawn_again_alike(form):
+def test_a_kept_mask_is_drawn_once_and_one_not_kept_is_drawn_again_alike(form):
     kept, fresh = mask(form, 25), mask(form, 25, keep=False)
-    assert kept.window(0) is kept.window(0)
-    assert fresh.window(0) is not fresh.window(0)
-    np.testing.assert_array_equal(fresh.window(0).explicit(), kept.window(0).explicit())
+    assert kept.matrix is kept.matrix
+    assert fresh.matrix is not fresh.matrix
+    np.testing.assert_array_equal(fresh.matrix.explicit(), kept.matrix.explicit())
 
 
 @every_form
@@ -77,20 +67,17 @@ def test_it_cannot_be_changed_and_shows_no_seed(form):
     with pytest.raises(AttributeError):
         P.m = 3
     for text in (repr(P), str(P), f"{P}"):
-        assert text == f"LeftMask({form}, m=25, windows={len(P.windows)})"
+        assert text == f"LeftMask({form}, m=25)"
 
 
-def test_block_widths_are_the_forms_own_unless_asked():
-    assert LeftMask(Form.BLOCKS, 5000, seed()).b == PAPER_BLOCK
+def test_a_block_width_is_the_usual_one_unless_asked():
     assert LeftMask(Form.MIXING, 5000, seed()).b == MIXING_BLOCK
-    assert LeftMask(Form.BLOCKS, 5000, seed(), b=70).b == 70
-    assert len(LeftMask(Form.BLOCKS, 5000, seed()).windows) == 5
-    assert len(LeftMask(Form.MIXING, 5_000_000, seed()).windows) == 1
+    assert LeftMask(Form.MIXING, 5000, seed(), b=70).b == 70
 
 
 def test_sizes_that_make_no_sense_are_refused():
     for form in FORMS:
         with pytest.raises(ConfigError, match=">= 1"):
-            mask(form, 0).window(0)
+            _ = mask(form, 0).matrix
     with pytest.raises(ShapeError):
-        mask(Form.BLOCKS, 25).left(np.ones((24, 2)))
+        mask(Form.HAAR, 25).left(np.ones((24, 2)))

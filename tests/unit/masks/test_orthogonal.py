@@ -1,4 +1,4 @@
-"""Three forms of random orthogonal matrix: each is orthogonal, follows from its seed, and is cut as we say."""
+"""Two forms of random orthogonal matrix: each is orthogonal, follows from its seed, and is cut as we say."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from scipy.stats import kstest
 from tests import tolerances
 from tests.explicit import FORMS, seed
 
-from fedsvd.linalg.block_diagonal import BlockDiagonal
 from fedsvd.linalg.householder import Reflectors
 from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form
 from fedsvd.masks import orthogonal as orthogonal_module
@@ -59,7 +58,7 @@ def test_one_seed_is_one_matrix_and_another_seed_another(form):
 
 def test_each_form_is_made_its_own_way():
     kinds = {form: type(draw_form(form, 20, 5, seed())) for form in FORMS}
-    assert kinds == {Form.HAAR: Reflectors, Form.MIXING: Mixing, Form.BLOCKS: BlockDiagonal}
+    assert kinds == {Form.HAAR: Reflectors, Form.MIXING: Mixing}
 
 
 def test_blocks_are_drawn_one_after_another_from_one_stream():

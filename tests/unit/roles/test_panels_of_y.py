@@ -119,8 +119,8 @@ def test_memory_changes_no_word_of_a_mask(forms):
         Masks(plan(700, left=forms[0], right=forms[1], memory=memory), 1, GROUP, OWN) for memory in (1 << 30, 32 * 700)
     ]
     for draw in (
-        lambda masks: masks.P.window(0).explicit(),
-        lambda masks: masks.Q.window(0).explicit(),
+        lambda masks: masks.P.matrix.explicit(),
+        lambda masks: masks.Q.matrix.explicit(),
         lambda masks: masks.T_i.explicit(),
     ):
         np.testing.assert_array_equal(*(draw(masks) for masks in made))
@@ -160,4 +160,4 @@ def test_the_slabs_of_a_panel_are_all_its_rows_in_whole_blocks():
     cut = under.slabs(0, 12)
     assert len(cut) > 1
     assert [row for part in cut for row in range(part.start, part.stop)] == list(range(90))
-    assert {part.start for part in cut} <= set(work.masks.P.window(0).blocks[-1].starts)
+    assert {part.start for part in cut} <= set(work.masks.P.matrix.blocks[-1].starts)

@@ -11,11 +11,9 @@ import numpy as np
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
-from fedsvd.linalg.windows import PAPER_BLOCK
-from fedsvd.masks.left import LeftMask
-from fedsvd.masks.right import RightMask
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Float
+from fedsvd_lab.published.block_masks import PAPER_BLOCK, LeftBlocks, RightBlocks
 from fedsvd_lab.published.provider import Storage, stored_in
 from fedsvd_lab.published.roles import (
     CSP,
@@ -70,7 +68,7 @@ class Played:
     seconds: float
     processor: float  # seconds of it, all threads
     seen: Seen  # empty where nothing was recorded
-    masks: tuple[LeftMask, RightMask]  # P and Q, which a referee knows
+    masks: tuple[LeftBlocks, RightBlocks]  # P and Q, which a referee knows
 
     @property
     def bytes_total(self) -> int:

@@ -21,9 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.linalg.windows import Form
-from fedsvd.masks.left import LeftMask
-from fedsvd.masks.right import RightMask
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.secagg import fixed_point, wide
@@ -32,6 +29,7 @@ from fedsvd.secagg.keys import pad_keys
 from fedsvd.secagg.pads import PadsOnce, pad
 from fedsvd.types import Digest, Float, Ring, SessionId
 from fedsvd_lab.published.blind import Slices, blind, draw_blind, unblind
+from fedsvd_lab.published.block_masks import LeftBlocks, RightBlocks
 from fedsvd_lab.published.provider import Factors, Folded, Kept, Solution, Storage
 from fedsvd_lab.published.setting import Setting
 
@@ -69,10 +67,10 @@ def user_name(i: int) -> str:
 # --- step 1 -----------------------------------------------------------------------------------------------------------
 
 
-def masks_of(setting: Setting, seed: Seed) -> tuple[LeftMask, RightMask]:
+def masks_of(setting: Setting, seed: Seed) -> tuple[LeftBlocks, RightBlocks]:
     """P and Q as the TA draws them (Algorithms 1 and 2)."""
-    P = LeftMask(Form.BLOCKS, setting.m, seed.derive("P"), setting.block)
-    return P, RightMask(Form.BLOCKS, setting.widths, seed.derive("Q"), setting.block, keep=setting.dense)
+    P = LeftBlocks(setting.m, seed.derive("P"), setting.block)
+    return P, RightBlocks(setting.widths, seed.derive("Q"), setting.block, keep=setting.dense)
 
 
 def trusted_authority(setting: Setting, seed: Seed) -> Script:
@@ -107,12 +105,12 @@ class Delivered:
         return self
 
 
-def _dealt(setting: Setting, i: int, arrays: Arrays) -> tuple[LeftMask | Delivered, dict[int, Float]]:
+def _dealt(setting: Setting, i: int, arrays: Arrays) -> tuple[LeftBlocks | Delivered, dict[int, Float]]:
     first, *slices = arrays
     held = dict(zip(setting.held(i), slices, strict=True))
     if setting.dense:
         return Delivered(first), held
-    return LeftMask(Form.BLOCKS, setting.m, Seed(first.tobytes()), setting.block), held
+    return LeftBlocks(setting.m, Seed(first.tobytes()), setting.block), held
 
 
 # --- users ------------------------------------------------------------------------------------------------------------
@@ -206,7 +204,7 @@ def user(setting: Setting, own: Own, secret: Seed) -> Script:
     return Held(U, sigma, Vt_i)
 
 
-def _masked(setting: Setting, own: Own, P: LeftMask | Delivered, slices: Slices, panel: int) -> Float:
+def _masked(setting: Setting, own: Own, P: LeftBlocks | Delivered, slices: Slices, panel: int) -> Float:
     """A panel of Y_i: a block of columns, or of rows with P y next to them; all of it where shares are whole."""
     if setting.solves:
         places = range(len(setting.left)) if setting.whole else (panel,)
@@ -221,7 +219,7 @@ def _masked(setting: Setting, own: Own, P: LeftMask | Delivered, slices: Slices,
     return made
 
 
-def _rows(setting: Setting, own: Own, P: LeftMask | Delivered, slices: Slices, w: int) -> Float:
+def _rows(setting: Setting, own: Own, P: LeftBlocks | Delivered, slices: Slices, w: int) -> Float:
     """``P_w [A_i Q_i, y_i]`` of the rows that block w of P mixes."""
     place = setting.left[w]
     A = own.rows(place)

@@ -10,8 +10,8 @@ of the paper's optimisations away (P and Q are one block each, and P is delivere
 from dataclasses import dataclass
 from functools import cached_property
 
-from fedsvd.linalg.windows import PAPER_BLOCK, Form, Window, cut_columns, cut_side
 from fedsvd.secagg.batches import batch_rows
+from fedsvd_lab.published.block_masks import PAPER_BLOCK, Window, cut_columns, cut_rows
 
 MEMORY = 1 << 30
 
@@ -75,12 +75,12 @@ class Setting:
     @cached_property
     def left(self) -> tuple[slice, ...]:
         """The rows that each block of P mixes."""
-        return cut_side(Form.BLOCKS, self.m, self.block)
+        return cut_rows(self.m, self.block)
 
     @cached_property
     def right(self) -> tuple[Window, ...]:
         """The columns that each block of Q mixes."""
-        return cut_columns(Form.BLOCKS, self.widths, self.block)
+        return cut_columns(self.widths, self.block)
 
     def own(self, i: int, w: int) -> slice:
         """User i's own columns in block w of Q, i from 1."""

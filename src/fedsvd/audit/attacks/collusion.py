@@ -15,7 +15,7 @@ from fedsvd.types import Float
 
 def csp_and_user(csp: CspView, masks: Masks, i: int) -> Float:
     """``A_i T_i`` of user i, from the CSP's view and the masks that any user has; i counts from 0."""
-    found: Float = masks.Q.right_t(0, i, masks.P.left_t(csp.Y) / masks.c)
+    found: Float = masks.Q.right_t(i, masks.P.left_t(csp.Y) / masks.c)
     return found
 
 

@@ -152,7 +152,7 @@ def passes_of(work: Work, *, mapped: bool = True, there: bool = False) -> Passes
     """P in passes over lines, within half of the budget; over lines that lie ``there``, on a device, within its own."""
     on = None if work.device is None else work.device.like
     memory = work.device.memory // _PASSING if there and work.device is not None else work.plan.memory // 2
-    return Passes(work.masks.P.window(0), memory, on, mapped)
+    return Passes(work.masks.P.matrix, memory, on, mapped)
 
 
 def _cuts(length: int, across: int, memory: int, most: int | None) -> list[tuple[int, int]]:
