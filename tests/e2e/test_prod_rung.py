@@ -300,7 +300,7 @@ def test_a_role_that_waits_for_its_csp_can_be_stopped(tmp_path):
         process = Process("party", "start", "--kit", federation.kits["party/a"], "--csp", "127.0.0.1:9")
         try:
             process.said("waits for the CSP")
-            sleep(1.5 * serve._GREETING_PAUSE)
+            sleep(1.5 * serve.GREETING_PAUSE)
             assert sum("waits for the CSP" in line for line in process.err) == 1
             process.signal(signal.SIGINT)
             assert process.ended() == 0

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 LISTEN = "0.0.0.0:7443"
 SKEW = 60.0  # seconds that two clocks may differ without a warning
 _GREETING_PATIENCE = 5.0
-_GREETING_PAUSE = 2.0  # seconds after an answer that is no greeting
+GREETING_PAUSE = 2.0  # seconds after an answer that is no greeting
 _MOST_DESCRIPTORS = 1 << 16
 _RESERVED = 256  # descriptors that no caller's connection takes: journals, results, scratch files
 
@@ -236,7 +236,7 @@ def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
             if str(error) != said:  # once, however long it takes
                 _log.warning("role=%s waits for the CSP at %s: %s", site.caller, dialling.address, error)
             said = str(error)
-            stop.wait(_GREETING_PAUSE)
+            stop.wait(GREETING_PAUSE)
         else:
             apart = abs((datetime.now(UTC) - there).total_seconds())
             if apart > SKEW:
