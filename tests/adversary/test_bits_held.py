@@ -59,15 +59,18 @@ def made(tmp_path_factory):
     ):
         patch.syspath_prepend(str(place))
         for name, rows in ROWS.items():
-            clinic(rng, rows).to_csv(root / f"{name}.csv", index=False)
-            # Each test has a table of its own, of the same records: what one opened counts against the next.
+            # Each test has records of its own: what one opened of them counts against the next.
             names = ("default", "lattice", "honest", "scan", "robust", "again", "after")
             for each in names:
-                (root / f"{name}-{each}.csv").write_bytes((root / f"{name}.csv").read_bytes())
-            clinic(rng, SCANNED[name]).to_csv(root / f"{name}-scan.csv", index=False)
-            lines = [f'{each} = "{root / f"{name}-{each}.csv"}"' for each in names]
+                drawn = clinic(rng, SCANNED[name] if each == "scan" else rows)
+                drawn.to_csv(root / f"{name}-{each}.csv", index=False)
+            # The same records in other files, in another order and with one column more.
+            copied = pd.read_csv(root / f"{name}-after.csv").sample(frac=1.0, random_state=1)
+            copied.assign(note=1.0).to_csv(root / f"{name}-copied.csv", index=False)
+            lines = [f'{each} = "{root / f"{name}-{each}.csv"}"' for each in (*names, "copied")]
             (federation.kits[f"party/{name}"] / "site.toml").write_text("\n".join(["[data]", *lines, ""]))
-        usual = Policy(foreign={"scan": installed_task("scan").hash})
+        # Tables without ids that have other records: their owner says so.
+        usual = Policy(foreign={"scan": installed_task("scan").hash}, answered=("other records",))
         (federation.kits["party/a"] / "policy.toml").write_text(spelt_policy(usual))
         with federation.csp_node() as csp:
             for name in ROWS:
@@ -76,8 +79,9 @@ def made(tmp_path_factory):
             yield federation, csp
 
 
-def submitted(federation, columns, **job):
-    file = {"job": job, "prepare": {"columns": list(columns)}, "party": [{"name": name} for name in ROWS]}
+def submitted(federation, columns, renamed=None, **job):
+    prepare = {"columns": list(columns), **({"rename": renamed} if renamed else {})}
+    file = {"job": job, "prepare": prepare, "party": [{"name": name} for name in ROWS]}
     if job["task"] == "foreign":
         file |= {"foreign": {"name": "scan", "options": {}, "declaration": SCAN}}
     with Connection(federation.kits["researcher/res"], federation.csp) as connection:
@@ -143,14 +147,22 @@ def test_robust_errors_of_whole_numbers_are_refused_and_those_of_measurements_pa
         fine(federation, honest)
 
 
-def test_what_jobs_of_the_same_columns_open_is_added_up(made):
-    """Four models of two columns: each alone is fine, and together they open more than these columns hold."""
+def test_what_jobs_of_the_same_columns_open_is_added_up_whatever_file_and_columns_are_called(made):
+    """Four models of two columns: each alone is fine, and together they open more than these columns hold.
+
+    0.2.0 counted nothing; a copy of the file under another name, or a job that renames columns, changes nothing now.
+    """
     federation, csp = made
-    for label in ("ill", "x0", "x1"):
-        id = submitted(federation, ["age", "bmi"], name="after", task="glm", family="binomial", label=label)
+    model = {"task": "glm", "family": "binomial"}
+    for name, label in (("after", "ill"), ("copied", "x0"), ("after", "x1")):
+        id = submitted(federation, ["age", "bmi"], name=name, label=label, **model)
         assert fine(federation, id) == 968
         assert ended(federation, csp, id).state is JobState.DONE
-    id = submitted(federation, ["age", "bmi"], name="after", task="glm", family="binomial", label="x2")
+    for name in ("after", "copied"):
+        id = submitted(federation, ["age", "bmi"], name=name, label="x2", **model)
+        assert "this job asks its owner: bits: about 3,872 bits are opened of 300 records" in refused(federation, id)
+    renamed = {"age": "years", "bmi": "index"}
+    id = submitted(federation, ["years", "index"], renamed, name="copied", label="x2", **model)
     assert "this job asks its owner: bits: about 3,872 bits are opened of 300 records" in refused(federation, id)
 
 

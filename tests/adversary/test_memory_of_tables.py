@@ -34,6 +34,8 @@ def clinic(seed, rows=ROWS):
     table["cost"] = table["age"] + rng.normal(size=rows)
     table["even"] = 1.0
     table["tilted"] = np.where(np.arange(rows) == 7, 2.0, 1.0)
+    table["ward"], table["sex"] = rng.integers(0, 2, (2, rows))
+    table["ward2"] = np.where(np.arange(rows) == 7, 1 - table["ward"], table["ward"])
     return table
 
 
@@ -47,16 +49,16 @@ def hospitals(root, parties=PARTIES, **policy):
         yield federation, csp
 
 
-def lay(federation, name, table):
-    path = federation.root / f"{name}.csv"
+def lay(federation, name, table, file="table"):
+    path = federation.root / f"{name}-{file}.csv"
     table.to_csv(path, index=False)
     (federation.kits[f"party/{name}"] / "site.toml").write_text(f'[data]\ndefault = "{path}"\n')
 
 
 def played(federation, csp, name, parties=PARTIES, prepare=None, **study):
     """The job as it ended, and why each party refused it; party a's result says of how many records it is."""
-    words = {"columns": ["age", "bmi", "sbp"], **(prepare or {})}
-    asked = {"name": name, "task": "pca", "components": 2, "id": "patient", **study}
+    words = _said({"columns": ["age", "bmi", "sbp"], **(prepare or {})})
+    asked = _said({"name": name, "task": "pca", "components": 2, "id": "patient", **study})
     file = {"job": asked, "prepare": words, "party": [{"name": each} for each in parties]}
     with federation.connect() as line:
         id = line.submit(file)
@@ -65,6 +67,10 @@ def played(federation, csp, name, parties=PARTIES, prepare=None, **study):
     job = csp.jobs.get(id)
     found = [Site.at(federation.kits[f"party/{each}"]).failure(job) for each in parties]
     return job, " ".join(each.fault for each in found if each is not None)
+
+
+def _said(words):
+    return {key: value for key, value in words.items() if value is not None}
 
 
 def records(federation, job, name="a"):
@@ -124,7 +130,7 @@ def test_three_rosters_that_give_each_partys_sums_are_stopped_at_the_second(tmp_
         assert job.state is JobState.DONE, why
         job, why = played(federation, csp, "third", ("a", "c", "d"))
         assert job.state is JobState.BROKEN
-        assert "one other party's own numbers can be computed" in why
+        assert "the own numbers of a party that was in one of them can be computed" in why
 
 
 def test_a_party_that_joins_is_asked_since_the_others_had_a_study_without_it(tmp_path):
@@ -142,6 +148,28 @@ def test_a_party_that_joins_is_asked_since_the_others_had_a_study_without_it(tmp
         assert {job for facts in joined.enlisted.values() for job in facts.earlier} == {job.asked.digest}
         again, why = played(federation, csp, "again")
         assert again.state is JobState.DONE, why
+
+
+def test_a_consortium_that_grows_asks_everyone_and_a_party_that_leaves_it_is_protected(tmp_path):
+    """{A,B,C}, then {A,B,C,D}: the difference is D's own sums, which D is told; without D again nothing may run."""
+    four = (*PARTIES, "d")
+    with hospitals(tmp_path, four) as (federation, csp):
+        job, why = played(federation, csp, "first")
+        assert job.state is JobState.DONE, why
+        joined, why = played(federation, csp, "joined", four)
+        assert joined.state is JobState.BROKEN
+        assert "a party joins that was in no earlier study of your table" in why
+        assert "the other parties brought these tables to 1 study without you" in why
+        assert "below your policy" not in why
+        for name in four:
+            rules = Policy(**{**vars(Policy.permissive()), **MEMORY, "answered": ("roster",)})
+            (federation.kits[f"party/{name}"] / "policy.toml").write_text(spelt_policy(rules))
+        for again in ("joined", "later"):
+            job, why = played(federation, csp, again, four)
+            assert job.state is JobState.DONE, why
+        job, why = played(federation, csp, "left", ("a", "b", "d"))
+        assert job.state is JobState.BROKEN
+        assert "below your policy: roster" in why
 
 
 def test_cut_points_a_step_apart_are_refused_in_formulas_and_in_dictionaries(tmp_path):
@@ -221,6 +249,46 @@ def test_a_registry_that_grows_by_many_records_is_always_whole(tmp_path):
             job, why = played(federation, csp, f"month-{month}")
             assert job.state is JobState.DONE, why
             assert records(federation, job) == rows
+
+
+def regressed(federation, csp, name, columns=None, formula=None):
+    """A regression table: users hold the Gram matrix of these columns and of the cost."""
+    words = {"columns": columns, "formula": formula, "drop": None}
+    study = {"task": "lr", "inference": True} | ({} if formula else {"label": "cost"})
+    return played(federation, csp, name, prepare=words, components=None, **study)
+
+
+def test_codes_of_two_studies_that_differ_in_one_record_ask_and_what_jobs_make_of_them_is_refused(tmp_path):
+    """0.2.0: the difference of both Gram matrices was that record's row; each study alone is fine.
+
+    A new name of the file, another order of its rows and one column more change nothing.
+    """
+    with hospitals(tmp_path, most_leverage=0.5) as (federation, csp):
+        for name, columns in (("ward", ["age", "bmi", "ward"]), ("sex", ["age", "sbp", "sex"])):
+            job, why = regressed(federation, csp, name, columns)
+            assert job.state is JobState.DONE, why
+        job, why = regressed(federation, csp, "product", formula="cost ~ age + age:ward")
+        assert job.state is JobState.DONE, why
+        moved = clinic(1).sample(frac=1.0, random_state=1).assign(note=0.5)
+        lay(federation, "a", moved, "moved")
+        job, why = regressed(federation, csp, "ward-again", ["age", "bmi", "ward"])
+        assert job.state is JobState.DONE, why
+        asks, why = regressed(federation, csp, "ward2", ["age", "bmi", "ward2"])
+        assert asks.state is JobState.BROKEN
+        assert {failure.code for failure in asks.failures} == {"FSVD-110"}
+        assert not any(failure.text for failure in asks.failures), "peers learn a code"
+        assert "of what this study and earlier ones of your table open together, by column 'ward2'" in why
+        refused, why = regressed(federation, csp, "product2", formula="cost ~ age + age:ward2")
+        assert refused.state is JobState.BROKEN
+        assert "below your policy: leverage: one record makes up more than 0.8 of what this study and earlier" in why
+        # What the rule stops: two Gram matrices whose difference is the eighth record of party a, at every column.
+        tables = [clinic(number) for number in (1, 2, 3)]
+        sums = [sum(each[["age", "bmi", "cost"]].T @ each[ward] for each in tables) for ward in ("ward", "ward2")]
+        sign = 1.0 - 2.0 * clinic(1)["ward"][7]
+        others = [pd.Series(each.loc[7, ["age", "bmi", "cost"]], dtype=float) for each in tables]
+        signs = [sign, *(1.0 - 2.0 * each["ward"][7] for each in tables[1:])]
+        left = (sums[1] - sums[0]) - sum(way * row for way, row in zip(signs[1:], others[1:], strict=True))
+        assert_close((sign * left).to_numpy(), others[0].to_numpy(), RESULT_BAR)
 
 
 def test_weights_that_differ_in_one_record_are_refused(tmp_path):

@@ -17,7 +17,7 @@ import numpy as np
 from fedsvd.audit.openings_table import OpenedTable, Played, at_home, gravest, not_played
 from fedsvd.errors import DataError, FedSVDError
 from fedsvd.estimators.linear_regression import FederatedLinearRegression
-from fedsvd.policy.bits_held import Earlier
+from fedsvd.policy.opened_columns import OpenedColumns
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
@@ -30,7 +30,7 @@ from fedsvd.statistics.irls import Answer, Proposal, Request
 from fedsvd.statistics.newton import NOISE
 from fedsvd.statistics.newton_requests import Asked, Point, Sizes, Totals
 from fedsvd.statistics.undefined import is_array
-from fedsvd.studies.own_bits import opens_here
+from fedsvd.studies.opened_before import Before, study_columns
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import Float, SessionId
@@ -306,12 +306,14 @@ def robust(table: OpenedTable, policy: Policy) -> Played:
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, Item.ROBUST)
     verdicts = []
     for part in parts[1:]:
-        party, earlier = table.party(part, columns), list[Earlier]()
+        party = table.party(part, columns)
+        opened, rows = OpenedColumns().after(party.table.shape[0]), np.arange(party.table.shape[0])
         for kind in _ROBUST:
             study = Study(Task.LR, Split.HORIZONTAL, targets=1, release=release, robust=kind)
             plan = _planned(study, len(columns), parts)
-            verdicts.append(at_home(plan, party, policy, earlier=tuple(earlier)))
-            earlier += [each for each in (opens_here(plan, party),) if each is not None]
+            verdicts.append(at_home(plan, party, policy, before=Before(opened, rows)))
+            if (opens := study_columns(plan, party)) is not None:
+                opened = opened.with_study(kind, opens, rows)
     try:
         blocks, patterns = _by_scores(X, table.y, parts)
     except FedSVDError as error:

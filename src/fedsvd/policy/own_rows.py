@@ -69,6 +69,15 @@ class OwnRows:
     offset: float = 0.0  # the largest, without its sign
 
 
+@dataclass(frozen=True)
+class Together:
+    """The largest leverage in this study and an earlier one, of a record that has less in each by itself."""
+
+    guessed: Leverage = Leverage()  # among codes and what jobs made: anyone can combine these without a record
+    made: bool = False  # whether this job made a column
+    every: Leverage = Leverage()  # among all columns
+
+
 def row_findings(own: OwnRows, policy: Policy) -> tuple[Finding, ...]:
     """Everything that this party's own rows say against the study."""
     if policy.most_leverage >= UNJUDGED:
@@ -122,6 +131,26 @@ def _leverage(own: OwnRows, policy: Policy) -> Iterator[Finding]:
             f"can {_HINT}"
         )
         yield Finding("leverage", text, below=False, asks=True)
+
+
+def together_findings(own: Together, policy: Policy) -> tuple[Finding, ...]:
+    """What stands out in the columns of this study and of earlier ones together."""
+    limit, refused = policy.most_leverage, max(REFUSED, policy.most_leverage)
+    sums = "of what this study and earlier ones of your table open together"
+    if own.made and own.guessed.value > refused:
+        text = (
+            f"one record makes up more than {refused:g} {sums}, by {own.guessed.column}: users can compute its row "
+            "from the difference. Leave out what the job makes, or pool levels"
+        )
+        return (Finding("leverage", text),)
+    found, most = (own.guessed, limit) if own.guessed.value > limit else (own.every, refused)
+    if not found.value > most:
+        return ()
+    text = (
+        f"one record makes up more than {most:g} {sums}, by {found.column}: users can compute its row from the "
+        "difference, roughly. Researchers can take the columns of the earlier study, or leave it out"
+    )
+    return (Finding("leverage", text, below=False, asks=True),)
 
 
 def _few(own: OwnRows, policy: Policy) -> Iterator[Finding]:

@@ -74,15 +74,26 @@ def computable(rosters: Collection[Roster]) -> dict[str, str]:
 
 
 def roster_findings(earlier: Collection[Roster], roster: Roster, me: str) -> tuple[Finding, ...]:
-    """What earlier studies of this party's table with other rosters forbid, or ask its owner."""
+    """What earlier studies of this party's table with other rosters forbid, or ask its owner.
+
+    A party that was in none of them joins: its own numbers are the difference, and it is asked about that, as all are.
+    Those of a party that took part before are protected: it need not be in this study to be asked.
+    """
     found = []
     before, now = computable(set(earlier)), computable({*earlier, roster})
     alone = computable({roster})
+    known = {name for each in earlier for name in each}
     new = sorted(name for name in now if name not in before and name not in alone)
-    if earlier and new:
-        whose = "your own numbers" if me in new else "one other party's own numbers"
+    if earlier and set(new) & known:
+        whose = "your own numbers" if me in new else "the own numbers of a party that was in one of them"
         text = f"together with earlier studies of your table, whose rosters were others, {whose} can be computed"
         found.append(Finding("roster", text))
+    elif earlier and new:
+        text = (
+            "a party joins that was in no earlier study of your table: from the difference of both results its own "
+            "sums can be computed, and it is asked, too"
+        )
+        found.append(Finding("roster", text, below=False, asks=True))
     elif earlier and roster not in earlier:
         text = (
             f"earlier studies of your table were with other parties; this one has {len(roster)}: with studies among "

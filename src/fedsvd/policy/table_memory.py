@@ -1,11 +1,11 @@
 """What a party remembers of its tables, and of the studies that it brought them to: on its own disk alone.
 
-    key    studies.jsonl    table-0001-0003.npy    table-0001-0003.npz
+    key    studies.jsonl    table-0001-0003.npy    table-0001-0003.npz    columns-0001.npz
 
 A version of a table is the same table as one that is remembered while more than half of their records are common
 (``record_words.py``), and inherits all that is remembered of it. Which records a study takes, and with which values,
-follows from their classes (``row_sets.py``). A table is written when a session with it begins, whether it ends well or
-not; before that nothing has left the site.
+follows from their classes (``row_sets.py``); what they opened sums of is in ``opened_columns.py``. A table is written
+when a session with it begins, whether it ends well or not; before that nothing has left the site.
 """
 
 import logging
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fedsvd.data.earlier_cells import WithEarlierCells
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError
+from fedsvd.policy.opened_columns import OpenedColumns, StudyColumns, read_columns, write_columns
 from fedsvd.policy.record_words import by_content, by_ids, id_words, names_of, places
 from fedsvd.policy.row_sets import Classes, Flags, Taken, corrected, newcomers, smallest_part, taken
 from fedsvd.policy.stored_table import (
@@ -62,6 +63,7 @@ class Recognised:
     order: Ring = field(default_factory=lambda: np.empty(0, np.uint64))
     waiting: int = 0  # corrected records whose earlier values are used
     changed: frozenset[str] = frozenset()  # columns with corrections that are used now
+    corrected: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))  # records with such
     jobs: tuple[str, ...] = ()  # digests of those to which it was brought, oldest first
     unlike: tuple[int, ...] = ()  # remembered tables of the same columns and other records
 
@@ -175,17 +177,31 @@ class TableMemory:
             order=found.words,
             waiting=int((~used).sum()),
             changed=frozenset(earlier_cells(stored, read, record, differ[used])),
+            corrected=record[differ[used]],
         )
 
     def current(self, brought: Recognised) -> bool:
         """Whether no table has been written since that this one was not compared with."""
         return dict(brought.seen) == self._revisions()
 
-    def begin(self, study: Mapping[str, Any], brought: Recognised | None, rows: NDArray[np.intp] | None) -> None:
+    def opened(self, brought: Recognised) -> OpenedColumns:
+        """What studies opened of this table, with the corrections that are used now."""
+        stored = read_columns(self._folder, brought.number) if brought.number else OpenedColumns()
+        return stored.after(len(brought.classes), brought.corrected)
+
+    def begin(
+        self,
+        study: Mapping[str, Any],
+        brought: Recognised | None,
+        rows: NDArray[np.intp] | None,
+        opens: StudyColumns | None = None,
+    ) -> None:
         """A session with these rows of a table begins: from now on its study is an earlier one."""
         number = 0
         if brought is not None and rows is not None:
-            number = self._write(brought, brought.rows(rows))
+            taken_rows = brought.rows(rows)
+            number = self._write(brought, taken_rows)
+            self._open(number, brought, taken_rows, study["run"], opens)
         when = datetime.now(UTC).isoformat(timespec="seconds")
         self._studies.append({"event": "study", "when": when, "table": number, **study})
 
@@ -220,6 +236,19 @@ class TableMemory:
         self._studies.append({"event": "table", "table": number, "revision": revision})
         remove_others(self._folder, number, revision)
         return number
+
+    def _open(
+        self, number: int, brought: Recognised, taken_rows: "RowSet", run: str, opens: StudyColumns | None
+    ) -> None:
+        """Write which columns this study opens; of records that were withdrawn nothing stays."""
+        record = brought.record.copy()
+        new = taken_rows.rows[record[taken_rows.rows] == NEW]
+        record[new] = len(brought.classes) + np.arange(len(new))
+        gone = np.setdiff1d(np.arange(len(brought.classes)), record) if brought.ids else np.empty(0, np.intp)
+        stored = self.opened(brought).after(len(brought.classes) + len(new), brought.corrected, gone)
+        if opens is not None:
+            stored = stored.with_study(run, opens, record[opens.rows])
+        write_columns(self._folder, number, stored)
 
     def _named(
         self, brought: Recognised, old: StoredTable | None, new: NDArray[np.intp]
@@ -260,6 +289,7 @@ class TableMemory:
         (run,) = runs
         self._studies.append({"event": "forgotten", "run": run, "when": now.isoformat(timespec="seconds")})
         for number in {each.get("table", 0) for each in found} - {0}:
+            write_columns(self._folder, number, read_columns(self._folder, number).without(run))
             if not self.studies(number):
                 self._studies.append({"event": "table", "table": number, "revision": 0})
                 remove_others(self._folder, number, 0)

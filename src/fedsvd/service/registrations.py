@@ -14,7 +14,6 @@ from fedsvd.policy.table_memory import TableMemory
 from fedsvd.prepare.described import Shortfall, shortfalls
 from fedsvd.prepare.dictionary import FILE, Dictionary, read_dictionary
 from fedsvd.prepare.mapped import open_mapped
-from fedsvd.service.opened_bits import OpenedBits
 from fedsvd.service.site import Site
 from fedsvd.storage import private
 from fedsvd.storage.file_stamp import file_stamp
@@ -69,7 +68,6 @@ def history(site: Site) -> list[dict[str, Any]]:
 def forget(site: Site, study: str, now: datetime | None = None) -> str:
     """Forget a study that began long enough ago: later ones are not compared with it. Its id is returned."""
     run = TableMemory(site.state / "records").forget(study, now or datetime.now(UTC))
-    OpenedBits(site.state / "records").forget(run)
     _journal(site).append({"event": "forgotten", "when": _now(), "run": run})
     AuditLog(site.state / "audit.jsonl").write(_now(), "table.forget", job=run)
     return run

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,6 @@ from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
 from fedsvd.service.enlist import OpenedData, Recognise, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
-from fedsvd.service.opened_bits import OpenedBits
 from fedsvd.service.records import EnlistedFacts, JobHeading, JobRecord, ListedJob
 from fedsvd.service.result_folders import new_results, newest_results
 from fedsvd.service.site_file import SITE, SiteFile, read_site
@@ -41,7 +41,6 @@ from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
 from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.own_bits import opens_here
 from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.planning import guard
@@ -235,9 +234,7 @@ class Site:
 
     def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """The same when a session begins; from now on it is an earlier study."""
-        self.expect_rows(record, own, plan)
-        self._memory().bring(record, own, plan, self._approval(record))
-        self._opened().add(self._table(record), plain_id(record.id), opens_here(plan, own.data))
+        self._memory().bring(record, own, plan, self._approval(record), partial(self.expect_rows, record))
 
     def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """No row of this data stands out in what the plan opens, or the owner answered for it."""
@@ -246,9 +243,7 @@ class Site:
 
     def home_findings(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> tuple[Finding, ...]:
         """What our own table says against this plan, after all that earlier jobs opened of it."""
-        policy = self.policy()
-        earlier = self._opened().of(self._table(record), plain_id(record.id)) if policy.remember else ()
-        return home_findings(plan, own.data, policy, earlier)
+        return home_findings(plan, own.data, self.policy(), self._memory().before(record, own))
 
     def matched(self, record: JobRecord, common: int) -> None:
         """A matching ended, with this number of common records."""
@@ -351,9 +346,6 @@ class Site:
     def _table(self, record: JobRecord) -> str:
         """The table of a job, as this site names it."""
         return str(self.settings().data_for(record.job.study.name))
-
-    def _opened(self) -> OpenedBits:
-        return OpenedBits(self.state / "records")
 
     def _memory(self) -> SiteMemory:
         place = self.state / "records", self.kit.identity.party_id

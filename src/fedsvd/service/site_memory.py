@@ -7,7 +7,7 @@ only held against what was approved, and the records that are common are compare
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +30,11 @@ from fedsvd.service.approvals import Approval, Approvals, expect_covered
 from fedsvd.service.enlist import OpenedData, organisation, party_caller, plain_id
 from fedsvd.service.records import JobRecord
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.opened_before import Before, study_columns
 from fedsvd.studies.own_columns import own_columns
+
+Judge = Callable[[OpenedData, SessionPlan], None]
+"""What raises where no session may begin with this data by this plan."""
 
 _MOST_COLUMNS = 10_000  # of a party that are remembered by name, where columns are split
 
@@ -120,20 +124,34 @@ class SiteMemory:
             self.approvals.bring(approval, brought.source)
         return brought
 
-    def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan, approval: Approval | None) -> None:
-        """The same, and from now on it is an earlier study; no other study of this site is compared meanwhile, or two
-        at once would each not know of the other."""
+    def before(self, record: JobRecord, own: OpenedData) -> Before | None:
+        """What other studies opened of this table, next to its rows in this one."""
+        known = own.remembered
+        if known is None or own.unmatched:
+            return None
+        columns, run = TableMemory(self.folder).opened(known), plain_id(record.id)
+        others = {other: each for other, each in columns.studies.items() if other != run}
+        rows = known.record[own.data.table.places()]
+        return Before(replace(columns, studies=others), np.where(rows >= 0, rows, -1))
+
+    def bring(
+        self, record: JobRecord, own: OpenedData, plan: SessionPlan, approval: Approval | None, judge: Judge
+    ) -> None:
+        """The same, and from now on it is an earlier study; no other study of this site is judged meanwhile, or two at
+        once would each not know of the other."""
         memory = TableMemory(self.folder)
         with memory.alone():
             known = own.remembered
             if known is not None and not memory.current(known):
                 known = self._again(record.job, own, known)
                 own = replace(own, remembered=known)
+            judge(own, plan)
             brought = self.fresh(record, own, plan, approval)
             if plan.matches:
                 self._begin_matching(record, plan)
             if known is not None and not own.unmatched:
-                memory.begin(brought.asked.record(), known, np.sort(own.data.table.places()))
+                opens = study_columns(plan, own.data)
+                memory.begin(brought.asked.record(), known, np.sort(own.data.table.places()), opens)
 
     def _again(self, job: Job, own: OpenedData, known: Recognised) -> Recognised:
         """The same table next to what another study of this site, which began meanwhile, has taken."""

@@ -11,7 +11,7 @@ the leverage in all columns together, which is mostly enough.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,15 @@ class Leverages:
 
     values: Float
     column: int
+    _basis: Float = field(default_factory=lambda: np.zeros((0, 0)))  # rows times it are rows of an orthonormal basis
 
     @property
     def largest(self) -> float:
         return float(np.max(self.values, initial=0.0))
+
+    def falls(self, row: Float) -> Float:
+        """By how much the leverage of this row falls without each column."""
+        return _falls(row, self._basis)
 
 
 def leverages(panels: Panels) -> Leverages:
@@ -43,11 +48,12 @@ def leverages(panels: Panels) -> Leverages:
     R, scale = _root(panels())
     _, s, Vt = np.linalg.svd(R, full_matrices=False)
     kept = s > _lost(s, R.shape[1])
-    W = Vt[kept].T / s[kept]  # rows of X / scale times W are rows of an orthonormal basis
+    W = Vt[kept].T / s[kept] / scale[:, None]  # rows of X times W are rows of an orthonormal basis
     if not W.size:
         return Leverages(np.zeros(sum(len(panel) for panel in panels())), 0)
-    values = np.concatenate([_squares((panel / scale) @ W) for panel in panels()])
-    return Leverages(np.minimum(values, 1.0), _heaviest(_row(panels(), int(np.argmax(values))) / scale, W))
+    values = np.concatenate([_squares(panel @ W) for panel in panels()])
+    heaviest = _falls(_row(panels(), int(np.argmax(values))), W)
+    return Leverages(np.minimum(values, 1.0), int(np.argmax(heaviest)), W)
 
 
 def in_each_column(panels: Weighted, together: bool = True) -> tuple[Float, float]:
@@ -104,12 +110,11 @@ def _lost(s: Float, columns: int) -> float:
     return float(np.max(s, initial=0.0)) * 8.0 * max(columns, 4) * float(np.finfo(np.float64).eps)
 
 
-def _heaviest(x: Float, W: Float) -> int:
-    """The column without which a row's leverage falls most: by ``z_j^2 / d_j``, z and d of ``(X^T X)^+``."""
+def _falls(x: Float, W: Float) -> Float:
+    """How much a row's leverage falls without each column: ``z_j^2 / d_j``, z and d of ``(X^T X)^+``."""
     z = W @ (x @ W)
     d = np.einsum("ij,ij->i", W, W)
-    fall = np.divide(z**2, d, out=np.zeros_like(z), where=d > 0)
-    return int(np.argmax(fall))
+    return np.asarray(np.divide(z**2, d, out=np.zeros_like(z), where=d > 0))
 
 
 def _row(panels: Iterable[Float], wanted: int) -> Float:

@@ -37,7 +37,7 @@ def is_judged(plan: SessionPlan) -> bool:
 
 def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool = False) -> OwnRows:
     """What is judged of a party's rows; with ``refusals`` only what may be refused, which mostly takes no pass."""
-    rows, model = _Rows.of(plan, party), _opens_model(plan)
+    rows, model = _Rows.of(plan, party), opens_model(plan)
     own = OwnRows(rows.records, offset=_largest_offset(plan, party), made=rows.made(policy))
     if rows.weights is not None and model:
         own = replace(own, weighted=rows.weighted())
@@ -52,9 +52,14 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     return rows.judged(own, policy)
 
 
-def _opens_model(plan: SessionPlan) -> bool:
-    """Whether users will hold the Gram matrix of a model: all its columns are judged."""
-    return bool(_DETERMINE_GRAM & opened(plan)) and plan.answer is not Answer.FACTORS
+def determines_gram(plan: SessionPlan) -> bool:
+    """Whether users will hold sums of products of all columns."""
+    return bool(_DETERMINE_GRAM & opened(plan))
+
+
+def opens_model(plan: SessionPlan) -> bool:
+    """Whether these are of a model: all its columns are judged."""
+    return determines_gram(plan) and plan.answer is not Answer.FACTORS
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,14 +15,13 @@ from fedsvd.policy.rules import ANY, Finding, Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.protocol.held import LISTED
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.openings import judged_bits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.statistics.patterns import column_bits, columns_of, evenly, in_rare_patterns, pattern_counts, rank_share
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
 _ROWS = 1 << 14
-_WIDE = 50  # columns from which their dependence on each other is counted
+WIDE = 50  # columns from which their dependence on each other is counted
 _MOST_CELLS = 1 << 18  # of the rows that entropies are measured in
 _RANK_ROWS = 1 << 10
 LABEL = "the label"
@@ -40,13 +39,6 @@ def findings_of_bits(
     return bit_findings(plan, measured_bits(plan, party), policy, earlier) if judged_at_home(plan, policy) else ()
 
 
-def opens_here(plan: SessionPlan, party: PartyData) -> Earlier | None:
-    """What this study opens of the party's table, for later ones; None where that is not counted."""
-    if not judged_by_bits(plan):
-        return None
-    return Earlier(judged_bits(plan, takes_label(plan)), measured_bits(plan, party).columns)
-
-
 def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
     """The bits of a party's columns; a pass over all rows where patterns can be listed, else over some."""
     label = takes_label(plan)
@@ -56,7 +48,7 @@ def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
     if not judged_by_bits(plan):
         return OwnBits(party.table.shape[0], {}, few)
     columns = column_bits(rows, names, found)
-    if len(names) > _WIDE:
+    if len(names) > WIDE:
         with one_thread():  # a few hundred rows: threads of another BLAS pool would spin into the session that follows
             share = rank_share(rows[:: -(-len(rows) // _RANK_ROWS)])
         columns = {name: share * bits for name, bits in columns.items()}

@@ -7,22 +7,26 @@ one process all take it. Rows are measured in ``measured_rows.py`` and judged by
 from collections.abc import Sequence
 
 from fedsvd.errors import DataError, ReleaseRefused, warn_caller
-from fedsvd.policy.bits_held import Earlier
-from fedsvd.policy.own_rows import UNJUDGED, row_findings
-from fedsvd.policy.rules import Finding, Policy, findings, settled
+from fedsvd.policy.own_rows import UNJUDGED, row_findings, together_findings
+from fedsvd.policy.rules import ANY, Finding, Policy, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.measured_rows import is_judged, measured
+from fedsvd.studies.opened_before import Before, earlier_bits, together
 from fedsvd.studies.own_bits import as_between, findings_of_bits
 from fedsvd.studies.parties import PartyData, expect_readable
 
 
 def home_findings(
-    plan: SessionPlan, party: PartyData, policy: Policy, earlier: Sequence[Earlier] = ()
+    plan: SessionPlan, party: PartyData, policy: Policy, before: Before | None = None
 ) -> tuple[Finding, ...]:
     """What waits for the owner's answer in this plan, and what the party's own table says against it, after what
-    ``earlier`` studies of it opened."""
-    asked = (finding for finding in findings(plan, policy) if finding.asks)
-    return settled((*asked, *_of_rows(plan, party, policy), *findings_of_bits(plan, party, policy, earlier)), policy)
+    studies ``before`` it opened of the same table."""
+    asked = tuple(finding for finding in findings(plan, policy) if finding.asks)
+    rows = _of_rows(plan, party, policy)
+    if before is not None and policy.most_leverage < UNJUDGED and is_judged(plan):
+        rows += together_findings(together(plan, party, before, policy), policy)
+    earlier = () if before is None or policy.openings == ANY else earlier_bits(plan, party, before)
+    return settled((*asked, *rows, *findings_of_bits(plan, party, policy, earlier)), policy)
 
 
 def guard_rows(plan: SessionPlan, parties: Sequence[PartyData], policy: Policy) -> None:

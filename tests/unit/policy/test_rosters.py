@@ -44,13 +44,28 @@ def test_two_parties_see_each_other_in_one_study():
         ((), "ABC", []),
         (("ABC",), "ABC", []),
         (("ABC",), "ABD", ["asks"]),
-        (("ABC",), "ABCD", ["refused"]),
+        (("ABC",), "ABCD", ["asks"]),
+        (("ABC", "ABCD"), "ABCDE", ["asks"]),
+        (("ABC", "ABCD"), "ABCE", ["asks"]),
+        (("ABC", "ABCDE"), "ABCD", ["refused"]),
         (("ABCD",), "ABC", ["refused"]),
         (("ABC", "ABD"), "ACD", ["refused"]),
         (("ABCDE",), "ABCFG", ["asks"]),
         (("AB",), "AB", []),
     ],
-    ids=["first", "same", "another", "joins", "leaves", "three", "two and two", "pair"],
+    ids=[
+        "first",
+        "same",
+        "another",
+        "joins",
+        "joins later",
+        "joins in its place",
+        "one of two that joined",
+        "leaves",
+        "three",
+        "two and two",
+        "pair",
+    ],
 )
 def test_another_roster_asks_and_one_that_tells_a_party_from_the_others_is_refused(earlier, roster, verdict):
     found = roster_findings([frozenset(each) for each in earlier], frozenset(roster), "A")
@@ -59,10 +74,10 @@ def test_another_roster_asks_and_one_that_tells_a_party_from_the_others_is_refus
 
 
 def test_the_refusal_says_whether_it_is_ones_own_numbers():
-    (own,) = roster_findings([frozenset("BCD")], frozenset("ABCD"), "A")
-    (other,) = roster_findings([frozenset("BCD")], frozenset("ABCD"), "B")
+    (own,) = roster_findings([frozenset("ABCD")], frozenset("BCD"), "A")
+    (other,) = roster_findings([frozenset("ABCD")], frozenset("BCD"), "B")
     assert "your own numbers" in own.text
-    assert "one other party's" in other.text
+    assert "a party that was in one of them" in other.text
 
 
 def test_studies_among_the_others_are_a_question():
@@ -70,6 +85,38 @@ def test_studies_among_the_others_are_a_question():
     (found,) = others_findings(2)
     assert not found.below
     assert "2 studies without you" in found.text
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sets(st.sampled_from("ABCDE"), min_size=3).map(frozenset), max_size=7))
+def test_no_partys_numbers_follow_from_studies_but_in_one_that_it_was_asked_about(rosters):
+    """Whatever rosters come one after the other, and whatever is answered with yes."""
+    run = []
+    for roster in rosters:
+        known = {me: [each for each in run if me in each] for me in roster}
+        found = {me: [*roster_findings(known[me], roster, me)] for me in roster}
+        for me in roster:  # digests of jobs that others brought these tables to
+            others = {each for other in roster for each in known[other]} - {*known[me]}
+            found[me] += others_findings(len(others))
+        if any(each.below for own in found.values() for each in own):
+            continue
+        before, asked = followed(run), {me for me, own in found.items() if own}
+        run.append(roster)
+        assert followed(run) - before <= asked
+
+
+def followed(rosters):
+    """Parties whose own numbers some other party of theirs computes, by NumPy's rank; a party is no other's."""
+    found = set()
+    for who in "ABCDE":
+        rows = [vector(each) for each in rosters if who in each]
+        if not rows:
+            continue
+        rows = np.array([*rows, vector(who)])
+        for name in set("ABCDE") - {who}:
+            if np.linalg.matrix_rank(np.vstack((rows, vector(name)))) == np.linalg.matrix_rank(rows):
+                found.add(name)
+    return found
 
 
 def test_a_consortium_of_all_pairs_is_refused_at_the_latest_with_the_last():
