@@ -16,10 +16,12 @@ from sklearn import datasets
 
 from fedsvd.data.arrays import ArraySource
 from fedsvd.policy.bits_held import balance, judged_by_bits
+from fedsvd.policy.opened_columns import OpenedColumns
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.openings import expected_bits
 from fedsvd.protocol.tasks import Family, Item, Split, Task
+from fedsvd.studies.opened_before import Before, earlier_bits, study_columns
 from fedsvd.studies.own_bits import measured_bits
 from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.parties import PartyData
@@ -61,6 +63,7 @@ class Honest:
     y: Any = None
     split: Split = Split.HORIZONTAL
     names: tuple[str, ...] | None = None
+    months: int = 1  # in each of which the study is done again, the tables having grown to their size in the last
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -90,14 +93,29 @@ def judged(study: Honest) -> Verdict:
         rows, columns = (slice(None), slice(first, last)) if vertical else (slice(first, last), slice(None))
         labels = None if y is None or (vertical and i) else y[rows]
         own = PartyData(ArraySource(X[rows, columns], study.names), labels=labels)
-        found += home_findings(plan, own, Policy())
+        before = _before(asked, study, X[rows, columns], labels) if study.months > 1 else Before()
+        found += home_findings(plan, own, Policy(), before)
         if judged_by_bits(plan):
-            balances.append(balance(plan, measured_bits(plan, own)))
+            balances.append(balance(plan, measured_bits(plan, own), earlier_bits(plan, own, before)))
     said = REFUSED if any(each.below for each in found) else ASKS if any(each.asks for each in found) else FINE
     worst = max(balances, key=lambda each: each.ratio, default=None)
     rules = tuple(sorted({each.rule for each in found if each.below or each.asks}))
     held, ratio = (None, None) if worst is None else (worst.held, worst.ratio)
     return Verdict(said, rules, expected_bits(plan) if worst is None else worst.opened, held, ratio)
+
+
+def _before(asked: Study, study: Honest, X: Any, y: Any) -> Before:
+    """What the months before opened of one party's table, of whose records a third came in them."""
+    opened, rows = OpenedColumns(), np.arange(len(X))
+    for month in range(study.months - 1):
+        records = len(X) - len(X) * (study.months - 1 - month) // (3 * study.months)
+        own = PartyData(ArraySource(X[:records]), labels=y[:records])
+        counts = tuple(n * records // len(X) for n in study.counts)
+        plan = plan_study(asked, X.shape[1], counts, SessionId("00" * 16)).plan
+        opens = study_columns(plan, own)
+        assert opens is not None
+        opened = opened.after(records).with_study(f"{month}", opens, rows[:records])
+    return Before(opened, np.where(rows < len(opened.values), rows, -1))
 
 
 def model(family: str, link: str, classes: int = 0, **more: Any) -> dict[str, Any]:
@@ -149,6 +167,12 @@ def _drawn() -> Iterator[Honest]:
     yield Honest(
         "a site of 8 rows, regression table", small, X, (150, 100, 8), Task.LR, rng.normal(size=258), more=TABLE
     )
+    n, sizes = 6000, (2000,) * 3
+    X = np.column_stack((_findings(rng, n, 4), rng.normal(60, 12, n).round(1), rng.normal(27, 5, n).round(1)))
+    registry = "drawn: 4 findings, age, BMI; a third of the records in 24 months"
+    y, often = rng.normal(size=n), 24
+    yield Honest("a registry each month, regression table", registry, X, sizes, Task.LR, y, months=often, more=TABLE)
+    yield Honest("a registry each month, logistic", registry, X, sizes, Task.GLM, y > 0.5, months=often, more=LOGIT)
 
 
 def studies() -> Iterator[Honest]:

@@ -190,6 +190,33 @@ def test_cut_points_a_step_apart_are_refused_in_formulas_and_in_dictionaries(tmp
         assert honest.state is JobState.DONE, why
 
 
+def test_cut_points_a_step_apart_in_one_job_ask(tmp_path):
+    """A dictionary that the consortium agreed on: both groups count dozens, and one person is between them."""
+    with hospitals(tmp_path, most_leverage=0.5) as (federation, csp):
+        age = float(clinic(1)["age"][7])
+        for apart, formula in ((1e-3, "cost ~ old + bmi"), (1.0, "cost ~ old + older + bmi")):
+            honest, why = by_dictionary(federation, csp, groups_of(age - apart, age + apart, formula))
+            assert honest.state is JobState.DONE, why
+        attack, why = by_dictionary(federation, csp, groups_of(age - 1e-3, age + 1e-3, "cost ~ old + older + bmi"))
+        assert attack.state is JobState.BROKEN
+        assert "one record makes up more than 0.5 of the opened sums with column" in why
+
+
+def groups_of(first, second, formula):
+    file = by_groups(0.0, formula)
+    file["dictionary"]["says"]["columns"]["age"]["groups"] = {"old": [first], "older": [second]}
+    file["job"]["inference"] = True
+    return file
+
+
+def by_dictionary(federation, csp, file):
+    """The same at sites that registered this dictionary."""
+    agreed = spelt_dictionary(dictionary_of(file["dictionary"]["says"]))
+    for name in PARTIES:
+        (federation.kits[f"party/{name}"] / "dictionary.toml").write_text(agreed)
+    return ended(federation, csp, file)
+
+
 def by_groups(cut, formula="cost ~ old + bmi"):
     columns = {"patient": {"role": "id"}, "age": {"groups": {"old": [cut]}}, "bmi": {}, "cost": {"role": "label"}}
     return {

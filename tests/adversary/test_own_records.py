@@ -21,6 +21,7 @@ from fedsvd.service.site import Site
 
 PARTIES = ("bonn", "lyon", "turin")
 HONEST, RARE, GAP, CELL, CLUSTER, STEEP, SMALL = "honest", "rare", "gap", "cell", "cluster", "steep", "small"
+NESTED = "nested"
 USUAL = Policy(records_for_full=40, remember=False, parties_for_clusters=3, consent_to_gram=True)
 
 
@@ -31,6 +32,7 @@ def table(seed, rows=150):
     made["sex"] = rng.choice(["f", "m"], rows)
     made["ward"] = np.where(rng.random(rows) < 0.5, "east", "west")
     made["rare"] = (rng.random(rows) < 0.2).astype(int)
+    made["icd"] = rng.integers(0, 2, rows)
     made["shift"] = [f"s{row % 3}" for row in range(rows)]
     made["flat"] = [f"f{row % 12}" for row in range(rows)]
     made["visits"] = rng.poisson(3, rows)
@@ -58,6 +60,8 @@ def in_lyon(kind, own):
         own.loc[7, "visits"] = 40_000
     elif kind == SMALL:
         own = own.iloc[:40]
+    elif kind == NESTED:
+        own["icd"] = np.where(np.arange(len(own)) == 7, 1 - own["rare"], own["rare"])
     return own
 
 
@@ -68,7 +72,7 @@ def made(tmp_path_factory):
     with federation_of(root, PARTIES, policy=Policy.permissive(), patience=GENEROUS) as federation:
         for seed, name in enumerate(PARTIES):
             lines = ["[data]"]
-            for kind in (HONEST, RARE, GAP, CELL, CLUSTER, STEEP, SMALL):
+            for kind in (HONEST, RARE, GAP, CELL, CLUSTER, STEEP, SMALL, NESTED):
                 path = root / f"{name}-{kind}.csv"
                 own = table(seed)
                 (in_lyon(kind, own) if name == "lyon" else own).to_csv(path, index=False)
@@ -144,6 +148,22 @@ def test_a_cell_of_two_products_that_few_records_are_in(made):
     expect_done(made, formula("cost ~ age + rare:C(shift)"))
     crossed = formula("cost ~ age + C(sex):C(ward) + rare:C(shift)")
     expect_refused(made, HONEST, crossed, "asks its owner", "cells: ", "'rare', 'sex', 'shift', 'ward'")
+
+
+def test_products_of_codes_are_judged_whatever_numbers_stand_next_to_them(made):
+    """Dilution: many columns of numbers lower the leverage in all columns together, and no cell."""
+    numbers = "+".join(f"z{j}" for j in range(12))
+    expect_done(made, formula(f"cost ~ age + C(sex):C(ward) + {numbers}"))
+    crossed = formula(f"cost ~ age + C(sex):C(ward) + rare:C(shift) + {numbers}")
+    expect_refused(made, HONEST, crossed, "asks its owner", "cells: ", "'rare', 'sex', 'shift', 'ward'")
+    one = formula(f"cost ~ age + C(sex) * C(ward) + {numbers}")
+    expect_refused(made, CELL, one, "below your policy: leverage", "C(sex)[T.m]")
+
+
+def test_nested_codes_that_differ_in_one_record(made):
+    """Two codes of many records each: their difference is one person, in one study."""
+    expect_done(made, formula("cost ~ age + rare + icd"))
+    expect_refused(made, NESTED, formula("cost ~ age + rare + icd"), "asks its owner", "leverage")
 
 
 def test_a_term_that_one_record_has(made):

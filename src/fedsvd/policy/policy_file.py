@@ -137,6 +137,13 @@ class PolicyFile(BaseModel):
     failed_attempts: Annotated[
         StrictInt, _from(0, "Failed attempts that one approval covers; a study that succeeds here spends it.")
     ] = _DEFAULTS.failed_attempts
+    digits: Annotated[
+        Literal["table", "more", "all"],
+        Field(
+            description='Most digits that sums of a model may have: "table" as few as its printed table needs, "more" '
+            'for errors to seven digits, "all" those of the numbers themselves.'
+        ),
+    ] = "all"
     openings: Annotated[
         Literal["held", "any"],
         Field(
@@ -207,7 +214,7 @@ def _fault(path: Path, key: str, value: object) -> ConfigError:
     if key == "foreign":
         fix = '[foreign] "NAME" = "sha256:...", with the 64 digits that fedsvd tasks show NAME prints'
         return ConfigError(f"[foreign] in {path} has a value that is no hash", fix)
-    if key in ("researcher", "openings"):
+    if key in ("researcher", "openings", "digits"):
         words = ", ".join(get_args(rules[key].annotation))
         return ConfigError(f"{key} in {path} is not one of {words}", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
     if key == "answered":

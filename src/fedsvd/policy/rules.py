@@ -12,6 +12,7 @@ from fedsvd.policy.foreign_lines import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
@@ -24,6 +25,7 @@ ASK, SHARED, NOTHING = "ask", "shared", "none"
 HELD, ANY = "held", "any"
 """What a study may open: as much as bits held allow (``bits_held.py``), or anything."""
 _FEW_TO_PERMUTE = 10  # records whose orders can all be tried
+_FEWER_FIRST = (Digits.TABLE, Digits.MORE, Digits.ALL)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Policy:
     least_overlap: int = 10  # fewest common records of a matching; fewer end it before any party has them
     set_growth: int = 2  # times a party's set of ids may grow over all earlier matchings with it; 0: no limit
     failed_attempts: int = 3  # that one approval covers
+    digits: str = Digits.ALL  # most digits that sums of a model may have: table, more or all
     openings: str = HELD  # whether bits that are opened are judged by those that records hold
     researcher: str = ASK  # whether the researcher who asked gets what all parties share (ADR 0069)
     enforce: bool = False
@@ -127,6 +130,7 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_freedom(plan, policy),
         *_clusters(plan, policy),
         *_events(plan, policy),
+        *_digits(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
         *_columns(plan, policy),
@@ -244,6 +248,16 @@ def _events(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             f"the session goes on with classes of {about.least_class} rows and {about.least_events} events for each "
             f"coefficient, {policy.least_class} and {policy.least_events} are asked for: a model of fewer follows "
             "single records",
+        )
+
+
+def _digits(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """More digits say more of single records; the plan says how many a model takes."""
+    if plan.glm is not None and _FEWER_FIRST.index(plan.glm.digits) > _FEWER_FIRST.index(Digits(policy.digits)):
+        yield Finding(
+            "digits",
+            f'sums of the model have the digits of digits = "{plan.glm.digits}", "{policy.digits}" is the most that is '
+            f'allowed: more of them say more of single records. Researchers can set digits = "{policy.digits}"',
         )
 
 
