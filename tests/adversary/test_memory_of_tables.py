@@ -4,6 +4,7 @@ Every attack stands next to the honest study of the same kind, which passes with
 """
 
 import json
+import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -156,20 +157,33 @@ def test_a_consortium_that_grows_asks_everyone_and_a_party_that_leaves_it_is_pro
     with hospitals(tmp_path, four) as (federation, csp):
         job, why = played(federation, csp, "first")
         assert job.state is JobState.DONE, why
-        joined, why = played(federation, csp, "joined", four)
-        assert joined.state is JobState.BROKEN
-        assert "a party joins that was in no earlier study of your table" in why
-        assert "the other parties brought these tables to 1 study without you" in why
-        assert "below your policy" not in why
-        for name in four:
-            rules = Policy(**{**vars(Policy.permissive()), **MEMORY, "answered": ("roster",)})
-            (federation.kits[f"party/{name}"] / "policy.toml").write_text(spelt_policy(rules))
+        for agree, question in (
+            ((), "a party joins that was in no earlier study|the other parties brought these tables to"),
+            (("a", "b", "d"), "a party joins that was in no earlier study of your table"),
+            (PARTIES, r"the other parties brought these tables to \d (study|studies) without you"),
+        ):
+            always(federation, agree)
+            joined, why = played(federation, csp, "joined", four)
+            assert joined.state is JobState.BROKEN
+            assert re.search(question, why), why
+            assert "below your policy" not in why
+        always(federation, four)
         for again in ("joined", "later"):
             job, why = played(federation, csp, again, four)
             assert job.state is JobState.DONE, why
         job, why = played(federation, csp, "left", ("a", "b", "d"))
         assert job.state is JobState.BROKEN
         assert "below your policy: roster" in why
+
+
+def always(federation, names):
+    """These owners always agree to another roster, and the others are asked."""
+    for caller, kit in federation.kits.items():
+        role, _, name = caller.partition("/")
+        if role == "party":
+            answered = ("roster",) if name in names else ()
+            rules = Policy(**{**vars(Policy.permissive()), **MEMORY, "answered": answered})
+            (kit / "policy.toml").write_text(spelt_policy(rules))
 
 
 def test_cut_points_a_step_apart_are_refused_in_formulas_and_in_dictionaries(tmp_path):
