@@ -332,6 +332,21 @@ def test_codes_of_two_studies_that_differ_in_one_record_ask_and_what_jobs_make_o
         assert_close((sign * left).to_numpy(), others[0].to_numpy(), RESULT_BAR)
 
 
+def test_low_rank_imputation_needs_consent_and_means_do_not(tmp_path):
+    """0.2.0: the Gram matrices of two rounds differ by what was filled, which gave the record of anyone with a gap."""
+    with hospitals(tmp_path, consent_to_gram=False) as (federation, csp):
+        for number, name in enumerate(PARTIES, 1):
+            table = clinic(number)
+            table.loc[::6, "sbp"] = np.nan
+            lay(federation, name, table)
+        job, why = played(federation, csp, "low-rank", prepare={"missing": "low-rank"})
+        assert job.state is JobState.BROKEN
+        assert "low-rank imputation is asked for: all parties will see the joint Gram matrix" in why
+        assert {failure.code for failure in job.failures} == {"FSVD-110"}
+        honest, why = played(federation, csp, "means", prepare={"missing": "mean"})
+        assert honest.state is JobState.DONE, why
+
+
 def test_weights_that_differ_in_one_record_are_refused(tmp_path):
     with hospitals(tmp_path) as (federation, csp):
         job, why = weighted(federation, csp, "even")

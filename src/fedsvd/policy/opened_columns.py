@@ -101,6 +101,7 @@ class OpenedColumns:
 
     def with_study(self, run: str, study: StudyColumns, record: NDArray[np.intp]) -> "OpenedColumns":
         """With what a study opens; ``record`` is that of each of its rows. Too many columns are counted, not stored."""
+        assert (record >= 0).all(), "a study has rows of records alone"
         about = Opened(study.bits, study.held, study.gram)
         columns = study.values if study.roots is None else np.column_stack((study.values, study.roots))
         names = study.names if study.roots is None else (*study.names, "the weights")

@@ -291,6 +291,7 @@ class TableMemory:
         for number in {each.get("table", 0) for each in found} - {0}:
             write_columns(self._folder, number, read_columns(self._folder, number).without(run))
             if not self.studies(number):
+                write_columns(self._folder, number, OpenedColumns())  # numbers of tables are given again
                 self._studies.append({"event": "table", "table": number, "revision": 0})
                 remove_others(self._folder, number, 0)
         return str(run)

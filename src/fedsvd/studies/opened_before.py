@@ -69,11 +69,16 @@ def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
         rows,
         labels,
         tuple(j for j, name in enumerate(names) if name in made),
-        tuple(j for j in range(values.shape[1]) if len(np.unique(values[:, j])) <= MOST_VALUES),
+        tuple(j for j in range(values.shape[1]) if _few(values[:, j])),
         roots,
         gram,
         bits,
     )
+
+
+def _few(column: Float) -> bool:
+    """Whether it has few values; a column of many is seen from its first ones."""
+    return all(len(np.unique(part)) <= MOST_VALUES for part in (column[:1000], column))
 
 
 def _labels(plan: SessionPlan, labels: Float) -> Float:

@@ -56,10 +56,12 @@ class Site:
         own = PartyData(source, y, row_weights=weights)
         others = [PartyData(open_source(own.table.rows(0, len(self.table))), y, row_weights=weights) for _ in range(2)]
         plan = plan_for(study, [own, *others], Seed(bytes(32)))[0].plan
-        rows = np.arange(len(self.table)) if record is None else record
-        before = Before(self.opened, rows)
+        rows = np.arange(len(self.table))
+        before = Before(self.opened, rows if record is None else record)
         found = home_findings(plan, own, self.policy, before)
-        self.opened = self.opened.with_study(f"{len(self.opened.studies)}", study_columns(plan, own), rows)
+        self.opened = self.opened.after(len(rows)).with_study(
+            f"{len(self.opened.studies)}", study_columns(plan, own), rows
+        )
         self.bits = earlier_bits(plan, own, before)
         self.measured = together(plan, own, before, self.policy)
         return [(each.rule, "refused" if each.below else "asks") for each in found if each.below or each.asks]
@@ -132,8 +134,9 @@ def test_corrections_and_new_records_are_no_new_columns():
     site.table.loc[3:7, columns] += 1.0
     later = people(seed=5, rows=6)
     site.table = pd.concat([site.table, later], ignore_index=True)
-    site.opened = site.opened.after(ROWS, np.arange(3, 8)).after(ROWS + 6)
-    assert site.brings(LINEAR, columns, record=np.concatenate((np.arange(ROWS), np.full(6, -1)))[: ROWS + 6]) == []
+    site.opened = site.opened.after(ROWS, np.arange(3, 8))
+    assert site.brings(LINEAR, columns, record=np.concatenate((np.arange(ROWS), np.full(6, -1)))) == []
+    assert len(site.opened.names) == len(columns) + 1, "one for each column, and the label"
 
 
 def test_a_renamed_column_and_its_logarithm_hold_no_bits_of_their_own():
