@@ -18,9 +18,17 @@ from fedsvd.data.arrays import ArraySource
 from fedsvd.policy.bits_held import balance, judged_by_bits
 from fedsvd.policy.opened_columns import OpenedColumns
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.at_home import HomeReport
+from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.joint_counts import CountRule, Rare
+from fedsvd.prepare.missing import Gaps, Missing
+from fedsvd.prepare.recipe import Recipe
+from fedsvd.prepare.rule import Rule
+from fedsvd.prepare.script import play_together, prepare
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.openings import expected_bits
 from fedsvd.protocol.tasks import Family, Item, Split, Task
+from fedsvd.randomness.seed import Seed
 from fedsvd.studies.opened_before import Before, earlier_bits, study_columns
 from fedsvd.studies.own_bits import measured_bits
 from fedsvd.studies.own_rows import home_findings
@@ -64,6 +72,7 @@ class Honest:
     split: Split = Split.HORIZONTAL
     names: tuple[str, ...] | None = None
     months: int = 1  # in each of which the study is done again, the tables having grown to their size in the last
+    counted: bool = False  # by a dictionary: joint counts are taken before
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -73,6 +82,7 @@ class Verdict:
 
     said: str
     rules: tuple[str, ...]
+    columns: int
     opened: int
     held: float | None
     ratio: float | None
@@ -85,14 +95,15 @@ def judged(study: Honest) -> Verdict:
     order = np.arange(len(X)) if vertical else np.random.default_rng(0).permutation(len(X))
     X, y = X[order], None if study.y is None else np.asarray(study.y, dtype=float).reshape(len(X), -1)[order]
     asked = Study(study.task, study.split, targets=0 if y is None else y.shape[1], **study.more)
-    m = len(X) if vertical else X.shape[1]
-    plan = plan_study(asked, m, study.counts, SessionId("00" * 16)).plan
     edges = np.cumsum((0, *study.counts))
+    taken = _passed(study, X, edges) if study.counted else np.arange(X.shape[1])
+    X, m = X[:, taken], len(X) if vertical else len(taken)
+    plan = plan_study(asked, m, study.counts, SessionId("00" * 16)).plan
     found, balances = [], []
     for i, (first, last) in enumerate(pairwise(edges)):
         rows, columns = (slice(None), slice(first, last)) if vertical else (slice(first, last), slice(None))
         labels = None if y is None or (vertical and i) else y[rows]
-        own = PartyData(ArraySource(X[rows, columns], study.names), labels=labels)
+        own = PartyData(ArraySource(X[rows, columns], study.names), labels=labels, prepared=_report(study, m))
         before = _before(asked, study, X[rows, columns], labels) if study.months > 1 else Before()
         found += home_findings(plan, own, Policy(), before)
         if judged_by_bits(plan):
@@ -101,7 +112,22 @@ def judged(study: Honest) -> Verdict:
     worst = max(balances, key=lambda each: each.ratio, default=None)
     rules = tuple(sorted({each.rule for each in found if each.below or each.asks}))
     held, ratio = (None, None) if worst is None else (worst.held, worst.ratio)
-    return Verdict(said, rules, expected_bits(plan) if worst is None else worst.opened, held, ratio)
+    return Verdict(said, rules, X.shape[1], expected_bits(plan) if worst is None else worst.opened, held, ratio)
+
+
+def _passed(study: Honest, X: Any, edges: Any) -> Any:
+    """The columns that joint counts leave, by what the parties' scripts say to each other."""
+    rule = Rule(counts=CountRule(len(study.counts) > 2, drop=study.task is Task.PCA))
+    tables = [ArraySource(np.ascontiguousarray(X[first:last])) for first, last in pairwise(edges)]
+    left = names_of(play_together([prepare(table, rule, Seed(bytes(32))) for table in tables])[0].table)
+    return np.array([int(name.removeprefix("x")) for name in left])
+
+
+def _report(study: Honest, m: int) -> HomeReport | None:
+    """What a party knows after joint counts: all columns that are left passed."""
+    names = tuple(f"x{j}" for j in range(m))
+    recipe = Recipe(rare=Rare(current=names)) if study.counted else None
+    return HomeReport(Missing.ERROR, Gaps(names, 0, np.zeros(m, np.int64)), 0, (), recipe)
 
 
 def _before(asked: Study, study: Honest, X: Any, y: Any) -> Before:
@@ -150,9 +176,10 @@ def _drawn() -> Iterator[Honest]:
         (rng.permutation(np.arange(1200) < 9), rng.normal(60, 12, 1200).round(1), _findings(rng, 1200, 2))
     )
     rare = "drawn: a comorbidity of 9, age, 2 findings"
-    yield Honest(
-        "rare comorbidity, logistic regression", rare, X, thirds(1200), Task.GLM, rng.random(1200) < 0.3, more=LOGIT
-    )
+    sick = rng.random(1200) < 0.3
+    yield Honest("rare comorbidity, logistic regression", rare, X, thirds(1200), Task.GLM, sick, more=LOGIT)
+    named = "the same by a dictionary, after joint counts"
+    yield Honest(named, rare, X, thirds(1200), Task.GLM, sick, counted=True, more=LOGIT)
     X = np.column_stack((rng.lognormal(7, 2, 600).round(2), rng.normal(60, 12, 600).round(1), _findings(rng, 600, 2)))
     costs = "drawn: costs with a long tail, age, 2 findings"
     yield Honest(
@@ -192,6 +219,8 @@ def studies() -> Iterator[Honest]:
     yield Honest("PCA of all components, three users", "wine", X, thirds(178), Task.PCA)
     X, _ = datasets.load_digits(return_X_y=True)
     yield Honest("PCA with 10 components", "digits", X, thirds(1797), Task.PCA, more={"components": 10})
+    named, ten = "the same by a dictionary, rare pixels left out", {"components": 10}
+    yield Honest(named, "digits", X, thirds(1797), Task.PCA, counted=True, more=ten)
     X, _ = datasets.load_iris(return_X_y=True)
     yield Honest("linear regression, table", "iris", X[:, :3], thirds(150), Task.LR, X[:, 3], more=TABLE)
     d = econometric.anes96.load_pandas()
@@ -222,7 +251,7 @@ def page() -> str:
         held = "-" if found.held is None else f"{_short(found.held)}"
         ratio = "-" if found.ratio is None else f"{found.ratio:.1f}"
         said = found.said + (f": {', '.join(found.rules)}" if found.rules else "")
-        columns = np.asarray(study.X).shape[1]
+        columns = found.columns
         sizes = " / ".join(map(str, study.counts)) if study.split is Split.HORIZONTAL else str(len(study.X))
         cells = (study.name, study.data, sizes, columns, f"{found.opened:,}", held, ratio, said)
         lines.append(f"| {' | '.join(map(str, cells))} |\n")

@@ -202,6 +202,12 @@ def test_cut_points_a_step_apart_are_refused_in_formulas_and_in_dictionaries(tmp
             (federation.kits[f"party/{name}"] / "dictionary.toml").write_text(agreed)
         honest, why = ended(federation, csp, by_groups(0.0))
         assert honest.state is JobState.DONE, why
+        for name in PARTIES:  # a year's joint counts of a table are those of its first study
+            studies = Site.at(federation.kits[f"party/{name}"]).state / "records" / "studies.jsonl"
+            events = [json.loads(line) for line in studies.read_text().splitlines()]
+            counted = [each["counts"] for each in events if each["event"] == "counted"]
+            assert {name for name, _, _ in counted[0]} == {"bmi", "old"}
+            assert len(counted) == 1
 
 
 def test_cut_points_a_step_apart_in_one_job_ask(tmp_path):

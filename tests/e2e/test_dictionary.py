@@ -10,9 +10,10 @@ from tests.e2e.commands import answered, command, until
 from tests.e2e.federations import federation_of
 from tests.tolerances import STATISTIC_BAR, assert_close
 
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, DataError
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.splines import natural_spline
+from fedsvd.protocol.openings import expected_bits
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
 from fedsvd.studies.jobs import results_of, run_job
@@ -172,9 +173,27 @@ def test_a_spline_is_at_the_knots_of_the_dictionary_and_a_job_chooses_none(tmp_p
     assert_close(ours + float(result.arrays["intercept"].ravel()[0]), fitted, STATISTIC_BAR)
 
 
-def test_no_session_is_needed_to_agree_on_levels(tmp_path):
+def test_the_session_before_takes_joint_counts_and_agrees_on_no_levels(tmp_path):
     hospitals(tmp_path)
-    assert prepare(read_job(local_job(tmp_path))).agreed is None
+    agreed = prepare(read_job(local_job(tmp_path))).agreed
+    assert [step.name for step in agreed.plan.steps] == ["joint counts", "rare"]
+    assert expected_bits(agreed.plan) == 12 * (4 + 1)  # sums of up to 15, and a flag
+
+
+def test_a_level_that_is_rare_ends_the_study_or_is_joined_as_the_dictionary_says(tmp_path):
+    hospitals(tmp_path)
+    for name, column, stage in (("a", "Stadium", "IV"), ("b", "stage", "IV"), ("c", "stage", "4")):
+        how = {"sep": ";", "encoding": "latin-1"} if name == "a" else {}
+        own = pd.read_csv(tmp_path / f"{name}.csv", **how, dtype=str)
+        own.loc[own.index[own[column] == stage][1:], column] = "III"
+        own.to_csv(tmp_path / f"{name}.csv", **how, index=False)
+    with pytest.raises(DataError, match="level 'IV' of column 'stage'"):
+        of_study(tmp_path)
+    levels = 'levels = ["I", "II", "III", "IV"]'
+    (tmp_path / "dictionary.toml").write_text(DICTIONARY.replace(levels, f"{levels}\npool = true"))
+    shared, own, *_ = of_study(tmp_path)
+    assert [name for name in shared.features if name.startswith("stage")] == ["stage[T.II]", "stage[T.other]"]
+    assert any("level 'IV' of column 'stage'" in line for line in own.facts["prepared"]["together"]["rare"])
 
 
 def test_a_job_names_columns_of_the_dictionary_or_is_refused_with_the_nearest(tmp_path):

@@ -160,8 +160,8 @@ _BEFORE = {
 
 def _before(user: User, step: PlannedStep) -> tuple[str, ...]:
     plan = user.plan
-    if step.what in (What.PREPARED, What.DECLARED):  # names of these steps are not ours
-        return ("preparing",) if step.what is What.PREPARED else ("script",)
+    if step.what in (What.PREPARED, What.CAPPED, What.DECLARED):  # names of these steps are not ours
+        return ("script",) if step.what is What.DECLARED else ("preparing",)
     match step.kind, step.name:
         case _, "mean":
             return ("first mean", "compress") if plan.compress else ("means",)

@@ -65,7 +65,7 @@ class Balance:
 def judged_by_bits(plan: SessionPlan) -> bool:
     """Whether each row is one record, of which users open sums or factors. Sessions before a study are judged by their
     own rules, and where columns are split a number for each record is what is asked about."""
-    beforehand = opened(plan) & {What.PREPARED, What.RECORDS}
+    beforehand = opened(plan) & {What.PREPARED, What.CAPPED, What.RECORDS}
     return plan.split is Split.HORIZONTAL and not beforehand
 
 

@@ -107,7 +107,7 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
     if What.RECORDS in opened(plan):
         return [*matched(plan)]
-    if What.PREPARED in opened(plan):
+    if opened(plan) & {What.PREPARED, What.CAPPED}:
         return [*prepared_together(plan)]
     if What.DECLARED in opened(plan):
         return [*foreign_together(plan)]

@@ -6,6 +6,14 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align, Trust
 
 _STEPS = {
+    "joint counts": (
+        "Every party learns of each level of the dictionary, of gaps, and of values off the commonest one, how many "
+        "records have it at all parties together, each party adding five at most."
+    ),
+    "rare": (
+        "Every party learns which of these one to four records have outside of some party: they are joined with "
+        "others, left out, or end the study. Not outside of which party."
+    ),
     "levels of ": (
         "Every party learns how many levels column {name} has, how often each occurs at all parties together and at "
         "how many of them; of a level whose text it guesses, which numbers are those. Not which party has it."
@@ -33,6 +41,8 @@ _STEPS = {
     "squares for scaling": "Every party learns the joint deviation of each prepared column.",
 }
 
+_COUNTED = ("joint counts", "rare")
+
 
 def _rounds_of(plan: SessionPlan) -> int:
     """Columns of numbers, from the length of their squares."""
@@ -49,11 +59,13 @@ def prepared_together(plan: SessionPlan) -> Iterator[str]:
     told = []
     for step in plan.steps:
         for begins, text in _STEPS.items():
-            if step.name.startswith(begins):
+            if step.name == begins or (begins not in _COUNTED and step.name.startswith(begins)):
                 name = repr(step.name.removeprefix(begins))
                 told.append(text.format(name=name, least=plan.least_count, m=_rounds_of(plan)))
     yield from dict.fromkeys(told)
-    if plan.k == 2:
+    if all(step.name in _COUNTED for step in plan.steps):
+        pass
+    elif plan.k == 2:
         yield "With two parties, each can compute the other's own of these numbers: its means, counts and levels."
     else:
         yield f"{plan.k - 1} parties that pool what they hold can compute the last one's own of these numbers."

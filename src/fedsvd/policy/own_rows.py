@@ -63,6 +63,7 @@ class OwnRows:
     codes: Leverage = Leverage()  # in all columns of few values
     outcome: Leverage = Leverage()  # at the weights that the outcome gives the records
     design: Leverage = Leverage()  # in all columns
+    alike: tuple[str, ...] = ()  # two columns that passed joint counts and that few own records tell apart
     cells: tuple[Cells, ...] = ()  # of columns whose products are asked for
     classes: tuple[int, ...] = ()  # records of each
     clusters: tuple[int, ...] = ()  # records of each
@@ -124,6 +125,14 @@ def _leverage(own: OwnRows, policy: Policy) -> Iterator[Finding]:
             )
             yield Finding("leverage", text, below=False, asks=True)
             return
+    if own.alike:
+        first, other = own.alike
+        text = (
+            f"{first} and {other} differ in 1 to {policy.least_count - 1} of your records: users can compute sums of "
+            "these alone. Researchers can leave one of both columns out"
+        )
+        yield Finding("leverage", text, below=False, asks=True)
+        return
     if own.design.value > refused:
         text = (
             f"one record makes up more than {refused:g} of the opened sums in one direction, mostly by "

@@ -21,6 +21,7 @@ _SUMMED = {
     What.UNIT: "the power of two above its numbers",
     What.SIZES: "the power of two above each number",
     What.COUNT: "how many clusters it has",
+    What.CAPPED: "how many of its records have each level, gap or rare value, up to five, and which are too few",
     What.MEAN: "totals of columns",
     What.ENERGY: "sums of squares of columns",
     What.NORM: "the sum of squares of all entries",

@@ -42,6 +42,7 @@ from fedsvd.types import Ring
 
 _log = logging.getLogger(__name__)
 FORGOTTEN_AFTER = timedelta(days=30)
+COUNTED_AGAIN = timedelta(days=365)
 NEW, GONE = -1, -2  # a record that no study had, and one that was withdrawn and came back
 _OLDER = {"*.rows.npy": "0.1.0", "*.columns.npy": "0.1.0", "version-*.npz": "0.2.0", "steps.npz": "0.2.0"}
 
@@ -195,8 +196,8 @@ class TableMemory:
         brought: Recognised | None,
         rows: NDArray[np.intp] | None,
         opens: StudyColumns | None = None,
-    ) -> None:
-        """A session with these rows of a table begins: from now on its study is an earlier one."""
+    ) -> int:
+        """A session with these rows of a table begins: from now on its study is an earlier one. The table's number."""
         number = 0
         if brought is not None and rows is not None:
             taken_rows = brought.rows(rows)
@@ -204,6 +205,7 @@ class TableMemory:
             self._open(number, brought, taken_rows, study["run"], opens)
         when = datetime.now(UTC).isoformat(timespec="seconds")
         self._studies.append({"event": "study", "when": when, "table": number, **study})
+        return number
 
     def _write(self, brought: Recognised, taken_rows: RowSet) -> int:
         """The number of the table, with what this study takes of it."""
@@ -264,6 +266,23 @@ class TableMemory:
         words = brought.words if brought.ids else id_words(brought.table, ids, key)
         return ids, np.concatenate((before, words[new]))
 
+    def counted(self, table: int, counts: Mapping[tuple[str, str], int], now: datetime) -> dict[tuple[str, str], int]:
+        """What this party adds to joint counts of a table: what it added first within a year, else its counts of now.
+
+        So a second sum of one roster tells no one anything, and sums of one year differ by whole parties alone.
+        """
+        held: dict[tuple[str, str], int] = {}
+        for each in self._studies.records():
+            if each["event"] == "table" and each["table"] == table and not each["revision"]:
+                held = {}  # another table had this number
+            elif each["event"] == "counted" and each["table"] == table and _within_a_year(each["when"], now):
+                held = {(name, what): count for name, what, count in each["counts"]} | held
+        new = {item: count for item, count in counts.items() if item not in held}
+        if new:
+            when, added = now.isoformat(timespec="seconds"), [[*item, count] for item, count in new.items()]
+            self._studies.append({"event": "counted", "table": table, "when": when, "counts": added})
+        return {item: held.get(item, count) for item, count in counts.items()}
+
     def studies(self, table: int | None = None) -> list[dict[str, Any]]:
         """The studies that this party remembers, oldest first; of one table."""
         every = list(self._studies.records())
@@ -323,6 +342,10 @@ def _same(old: StoredTable, new: Brought, changed: Collection[str]) -> bool:
     known = {*names_of(old), *new.ids}.issuperset(new.names) or len(names_of(old)) * len(new.classes) >= MOST_CELLS
     there = not (new.ids and (new.at < 0).any())  # a record that is withdrawn leaves nothing behind
     return known and there and not changed and old.ids == new.ids and np.array_equal(old.classes, new.classes)
+
+
+def _within_a_year(when: str, now: datetime) -> bool:
+    return now - datetime.fromisoformat(when) < COUNTED_AGAIN
 
 
 def _unreadable(table: MatrixSource) -> list[str]:

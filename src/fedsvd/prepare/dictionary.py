@@ -9,6 +9,7 @@ groups = { age_group = [40, 65] }      # a further column: below 40, from 40 to 
 knots = [25, 45, 60, 80]               # of ns(age) in a formula; the first and last are the boundary
 [columns.stage]
 levels = ["I", "II", "III", "IV"]
+pool = true                            # levels that too few records have are joined as "other"
 groups = { late = { no = ["I", "II"], yes = ["III", "IV"] } }
 [columns.patient]
 role = "id"
@@ -108,6 +109,7 @@ class Column(Words):
     range: Range | None = None
     decimals: Annotated[StrictInt, Field(ge=0, le=17)] | None = None
     levels: Annotated[tuple[Code, ...], Field(max_length=_MOST_LEVELS)] = ()
+    pool: bool = False
     groups: Annotated[dict[Name, Grouping], Field(max_length=100)] = Field(default_factory=dict)
     knots: Knots | None = None
     role: Role | None = None
@@ -123,6 +125,8 @@ class Column(Words):
         twice = [level for level, times in Counter(self.levels).items() if times > 1]
         if twice:
             raise ValueError(f"the level {twice[0]!r} stands there twice: list it once")
+        if self.pool and not category:
+            raise ValueError("pool = true is of categories: rare levels are joined")
         low, high = self.range or (-float("inf"), float("inf"))
         if self.knots is not None and not all(low <= knot <= high for knot in self.knots):
             raise ValueError("its knots leave the range of the column")

@@ -26,6 +26,7 @@ class Indicators:
     reference: str | None = None
     first: bool = False
     missing: str | None = None  # the level that a missing entry is, where it is one
+    rare: tuple[str, ...] = ()  # levels that have no column, since too few records have them
 
     @property
     def shown(self) -> tuple[int, ...]:
@@ -36,7 +37,7 @@ class Indicators:
             raise ConfigError(f"column {name!r} has no level {self.reference!r}", f"one of {listed(every)}")
         left_out = 0 if self.first and self.reference is None else None
         left_out = every.index(self.reference) if self.reference is not None else left_out
-        return tuple(place for place in range(len(every)) if place != left_out)
+        return tuple(place for place, level in enumerate(every) if place != left_out and level not in self.rare)
 
 
 @dataclass(frozen=True)

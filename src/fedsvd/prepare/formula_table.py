@@ -98,6 +98,12 @@ class FormulaTable(Derived):
             found[name] = tuple(dict.fromkeys(sources))
         return found
 
+    @property
+    def read(self) -> dict[str, tuple[str, ...]]:
+        """Each column of this table with those of the data that it reads."""
+        columns = zip(names_of(self), self._right, strict=True)
+        return {name: tuple(each for factor, _ in column for each in factor.columns) for name, column in columns}
+
     def _alone(self, factor: Factor, part: tuple[int, bool]) -> Iterator[str]:
         """What the factor is called where it is a column of its own."""
         yield from factor.columns

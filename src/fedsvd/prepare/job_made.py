@@ -4,7 +4,7 @@ A record can stand out in a product, a power or a gap indicator although it does
 asks for a study chooses these. So they are judged apart from the columns that a party brings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from math import ceil, prod
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import underlying
+from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.described import Described
 from fedsvd.prepare.dictionary import Dictionary, Role
@@ -29,6 +30,15 @@ def job_made(table: MatrixSource) -> dict[str, tuple[str, ...]]:
     if filled is not None and filled.marked:
         found |= {name: () for name in names_of(table) if name in filled.marked}
     return found
+
+
+def columns_read(table: MatrixSource, levels: Iterable[JointLevels]) -> dict[str, tuple[str, ...]]:
+    """Each column of a study's table with those of the data that it is made of."""
+    formula = underlying(table, FormulaTable)
+    if formula is not None:
+        return formula.read
+    coded = {f"{joint.name}_{level}": (joint.name,) for joint in levels for level in joint.all}
+    return {name: coded.get(name, (name,)) for name in names_of(table)}
 
 
 def combined(table: MatrixSource, most_values: int) -> Iterator[Combined]:

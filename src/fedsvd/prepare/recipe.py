@@ -15,6 +15,7 @@ from fedsvd.errors import DataError
 from fedsvd.prepare import combat
 from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import every, listed
+from fedsvd.prepare.joint_counts import Rare, rare_of
 from fedsvd.prepare.sites import Moments
 from fedsvd.prepare.soft_impute import Completion
 from fedsvd.types import Float
@@ -72,6 +73,7 @@ class Recipe:
     moments: Moments | None = None
     findings: tuple[str, ...] = ()  # what looks odd about this party's columns next to the others'
     knots: tuple[tuple[str, tuple[float, ...]], ...] = ()  # of columns in splines
+    rare: Rare | None = None  # what joint counts left out or joined
 
     def __repr__(self) -> str:
         return f"Recipe({', '.join(part.name for part in fields(self) if getattr(self, part.name))})"
@@ -85,6 +87,8 @@ class Recipe:
             found["indicators"] = list(self.fills.marked)
         if self.findings:
             found["look_at"] = list(self.findings)
+        if self.rare is not None and self.rare.lines():
+            found["rare"] = self.rare.lines()
         if self.levels:
             found["levels"] = {joint.name: list(joint.all) for joint in self.levels}
         return found
@@ -95,6 +99,7 @@ class Recipe:
         if self.joint is not None:
             size = self.joint.rows * self.joint.columns
             lines.append(f"at all parties together {self.joint.missing} of {size} entries were filled in")
+        lines += [] if self.rare is None else self.rare.lines()
         lines += self.findings
         lines += [f"column {joint.name!r} has the levels {every(joint.all)}" for joint in self.levels]
         return lines
@@ -123,7 +128,9 @@ def of_record(record: Mapping[str, Any]) -> Recipe:
     parts = {name: _part(kind, record[name]) for name, kind in _PARTS.items() if name in record}
     levels = tuple(JointLevels(each["name"], tuple(each["levels"]), each["other"]) for each in record.get("levels", ()))
     knots = tuple((name, tuple(each)) for name, each in record.get("knots", ()))
-    return Recipe(tuple(record["numbers"]), levels, findings=tuple(record.get("findings", ())), knots=knots, **parts)
+    rare = rare_of(record["rare"]) if "rare" in record else None
+    findings = tuple(record.get("findings", ()))
+    return Recipe(tuple(record["numbers"]), levels, findings=findings, knots=knots, rare=rare, **parts)
 
 
 def _plain(part: Any) -> Any:

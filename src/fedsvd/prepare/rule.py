@@ -5,7 +5,7 @@ What a party does alone (columns by name, ordinal maps, rows left out, constants
 they stand in the plan of the session.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -14,10 +14,11 @@ from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.formula import SITE, Parsed, parse
 from fedsvd.prepare.formula_factors import SPLINE
+from fedsvd.prepare.joint_counts import COUNTS, RARE, CountRule, Item, counted_items
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over
 from fedsvd.prepare.soft_impute import numbers_of_a_round
-from fedsvd.protocol.steps import PlannedStep, StepKind, What
+from fedsvd.protocol.steps import PlannedStep, StepKind, What, flags
 
 _MOST_COLUMNS = 1 << 24  # of a formula whose levels are not known yet
 
@@ -59,6 +60,7 @@ class Rule:
     shared_by: int = 2  # a level that fewer parties have is pooled
     most_levels: int = MOST_LEVELS  # of one column, over all parties
     knots: tuple[tuple[str, tuple[float, ...]], ...] = ()  # of columns in splines, as the dictionary has them
+    counts: CountRule | None = None  # joint counts, and what becomes of what is rare
     decimals: tuple[tuple[str, int], ...] = ()  # of columns in the dictionary: means to fill gaps with have as many
 
     def __post_init__(self) -> None:
@@ -80,7 +82,7 @@ class Rule:
     def asks_nothing(self) -> bool:
         """Whether there is no joint step at all."""
         effects = self.combat or self.covariates or (self.centre, self.scale) != (Over.NONE, Over.NONE)
-        return not (self.mean or self.low_rank or self.categories or self.formula or effects)
+        return not (self.mean or self.low_rank or self.categories or self.formula or effects or self.counts)
 
     @property
     def takes_sums(self) -> bool:
@@ -120,6 +122,19 @@ class Rule:
         marked = marked if isinstance(marked, bool) else tuple(name for name in marked if name in names)
         return replace(self, categories=categories, indicators=marked or False)
 
+    @property
+    def listed_levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of categories that are features, where the job lists them."""
+        parsed, text = self.parsed, self.text
+        outcome = () if parsed is None else parsed.outcome
+        found = {name: self.category(name).levels for name in text if name not in outcome}
+        return {name: levels for name, levels in found.items() if levels}
+
+    def counted(self, names: Sequence[str]) -> list[Item]:
+        """What is counted of a table of these columns."""
+        outcome = () if self.parsed is None else self.parsed.outcome
+        return counted_items([name for name in names if name not in outcome], self.listed_levels, self.text)
+
     def category(self, name: str) -> CategoryRule:
         """The rule of this column."""
         return next((each for each in self.categories if each.name == name), CategoryRule(name))
@@ -130,7 +145,7 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
 
     Where the number of columns depends on levels or gaps, a sum is as long as it can become.
     """
-    steps = []
+    steps = [*_counted_steps(rule, columns)]
     for name in rule.text:
         if rule.category(name).levels:
             continue
@@ -167,6 +182,19 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
         if rule.scale is Over.JOINT:
             steps.append(_numbers("squares for scaling", width))
     return tuple(steps)
+
+
+def _counted_steps(rule: Rule, columns: int) -> Iterator[PlannedStep]:
+    if rule.counts is None:
+        return
+    parsed, levels = rule.parsed, rule.listed_levels
+    numbers = columns - len(rule.text) if parsed is None else len({*parsed.variables} - {*rule.text, *parsed.outcome})
+    size = 2 * numbers + sum(1 + len(each) for each in levels.values())
+    if rule.counts.summed:
+        yield PlannedStep(COUNTS, StepKind.WHOLE, max(size, 1), what=What.CAPPED)
+    else:
+        size *= 2  # which levels a rare one may join
+    yield flags(RARE, max(size, 1), What.CAPPED)
 
 
 def _numbers(name: str, size: int, what: What = What.PREPARED) -> PlannedStep:

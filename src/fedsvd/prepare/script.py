@@ -6,16 +6,17 @@ parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals.
 alone. What a party does by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each
 left out where the rule does not ask for it:
 
-    levels of text columns -> gaps filled -> indicators or formula -> ComBat -> covariates partialled out
-            -> centring and scaling
+    joint counts -> levels of text columns -> gaps filled -> indicators or formula -> ComBat
+            -> covariates partialled out -> centring and scaling
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.views import underlying
 from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare import categories, combat, level_sketch, missing, sites, soft_impute
 from fedsvd.prepare.categories import JointLevels
@@ -24,6 +25,18 @@ from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Indicators, encoded
 from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.formula_table import FormulaTable
+from fedsvd.prepare.joint_counts import (
+    COUNTS,
+    RARE,
+    Counted,
+    Rare,
+    common_levels,
+    joined,
+    not_everywhere,
+    own_counts,
+    rare_items,
+    too_few,
+)
 from fedsvd.prepare.missing import Gaps
 from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
 from fedsvd.prepare.rule import LowRank, Rule
@@ -64,13 +77,22 @@ Script = Generator[AskSum, Float, PreparedTable]
 def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     """The script of a party with this table; ``key`` is the users' own."""
     start = _Start.of(source, rule)
-    levels = yield from _levels(start, rule, key)
-    fills, joint, findings = yield from _fills(start, rule)
+    rare, common = yield from _rare(start, rule)
+    start = start.without(() if rare is None else rare.columns)
+    levels = [_common(each, rule, rare, common) for each in (yield from _levels(start, rule, key))]
+    fills, joint, findings = yield from _fills(start, rule, () if rare is None else rare.gaps)
     completion = None
     if rule.low_rank is not None:
         completion, joint, findings = yield from _completed(start, rule, rule.low_rank)
     recipe = Recipe(
-        names_of(start.numbers), tuple(levels), fills, joint, completion, findings=findings, knots=rule.knots
+        names_of(start.numbers),
+        tuple(levels),
+        fills,
+        joint,
+        completion,
+        findings=findings,
+        knots=rule.knots,
+        rare=rare,
     )
     table = start.encoded(recipe, rule)
     last, recipe = yield from _site_effects(table, rule, recipe)
@@ -95,7 +117,7 @@ def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> Prepared
 
 def prepared_alone(source: MatrixSource, rule: Rule) -> PreparedTable:
     """A table whose columns are this party's alone (split columns): every joint number is its own."""
-    (found,) = play_together([prepare(source, replace(rule, shared_by=1), Seed(bytes(32)))])
+    (found,) = play_together([prepare(source, replace(rule, shared_by=1, counts=None), Seed(bytes(32)))])
     return found
 
 
@@ -153,6 +175,13 @@ class _Start:
             missing.expect_no_gaps(found)
         return cls(source, numbers, text, found)
 
+    def without(self, names: Sequence[str]) -> "_Start":
+        """Without these columns of numbers."""
+        left = [name for name in names_of(self.numbers) if name not in names]
+        if not left:
+            raise DataError("no column of numbers is left: too few records are off their commonest values", "add some")
+        return replace(self, numbers=arranged(self.numbers, left)) if names else self
+
     def encoded(self, recipe: Recipe, rule: Rule) -> MatrixSource:
         """The numbers with their gaps filled and encoded columns after them, or what the formula makes of them."""
         table = self.numbers
@@ -167,7 +196,13 @@ class _Start:
         if not self.text:
             return table
         each = (rule.category(name) for name in self.text)
-        codings = [Indicators(levels[one.name], one.reference, one.drop_first, one.missing) for one in each]
+        left_out: dict[str, list[str]] = {}
+        for name, level in () if recipe.rare is None else recipe.rare.levels:
+            left_out.setdefault(name, []).append(level)
+        codings = [
+            Indicators(levels[one.name], one.reference, one.drop_first, one.missing, tuple(left_out.get(one.name, ())))
+            for one in each
+        ]
         return SideBySide(table, encoded(arranged(self.source, self.text), codings))
 
     def ended(self, last: MatrixSource, table: MatrixSource, recipe: Recipe) -> PreparedTable:
@@ -194,7 +229,38 @@ def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, li
     return found
 
 
-def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
+def _rare(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Rare | None, Mapping[str, dict[str, float]]]]:
+    """What too few records have, and the levels that rare ones may join."""
+    if rule.counts is None:
+        return None, {}
+    items, counted = rule.counted(names_of(start.source)), underlying(start.source, Counted)
+    counts = own_counts(items, start.source, start.source) if counted is None else counted.counts
+    own = np.array([counts.get(item, 0) for item in items], np.float64)
+    total = None
+    if rule.counts.summed:
+        total = yield AskSum(COUNTS, own, whole=0)
+    objections = too_few(own, total)
+    if total is None:
+        objections = np.concatenate((objections, not_everywhere(items, own)))
+    flags = (yield AskSum(RARE, objections.astype(np.float64), whole=0)) > 0
+    known = np.where(flags[len(items) :], 0.0, np.inf) if total is None else total
+    missing_as = {name: rule.category(name).missing for name in rule.listed_levels}
+    rare = rare_items(items, flags[: len(items)], rule.counts, missing_as)
+    current = tuple(dict.fromkeys(name for name, _ in items)) if counted is None else counted.current
+    return replace(rare, current=current), common_levels(items, known)
+
+
+def _common(joint: JointLevels, rule: Rule, rare: Rare | None, common: Mapping[str, dict[str, float]]) -> JointLevels:
+    """The levels of a column, with rare ones joined where the dictionary says so."""
+    few = [level for name, level in (() if rare is None else rare.levels) if name == joint.name]
+    if not few or rule.counts is None or joint.name not in rule.counts.pooled:
+        return joint
+    return joined(joint, few, common.get(joint.name, {}))
+
+
+def _fills(
+    start: _Start, rule: Rule, unmarked: Sequence[str] = ()
+) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
     if not rule.mean:
         return None, None, ()
     names, own = names_of(start.numbers), missing.totals(start.numbers)
@@ -202,6 +268,7 @@ def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | 
     joint = missing.Totals.of_vector(answer, len(names))
     joint.expect_enough(names, rule.minimum)
     marked = joint.with_gaps(names) if rule.indicators is True else tuple(rule.indicators or ())
+    marked = tuple(name for name in marked if name in names and name not in unmarked)
     lost = Filled(int(joint.rows), len(names), int(len(names) * joint.rows - joint.present.sum()))
     findings = sites.scale_findings(names, own, joint, sites.rough_deviations(start.numbers))
     return Fills(names, _rounded(joint.means(names), names, rule), marked), lost, findings

@@ -17,7 +17,7 @@ from fedsvd.protocol.held import matrix_bits, model_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
-from fedsvd.protocol.steps import FACTORS, SIZE_CLASSES, SUMS, PlannedStep, StepKind, What, listed
+from fedsvd.protocol.steps import CAPPED_AT, FACTORS, SIZE_CLASSES, SUMS, PlannedStep, StepKind, What, listed
 from fedsvd.protocol.tasks import Item
 
 NUMBER, FLAG, ROUNDED = 53, 1, 16
@@ -155,6 +155,8 @@ def _of_step(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
         case StepKind.FROM_USER_1 if step.what:
             # user 1 computed it from what all had opened
             yield Opening(step.what, To.USERS, step.size // 8, 0, _per(step.what))
+        case StepKind.WHOLE if step.what is What.CAPPED:
+            yield Opening(step.what, To.USERS, step.size, (CAPPED_AT * plan.k).bit_length())
         case kind if kind in SUMS and step.what:
             yield _of_sum(step)
 

@@ -23,6 +23,10 @@ GRAM_STEP, FINE_STEP = 126, 100
 """A last digit counts 2^-126 of F^2 in the Gram matrix, 2^-100 of its unit in most totals."""
 
 
+CAPPED_AT = 5
+"""Joint counts of levels and gaps are cut at this number at each party before they are added up (section 8)."""
+
+
 class StepKind(StrEnum):
     """What a step is; ``size`` counts numbers of a sum, bytes of a sealed message."""
 
@@ -79,6 +83,7 @@ class What(StrEnum):
     SCORES = "scores"  # of single records
     RECORDS = "records"  # which of its own records all users have
     PREPARED = "prepared"  # numbers that tables are prepared with
+    CAPPED = "capped"  # how many records have each level or gap, cut at five at each party; which are too few
     DECLARED = "declared"  # what a foreign task says of its step
     CHECK = "check"  # inner products that are zero but for rounding
     SPECTRUM = "spectrum"  # S

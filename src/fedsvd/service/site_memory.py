@@ -9,11 +9,13 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.views import underlying
 from fedsvd.errors import DataChanged, ReleaseRefused
 from fedsvd.policy.earlier_matchings import EarlierMatchings
 from fedsvd.policy.earlier_rules import BY_COLUMNS, Asked, OwnRows, organisation_findings, record_findings
@@ -23,6 +25,7 @@ from fedsvd.policy.source_digest import source_digest
 from fedsvd.policy.table_memory import Recognised, TableMemory
 from fedsvd.prepare.derived import table_digest
 from fedsvd.prepare.dictionary import Dictionary, Role
+from fedsvd.prepare.joint_counts import Counted
 from fedsvd.prepare.missing import Missing
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
@@ -151,7 +154,9 @@ class SiteMemory:
                 self._begin_matching(record, plan)
             if known is not None and not own.unmatched:
                 opens = study_columns(plan, own.data)
-                memory.begin(brought.asked.record(), known, np.sort(own.data.table.places()), opens)
+                number = memory.begin(brought.asked.record(), known, np.sort(own.data.table.places()), opens)
+                if (table := underlying(own.data.table, Counted)) is not None:
+                    table.counts = memory.counted(number, table.now, datetime.now(UTC))
 
     def _again(self, job: Job, own: OpenedData, known: Recognised) -> Recognised:
         """The same table next to what another study of this site, which began meanwhile, has taken."""

@@ -15,8 +15,10 @@ from fedsvd.errors import ConfigError
 from fedsvd.prepare.dictionary import Column, Dictionary, dictionary_of, read_dictionary
 from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.formula_table import HAS_NO_KNOTS
+from fedsvd.prepare.joint_counts import CountRule
 from fedsvd.prepare.missing import Missing
 from fedsvd.protocol.held import NUMBER_COLUMN
+from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.foreign import ForeignSection
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
@@ -55,6 +57,7 @@ def by_dictionary(
     prepare: PrepareSection,
     match: MatchSection,
     foreign: ForeignSection | None,
+    parties: int = 0,
 ) -> PrepareSection:
     """``[prepare]`` with what the dictionary settles; refused where the job names what is not in it."""
     if dictionary is None:
@@ -62,9 +65,10 @@ def by_dictionary(
             raise ConfigError("view names a view of a dictionary, and the job has none", "[dictionary] file = ...")
         _expect_knots({}, prepare)
         return prepare
+    counts = _counts(dictionary, study, prepare, foreign, parties)
     if dictionary.takes_any:
         _expect_knots({}, prepare)
-        return prepare
+        return prepare.counted_by(counts)
     _expect_knots(dictionary.described, prepare)
     if prepare.rename:
         fix = "each site maps its own names to the dictionary: [table.map] in its site.toml"
@@ -81,7 +85,7 @@ def by_dictionary(
     settled = {*aside, *outcome, *prepare.orders, SITE, *prepare.drop}
     texts = [name for name in taken if name not in settled and dictionary.levels_of(name)]
     levels = {name: dictionary.levels_of(name) for name in texts}
-    return prepare.described_by(dictionary, levels, viewed, columns)
+    return prepare.described_by(dictionary, levels, viewed, columns).counted_by(counts)
 
 
 def record_bits(dictionary: Dictionary | None, prepare: PrepareSection) -> float | None:
@@ -140,6 +144,23 @@ def _expect_knots(described: Mapping[str, Column], prepare: PrepareSection) -> N
     for name in sorted(() if parsed is None else parsed.splines):
         if name not in described or described[name].knots is None:
             raise ConfigError(f"the formula has ns({name}), and {name!r} has no knots", HAS_NO_KNOTS)
+
+
+def _counts(
+    dictionary: Dictionary,
+    study: StudySection,
+    prepare: PrepareSection,
+    foreign: ForeignSection | None,
+    parties: int,
+) -> CountRule | None:
+    """Whether joint counts are taken, and what becomes of what is rare: of records that are split among parties."""
+    if study.split is not Split.HORIZONTAL or foreign is not None:
+        return None
+    drop = study.task in (Task.SVD, Task.PCA, Task.LSA) and not prepare.formula
+    described = {name: column.pool for name, column in dictionary.described.items()}
+    of_groups = {name: described[group.of] for name, group in dictionary.groups.items() if group.by_level}
+    pooled = tuple(name for name, pools in (described | of_groups).items() if pools)
+    return CountRule(parties > 2, drop, pooled)
 
 
 def _view(dictionary: Dictionary, study: StudySection, prepare: PrepareSection) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     file.match.expect_fits(file.job, [party.name for party in file.party if party.link is not None])
     aligned = file.match.align is not None
     dictionary = None if file.dictionary is None else file.dictionary.content
-    prepare = by_dictionary(dictionary, file.job, file.prepare, file.match, file.foreign)
+    prepare = by_dictionary(dictionary, file.job, file.prepare, file.match, file.foreign, len(file.party))
     prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
     sections = file.job, file.masks, file.csp, file.authority, file.party, folder, prepare, file.match
     job = Job(*sections, file.foreign, dictionary)

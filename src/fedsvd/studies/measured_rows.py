@@ -5,7 +5,7 @@ them, each row times the root of its weight. Where the released factors are the 
 coefficients alone are opened, only what the job made of the table is measured: the rest its owner came to share.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,10 +16,10 @@ from fedsvd.data.views import NumberedNames
 from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Cells, Leverage, OwnRows, few_records
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
-from fedsvd.prepare.job_made import combined, empty_cells, job_made, persons
+from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_made, persons
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import What
+from fedsvd.protocol.steps import CAPPED_AT, What
 from fedsvd.protocol.tasks import Answer, Family, Split, Task
 from fedsvd.statistics.leverage import in_each_column, leverages
 from fedsvd.studies.parties import PartyData
@@ -144,12 +144,21 @@ class _Rows:
     # --- what the data is -----------------------------------------------------------------------------------------
 
     def judged(self, own: OwnRows, policy: Policy) -> OwnRows:
-        """With leverages in single columns, in all codes together and in all columns together."""
+        """With leverages in single columns, in all codes together and in all columns together.
+
+        A column of two values that few own records tell apart is left out where joint counts found enough of them
+        elsewhere: then what counts is that no other column differs from it in few records.
+        """
         if self.records < _FEWEST:
             return own
+        halves = _Halves.of(lambda: self._with_weights(None), self._counted(policy))
+        elsewhere = {j for j, rows in halves.counts().items() if rows < policy.least_count}
+        alike = halves.nearly_equal(policy.least_count)
+        if alike is not None:
+            own = replace(own, alike=tuple(self.called(j) for j in alike))
         many = not few_records(self.records, own.columns, policy)
         alone, bound = in_each_column(lambda: self._with_weights(self.weights), together=many)
-        data = np.array([name not in self._job for name in self.names])
+        data = np.array([name not in self._job and j not in elsewhere for j, name in enumerate(self.names)])
         if data.any():
             place = int(np.argmax(np.where(data, alone, -1.0)))
             own = replace(own, alone=Leverage(float(alone[place]), self.called(place)))
@@ -159,8 +168,18 @@ class _Rows:
         if len(codes) > 1 and not few_records(self.records, 1 + len(codes), policy):
             own = replace(own, codes=self._among(codes))
         if bound > REFUSED and many:
-            own = replace(own, design=self._among(tuple(range(len(self.names)))))
+            every = tuple(j for j in range(len(self.names)) if j not in elsewhere)
+            own = replace(own, design=self._among(every))
         return own
+
+    def _counted(self, policy: Policy) -> tuple[int, ...]:
+        """Features that the data brings and of which joint counts were taken as the data is now."""
+        recipe = None if self.party.prepared is None else self.party.prepared.recipe
+        if recipe is None or recipe.rare is None or policy.least_count > CAPPED_AT:
+            return ()
+        current, made = set(recipe.rare.current), columns_read(self.party.table, recipe.levels)
+        names = enumerate(self.names[: self.features])
+        return tuple(j for j, name in names if name not in self._job and current.issuperset(made.get(name, (name,))))
 
     def outcome(self, plan: SessionPlan) -> Leverage:
         """The largest leverage at the weights that a Poisson model comes to: near the counts themselves."""
@@ -203,6 +222,47 @@ class _Rows:
             rows = slice(start, start := start + len(cells))
             panel = cells if self.labels is None else np.hstack([cells, self.labels[rows]])
             yield panel, np.ones(len(cells)) if weights is None else weights[rows]
+
+
+@dataclass(frozen=True, repr=False)
+class _Halves:
+    """The columns of two values among some: which rows have the rarer one, counted for each and for any two."""
+
+    columns: tuple[int, ...]
+    both: Float  # (columns, columns): rows that have the rarer value of both
+    records: int
+
+    @classmethod
+    def of(cls, panels: Callable[[], Iterator[tuple[Float, Float]]], wanted: Sequence[int]) -> "_Halves":
+        values = dict.fromkeys(wanted, np.zeros(0))
+        for cells, _ in panels() if wanted else ():
+            for j in list(values):
+                values[j] = np.union1d(values[j], cells[:, j])
+                if len(values[j]) > 2:
+                    del values[j]
+        two = tuple(j for j, each in values.items() if len(each) == 2)
+        if not two:
+            return cls((), np.zeros((0, 0)), 0)
+        upper, G = np.array([values[j][1] for j in two]), np.zeros((1 + len(two), 1 + len(two)))
+        for cells, _ in panels():
+            flags = np.column_stack((np.ones(len(cells)), cells[:, two] == upper))
+            G += flags.T @ flags
+        # The rarer value is the upper one, or is 1 less that.
+        turned = np.diag(G)[1:] * 2 > G[0, 0]
+        T = np.vstack((turned, np.diag(np.where(turned, -1.0, 1.0))))
+        return cls(two, T.T @ G @ T, int(G[0, 0]))
+
+    def counts(self) -> dict[int, int]:
+        """Rows that have the rarer value."""
+        return dict(zip(self.columns, np.diag(self.both).astype(int).tolist(), strict=True))
+
+    def nearly_equal(self, least: int) -> tuple[int, int] | None:
+        """Two columns that few rows tell apart, and that have rows in common; None where there are none."""
+        counts = np.diag(self.both)
+        apart = counts[:, None] + counts - 2.0 * self.both
+        few = ((apart > 0) & (apart < least)) | ((apart < self.records) & (apart > self.records - least))
+        found = np.argwhere(np.triu(few & (self.both > 0), 1))
+        return (self.columns[found[0, 0]], self.columns[found[0, 1]]) if len(found) else None
 
 
 def _cells(party: PartyData, policy: Policy) -> Iterator[Cells]:

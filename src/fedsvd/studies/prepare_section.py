@@ -16,9 +16,11 @@ from fedsvd.prepare.at_home import HomeRule
 from fedsvd.prepare.columns import every
 from fedsvd.prepare.dictionary import Dictionary
 from fedsvd.prepare.formula import parse
+from fedsvd.prepare.joint_counts import CountRule
 from fedsvd.prepare.missing import INDICATOR, Missing
 from fedsvd.prepare.rule import CategoryRule, LowRank, Rule
 from fedsvd.prepare.sites import Over
+from fedsvd.protocol.steps import CAPPED_AT
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.tasks.job_rules import CATEGORY_RULES, PREPARE_RULES, PREPARE_WORDS, PREPARED_RULES, Prepared
@@ -45,6 +47,7 @@ class PrepareSection(Section):
 
     _viewed: tuple[str, ...] = PrivateAttr(())  # the columns of the view, which the dictionary of the job names
     _dictionary: Dictionary | None = PrivateAttr(None)
+    _counts: CountRule | None = PrivateAttr(None)  # joint counts are taken of what a dictionary describes
 
     @model_validator(mode="before")
     @classmethod
@@ -80,6 +83,12 @@ class PrepareSection(Section):
         taken = self.columns or (() if self.formula else tuple(columns))
         found = self.model_copy(update={"categories": {**self.categories, **known}, "columns": taken})
         found._viewed, found._dictionary = tuple(viewed), dictionary
+        return found
+
+    def counted_by(self, counts: CountRule | None) -> Self:
+        """The section with joint counts of the columns, and what becomes of what is rare."""
+        found = self.model_copy()
+        found._counts = counts
         return found
 
     @property
@@ -136,6 +145,7 @@ class PrepareSection(Section):
             scale=self.scale,
             minimum=self.minimum,
             most_levels=self.most_levels,
+            counts=self._counts,
             knots=tuple((name, each.knots) for name, each in described.items() if name in splines and each.knots),
             decimals=tuple((name, each.decimals) for name, each in described.items() if each.decimals is not None),
         )
@@ -167,6 +177,8 @@ class PrepareSection(Section):
         lines = []
         if self._dictionary is not None:
             lines.append(f"columns, levels, groups and knots are those of the dictionary {self._dictionary.shown}")
+        if self._counts is not None:
+            lines.append(_of_counts(self._counts))
         if self.rename:
             lines.append("renamed: " + ", ".join([f"{old!r} to {new!r}" for old, new in self.rename.items()]))
         if self.columns:
@@ -214,6 +226,16 @@ class PrepareSection(Section):
         if self.scale is not Over.NONE:
             lines.append(f"columns are divided by the deviations {said[self.scale]}")
         return lines
+
+
+def _of_counts(counts: CountRule) -> str:
+    """What becomes of levels and columns that too few records have."""
+    pooled = f"joined as 'other' ({every(counts.pooled)})" if counts.pooled else ""
+    rest = "left out" if counts.drop else "ends the study"
+    return (
+        f"levels, gaps and values off the commonest are counted, up to {CAPPED_AT} at each party; what has 1 to "
+        f"{CAPPED_AT - 1} records outside of some party is {f'{pooled}, else {rest}' if pooled else rest}"
+    )
 
 
 def _indicators(name: str, each: CategorySection) -> str:

@@ -24,6 +24,7 @@ from fedsvd.policy.rules import Policy, what_each_role_learns
 from fedsvd.prepare.at_home import HomeReport, HomeTable, prepared_at_home
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.joint_counts import Counted, own_counts
 from fedsvd.prepare.missing import Missing
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.script import PreparedTable, prepared_again, prepared_alone
@@ -62,8 +63,11 @@ def home_data(job: Job, source: MatrixSource) -> PartyData:
     """What a party brings to the preparation of a job."""
     table, labels = with_record_ids(job, source).table, job.study.label
     words, needed = with_classes(job, source, labels), needed_numbers(job.study, source, labels)
-    home = home_table(words, table, needed, text_columns(job.study))
-    return PartyData(home.table, prepared=home.report)
+    home, rule = home_table(words, table, needed, text_columns(job.study)), words.joint
+    if rule is None or rule.counts is None:
+        return PartyData(home.table, prepared=home.report)
+    counts = own_counts(rule.counted(names_of(home.table)), home.table, table)
+    return PartyData(Counted(home.table, counts), prepared=home.report)
 
 
 def home_table(

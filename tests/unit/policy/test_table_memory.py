@@ -285,6 +285,21 @@ def test_a_study_is_forgotten_after_thirty_days_and_the_table_with_the_last_one(
     assert not list((tmp_path / "records").glob("table-*"))
 
 
+def test_joint_counts_of_a_table_are_those_of_the_first_study_for_a_year(tmp_path):
+    study(tmp_path, registry(60))
+    memory, now = TableMemory(tmp_path / "records"), datetime.now(UTC)
+    first = {("age", "off"): 5, ("stage", "level III"): 0}
+    assert memory.counted(1, first, now) == first
+    later = {("stage", "level III"): 2, ("bmi", "off"): 5}  # two patients came, and a column that was not counted
+    month = now + timedelta(days=31)
+    assert memory.counted(1, later, month) == {("stage", "level III"): 0, ("bmi", "off"): 5}
+    assert memory.counted(2, later, month) == later  # another table
+    assert memory.counted(1, later, now + timedelta(days=364)) == {("stage", "level III"): 0, ("bmi", "off"): 5}
+    assert memory.counted(1, later, now + timedelta(days=366)) == {("stage", "level III"): 2, ("bmi", "off"): 5}
+    memory.forget("aa", month)
+    assert memory.counted(1, {("bmi", "off"): 1}, month) == {("bmi", "off"): 1}  # the number is free again
+
+
 def test_a_damaged_file_stops_the_study(tmp_path):
     study(tmp_path, registry(60))
     (path,) = (tmp_path / "records").glob("table-*.npz")

@@ -71,6 +71,7 @@ def test_the_digest_is_of_what_it_says_and_not_of_the_order_or_layout_of_its_fil
         ("[columns.age]\ngroups = { old = [3, 2] }", "columns.age.groups.old", "rise"),
         ("[columns.age]\nknots = [3, 2, 9]", "columns.age.knots", "rise"),
         ("[columns.age]\nknots = [2, 3]", "columns.age.knots", "3"),
+        ("[columns.age]\npool = true", "columns.age", "of categories"),
         ("[columns.age]\nrange = [0, 9]\nknots = [2, 3, 10]", "columns.age", "leave the range"),
         ("[columns.sex]\nlevels = ['f', 'm']\nknots = [2, 3, 10]", "columns.sex", "of categories"),
         ("[columns.sex]\nlevels = ['f', 'm']\ngroups = { g = { a = ['f'] } }", "columns.sex", "every level once"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.rule import planned_steps
 from fedsvd.studies.job_dictionary import expect_own
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.submitted import asked_of, submitted_job, written_file
@@ -31,7 +32,7 @@ def test_a_job_that_names_no_columns_takes_the_features_with_the_levels_in_the_o
     words = job().prepare
     assert words.columns == ("age", "sex")
     assert words.joint.category("sex").levels == ("male", "female")
-    assert not words.joint.takes_sums
+    assert [step.name for step in planned_steps(words.joint, 2)] == ["rare"]  # two parties, and no sum of levels
 
 
 @pytest.mark.parametrize(

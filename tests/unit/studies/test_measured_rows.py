@@ -10,13 +10,16 @@ from sklearn import datasets
 from fedsvd.data.open import open_source
 from fedsvd.data.views import underlying
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.described import described
 from fedsvd.prepare.dictionary import dictionary_of
 from fedsvd.prepare.formula import parse
 from fedsvd.prepare.formula_table import FormulaTable
 from fedsvd.prepare.job_made import combined, job_made
-from fedsvd.prepare.missing import filled_with_constant
+from fedsvd.prepare.joint_counts import Rare
+from fedsvd.prepare.missing import Gaps, Missing, filled_with_constant
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import Family, Item, Task
 from fedsvd.randomness.seed import Seed
@@ -138,6 +141,47 @@ def test_persons_are_counted_where_they_have_several_rows():
     assert cells_of(one_row_each, "old:C(sex)") == []
     visits = frame.assign(person=np.arange(160) % 80 // 20)  # 40 rows in each cell, of two persons
     assert cells_of(visits, "old:C(sex)") == [(16, 0)]
+
+
+def counted(frames, policy=None, current=None):
+    """The verdicts on a regression of these tables, after joint counts of which all passed."""
+    names = tuple(frames[0])
+    rare = Rare(current=names if current is None else current)
+    report = HomeReport(Missing.ERROR, Gaps(names, 1, np.zeros(len(names), np.int64)), 0, (), Recipe(rare=rare))
+    rng = np.random.default_rng(8)
+    labels = [rng.normal(size=(len(frame), 1)) for frame in frames]
+    sources = [open_source(frame) for frame in frames]
+    return verdicts(LINEAR, sources, labels, policy, prepared=report)
+
+
+def comorbid(rows=150, own=1, **columns):
+    """People of whom ``own`` have a comorbidity."""
+    rng = np.random.default_rng(2)
+    made = {"age": rng.normal(50, 9, rows), "rare": (np.arange(rows) < own).astype(float)}
+    return pd.DataFrame(
+        made | {name: (np.isin(np.arange(rows), list(held))).astype(float) for name, held in columns.items()}
+    )
+
+
+def test_what_passed_joint_counts_is_not_asked_about_however_few_own_records_have_it():
+    frames = [comorbid(own=own) for own in (1, 4, 3)]
+    assert counted(frames) == NONE
+    without = [PartyData(open_source(frame)) for frame in frames]
+    assert verdicts(LINEAR, [each.table for each in without], [np.ones((150, 1))] * 3)[0] == ASKS
+    assert counted(frames, current=("age",))[0] == ASKS  # counted when other records had it
+    assert counted(frames, Policy(least_count=6))[0] == ASKS  # five are not enough for this owner
+
+
+def test_columns_that_few_own_records_tell_apart_are_asked_about_unless_they_are_disjoint():
+    def asked(first, other):
+        return counted([comorbid(own=9, a=first, b=other)] * 3)[0]
+
+    assert asked(range(20, 40), range(20, 40)) == []  # the same
+    assert asked(range(20, 40), range(20, 41)) == ASKS
+    assert asked(range(20, 40), range(20, 44)) == ASKS
+    assert asked(range(20, 40), range(20, 45)) == []
+    assert asked([20], [21]) == []  # disjoint
+    assert asked(range(75), [*range(3), *range(75, 150)]) == ASKS  # all but three have either
 
 
 def test_a_table_behind_views_is_found():

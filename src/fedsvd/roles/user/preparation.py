@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, LocalProtocolError
 from fedsvd.prepare.script import AskSum, PreparedTable, prepare
@@ -18,7 +19,7 @@ from fedsvd.protocol.steps import PlannedStep, StepKind
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Local, Request
-from fedsvd.roles.user.sums import exact_wide_sum, whole_sum
+from fedsvd.roles.user.sums import any_of, exact_wide_sum, whole_sum
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import noise, wide
 from fedsvd.types import Float
@@ -53,6 +54,9 @@ def _summed(work: Work, step: PlannedStep, asked: AskSum) -> Generator[Request, 
     """The total of what is asked for, in a sum of the plan's length."""
     length = asked.vector.size
     padded = np.concatenate((asked.vector, np.zeros(step.size - length)))
+    if step.kind is StepKind.BOUND:
+        found: NDArray[np.bool_] = yield from any_of(step.name, padded > 0.0, work.own)
+        return found[:length].astype(np.float64)
     if step.kind is StepKind.WHOLE:
         total: Float = yield from whole_sum(work.plan, step.name, padded)
         return total[:length]
