@@ -17,6 +17,7 @@ from tests.tolerances import product
 def test_five_commands_lead_from_nothing_to_verified_results(tmp_path):
     founded = command("federation", "rehearse", "five-commands", cwd=tmp_path)
     assert founded.returncode == 0, founded.stderr
+    assert "The dictionary (five-commands/dictionary.toml) was made" in " ".join(founded.stdout.split())
     commands = [shlex.split(line)[1:] for line in founded.stdout.splitlines() if line.startswith("  fedsvd ")]
     assert 1 + len(commands) <= 5
     start, submit, approve, watch = commands

@@ -33,6 +33,7 @@ def rehearse(
 ) -> None:
     """Found a federation to try things out with, on this machine: all kits, pins, data and a job at once."""
     from fedsvd.identity.certificates import REHEARSAL
+    from fedsvd.prepare.dictionary import FILE as DICTIONARY
     from fedsvd.service.rehearsal import found, new_folder
     from fedsvd.studies.job_file import read_job
 
@@ -58,6 +59,11 @@ def rehearse(
     def show(console: Console) -> None:
         console.print(REHEARSAL)
         console.print(f"Founded in {folder}: {', '.join(sorted(rehearsal.kits))}.")
+        if job is None:
+            made = "made from the three tables, which people of three hospitals would agree on"
+            console.print(f"The dictionary ({folder / DICTIONARY}) was {made}.")
+        elif read is not None and read.dictionary is None:
+            console.print("The job names no dictionary; fedsvd dictionary propose FILE writes a first one.")
         console.print(f"You play {rehearsal.you}; the other parties approve every job that their policy allows.")
         console.print("Type next, the first in a terminal of its own (Ctrl-C ends it):")
         for command in commands:
@@ -94,6 +100,10 @@ def _three_hospitals(folder: Path) -> Path:
     from sklearn.datasets import load_breast_cancer
 
     from fedsvd.cli.init import JOB, job_text
+    from fedsvd.data.arrays import ArraySource
+    from fedsvd.prepare.dictionary import FILE as DICTIONARY
+    from fedsvd.prepare.dictionary import spelt_dictionary
+    from fedsvd.prepare.propose import propose
     from fedsvd.protocol.tasks import Split, Task
 
     table = load_breast_cancer()
@@ -102,6 +112,9 @@ def _three_hospitals(folder: Path) -> Path:
     for name, rows in _HOSPITALS.items():
         lines = [header, *(",".join(map(repr, row)) for row in table.data[rows].tolist())]
         private.replace(folder / "data" / f"{name}.csv", ("\n".join(lines) + "\n").encode())
+    found = propose(ArraySource(table.data, [str(name) for name in table.feature_names]), "three-hospitals", 1)
+    private.replace(folder / DICTIONARY, spelt_dictionary(found.dictionary).encode())
     text = job_text("three-hospitals", Task.PCA, Split.HORIZONTAL, list(_HOSPITALS), _COMPONENTS, "")
+    text += f'\n[dictionary]\nfile = "{DICTIONARY}"\n'
     private.replace(folder / JOB, text.replace("# unit_variance", "unit_variance").encode())
     return folder / JOB

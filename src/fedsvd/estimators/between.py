@@ -16,6 +16,7 @@ from fedsvd.errors import ConfigError, StillRunning, TimedOut
 from fedsvd.estimators.as_job import asked_of, job_file
 from fedsvd.estimators.federation import Federation, Masks
 from fedsvd.estimators.matched import id_columns
+from fedsvd.prepare.dictionary import read_dictionary
 from fedsvd.protocol.tasks import Task
 from fedsvd.service.client import Connection, connect
 from fedsvd.service.failures import first_cause
@@ -94,6 +95,8 @@ def _job(where: Federation, words: Mapping[str, Any], masks: Masks, sections: Ma
     said = {key: value for key, value in {**words, "memory": where.memory}.items() if value not in (None, [])}
     file = job_file({"name": where.name, **said}, masks, [{"name": name} for name in where.parties], where.authority)
     file |= sections
+    if where.dictionary is not None:
+        file["dictionary"] = {"says": read_dictionary(Path(where.dictionary)).record()}
     if where.each_fit_is_a_job:
         digest = hashlib.sha256(json.dumps(file, sort_keys=True).encode()).hexdigest()[:8]
         file["job"] = {**file["job"], "name": f"{where.name}-{digest}"}

@@ -152,6 +152,8 @@ class Federation:
         The name of the Trusted Authority, with ``masks=Masks(trust="authority")``.
     memory : int, default=None
         Bytes that each role may use, as in ``Simulation``.
+    dictionary : path, default=None
+        The consortium's ``dictionary.toml``, which every party has registered: the job names its columns.
     each_fit_is_a_job : bool, default=False
         Whether different fits are different jobs, each with a number after ``name``: every one of them is approved by
         every owner, and counts against what owners allow.
@@ -172,6 +174,7 @@ class Federation:
     address: str | None = None
     authority: str = "authority"
     memory: int | None = None
+    dictionary: str | os.PathLike[str] | None = None
     each_fit_is_a_job: bool = False
 
     def __post_init__(self) -> None:

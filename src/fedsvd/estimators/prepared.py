@@ -1,27 +1,36 @@
 """Tables prepared as ``[prepare]`` of a job file prepares them, for the estimators: the same words in Python."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, DataError
 from fedsvd.estimators.tables import are_parties
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.categories import MOST_LEVELS
+from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.described import described
+from fedsvd.prepare.dictionary import dictionary_of, read_dictionary
+from fedsvd.prepare.propose import knots_of
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.rule import LowRank
 from fedsvd.prepare.site_term import with_site
-from fedsvd.protocol.tasks import Split
+from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.job_data import in_order
+from fedsvd.studies.job_dictionary import by_dictionary
+from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.parties import Extent, PartyData, misfits, one_order
 from fedsvd.studies.prepare_section import LEAST_COUNT, PrepareSection
 from fedsvd.studies.problems import Problems
-from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of
+from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of, with_counts
+from fedsvd.studies.study_section import StudySection
 from fedsvd.studies.table_columns import feature_names
 
 
@@ -46,6 +55,8 @@ def prepared(
     scale: str = "none",
     minimum: int = LEAST_COUNT,
     most_levels: int = MOST_LEVELS,
+    dictionary: str | Path | None = None,
+    view: str | None = None,
     label: str | Sequence[str] = (),
     id: str | None = None,
     split: str = "horizontal",
@@ -96,6 +107,11 @@ def prepared(
         Levels that are rarer over all parties are pooled as "other"; no mean of fewer entries is taken.
     most_levels : int
         Levels of one column, over all parties, that the sums have space for.
+    dictionary : path, optional
+        A consortium's ``dictionary.toml``: columns, levels, groups and knots are its own, and of a list joint counts
+        say what is too rare. Without one, knots of ``ns(x)`` in a formula are quantiles of all tables given.
+    view : str, optional
+        With a dictionary and ``missing="drop"``: the view whose complete rows are taken.
     label, id : str or sequence of str
         Columns that are no features; ``table.column(name)`` reads them, of the rows that are left. A row whose label
         is missing is left out by ``missing="drop"``, and refused where entries are filled in.
@@ -130,21 +146,25 @@ def prepared(
     given |= {"categories": categories, "formula": formula, "combat": combat, "preserve": preserve}
     given |= {"covariates": covariates, "centre": centre, "scale": scale, "minimum": minimum}
     given |= {"penalty": penalty, "rounds": rounds, "most_levels": most_levels}
+    given |= {} if view is None else {"view": view}
     section = _section(given)
     labels = (label,) if isinstance(label, str) else tuple(label)
     if split not in tuple(Split):
         raise ConfigError(f"split is {split!r}", f"one of {', '.join(Split)}")
     if not are_parties(data):
-        source = renamed(open_source(data, scratch=scratch), section.rename)
+        found = [open_source(data, scratch=scratch)]
+        (opened,), section = _described(found, section, dictionary, labels, id, Split(split))
+        source = renamed(opened, section.rename)
         if preparation_study(section, Split.HORIZONTAL) is not None:
             fault = "this preparation takes numbers of all parties' tables, and one table is given"
             raise ConfigError(fault, "give a list with every party's table, or run a job between the parties")
         return prepared_for(section, source, labels, id, alone=False).table
     assert isinstance(data, list | tuple)
-    opened = (open_source(each, scratch=scratch) for each in data)
+    tables = [open_source(each, scratch=scratch) for each in data]
+    tables, section = _described(tables, section, dictionary, labels, id, Split(split))
     sources = [
         renamed(with_site(source, section.joint, f"party {place}"), section.rename)
-        for place, source in enumerate(opened, start=1)
+        for place, source in enumerate(tables, start=1)
     ]
     alone = Split(split) is Split.VERTICAL
     recipes = _recipes(section, sources, labels, id, Split(split), policy)
@@ -152,6 +172,50 @@ def prepared(
         prepared_for(section, source, _held(labels, source) if alone else labels, id, alone, recipe).table
         for source, recipe in zip(sources, recipes, strict=True)
     ]
+
+
+def _described(
+    sources: Sequence[MatrixSource],
+    section: PrepareSection,
+    dictionary: str | Path | None,
+    labels: tuple[str, ...],
+    id: str | None,
+    split: Split,
+) -> tuple[list[MatrixSource], PrepareSection]:
+    """The tables and the words by a dictionary: the one that is given, or one of the tables where splines need it."""
+    words = {"name": "prepared", "task": Task.LR, "label": labels, "id": id, "split": split}
+    study = StudySection.model_validate(words)
+    parties = len(sources) if len(sources) > 1 else 0
+    if dictionary is not None:
+        agreed = read_dictionary(Path(dictionary))
+        settled = by_dictionary(agreed, study, section, MatchSection(), None, parties)
+        settled = settled if parties else settled.counted_by(None)
+        needed = {*settled.rule.columns, *labels, *settled.rule.view}
+        return [described(source, agreed, needed) for source in sources], settled
+    splines = () if section.joint is None or section.joint.parsed is None else sorted(section.joint.parsed.splines)
+    if not splines:
+        return list(sources), by_dictionary(None, study, section, MatchSection(), None)
+    made = {name: {"knots": _joint_knots(sources, name, section.rename)} for name in splines}
+    return list(sources), section.described_by(dictionary_of({"columns": made}), {}, (), ())
+
+
+def _joint_knots(sources: Sequence[MatrixSource], name: str, renames: Mapping[str, str]) -> list[int | float]:
+    """Knots of a column at quantiles of all tables."""
+    columns = [renamed(source, renames) for source in sources]
+    held = [names_of(each) for each in columns]
+    if any(name not in names for names in held):
+        raise DataError(f"the table has no column {name!r}, which the formula reads", "check its names")
+    values = [
+        each.raw(slice(0, each.shape[0]), slice(at := names.index(name), at + 1))[:, 0]
+        for each, names in zip(columns, held, strict=True)
+    ]
+    joint = np.concatenate(values)
+    joint = joint[np.isfinite(joint)]
+    spread = float(np.ptp(joint)) if joint.size else 0.0
+    knots = knots_of(joint, 10.0 ** (math.floor(math.log10(spread)) - 2)) if spread > 0 else []
+    if not knots:
+        raise DataError(f"column {name!r} has too few values for a spline", "write poly(x, 2, raw=True), or a category")
+    return knots
 
 
 def _recipes(
@@ -169,7 +233,7 @@ def _recipes(
     problems, homes = Problems(), []
     for index, source in enumerate(sources, start=1):
         with problems.of(str(index)):
-            homes.append(PartyData(home_table(section, source, labels, id).table))
+            homes.append(PartyData(with_counts(home_table(section, source, labels, id).table, source, section)))
     problems.expect_none()
     extents = {str(i): Extent(*each.table.shape, feature_names(each.table)) for i, each in enumerate(homes, start=1)}
     for misfit in misfits(split, extents):

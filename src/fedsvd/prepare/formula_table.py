@@ -24,7 +24,10 @@ from fedsvd.prepare.formula_factors import SPLINE, Factor
 from fedsvd.prepare.splines import natural_spline, spline_columns
 from fedsvd.types import Float
 
-HAS_NO_KNOTS = "a spline is at the knots of the dictionary: knots = [20, 40, 60] under [columns.NAME]"
+HAS_NO_KNOTS = (
+    "a spline is at the knots of the dictionary: knots = [20, 40, 60] under [columns.NAME]; fedsvd dictionary propose "
+    "writes a first one"
+)
 
 Coded = tuple[tuple[Factor, bool], ...]
 """A term whose categories are coded: each factor, and whether its reference level is left out."""

@@ -2,12 +2,14 @@
 
 Law of this file: what it writes says nothing of fewer than ``least_count`` records. A level is listed where that many
 records have it. A range is made of the values that that many records reach at either end, half their distance further,
-rounded outwards: extreme records decide nothing of it. Decimals are those that ``least_count`` records have. What is
-left out, and how many records are outside, is for the owner's own screen (``Proposal.notes``).
+rounded outwards: extreme records decide nothing of it. Decimals are those that ``least_count`` records have. Knots are
+quantiles with that many records beyond the outer ones, rounded. What is left out, and how many records are outside, is
+for the owner's own screen (``Proposal.notes``). Of tables that are one person's, ``least_count`` may be 1.
 """
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,9 @@ from fedsvd.prepare.dictionary import Dictionary, dictionary_of
 from fedsvd.storage.toml import spelt_toml
 from fedsvd.types import Float
 
+QUANTILES = (0.05, 0.35, 0.65, 0.95)
+_FINER = 20.0
+_FEW_VALUES = 20
 _MOST_LEVELS = 50
 _MOST_DECIMALS = 6
 _HEADER = """\
@@ -128,7 +133,20 @@ def _of_numbers(held: Float, name: str, least: int, notes: list[str]) -> dict[st
         notes.append(f"column {name!r}: {outside} records are outside of the proposed range; are they right?")
     decimals = _decimals(held, least)
     said: dict[str, Any] = {"range": [_plain(first), _plain(last)]}
-    return said if decimals is None else {**said, "decimals": decimals}
+    said |= {} if decimals is None else {"decimals": decimals}
+    knots = knots_of(held, step / _FINER)
+    return {**said, "knots": knots} if knots and len(held) * QUANTILES[0] >= least else said
+
+
+def knots_of(held: Float, step: float) -> list[int | float]:
+    """Knots of a natural spline of these values, rounded to multiples of ``step``; none where they would be one.
+
+    They are at the quantiles that Harrell gives for four knots.
+    """
+    if len(np.unique(held)) <= _FEW_VALUES:
+        return []
+    found = [round(float(value) / step) * step for value in np.quantile(held, QUANTILES)]
+    return [_plain(value) for value in found] if all(b > a for a, b in pairwise(found)) else []
 
 
 def _decimals(held: Float, least: int) -> int | None:

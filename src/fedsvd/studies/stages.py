@@ -63,11 +63,16 @@ def home_data(job: Job, source: MatrixSource) -> PartyData:
     """What a party brings to the preparation of a job."""
     table, labels = with_record_ids(job, source).table, job.study.label
     words, needed = with_classes(job, source, labels), needed_numbers(job.study, source, labels)
-    home, rule = home_table(words, table, needed, text_columns(job.study)), words.joint
+    home = home_table(words, table, needed, text_columns(job.study))
+    return PartyData(with_counts(home.table, table, words), prepared=home.report)
+
+
+def with_counts(table: MatrixSource, whole: MatrixSource, words: PrepareSection) -> MatrixSource:
+    """A table after what its party does alone, with counts of the whole one where joint counts are taken."""
+    rule = words.joint
     if rule is None or rule.counts is None:
-        return PartyData(home.table, prepared=home.report)
-    counts = own_counts(rule.counted(names_of(home.table)), home.table, table)
-    return PartyData(Counted(home.table, counts), prepared=home.report)
+        return table
+    return Counted(table, own_counts(rule.counted(names_of(table)), table, whole))
 
 
 def home_table(

@@ -193,6 +193,15 @@ def test_a_job_between_institutions_asks_for_what_the_estimator_does(estimator, 
     assert found == submitted_file(job_from(file, Path()))
 
 
+def test_a_job_by_a_dictionary_names_its_columns(tmp_path):
+    (tmp_path / "dictionary.toml").write_text("[columns.age]\nrange = [18, 110]\n[columns.dose]\n")
+    where = replace(WHERE, dictionary=tmp_path / "dictionary.toml")
+    found = job_of(FederatedSVD(2), where, Task.SVD, Masks(), {})
+    assert submitted_file(found)["dictionary"]["says"]["columns"]["age"] == {"range": [18.0, 110.0]}
+    with pytest.raises(ConfigError, match="'weight', which is not in the dictionary"):
+        job_of(FederatedSVD(2), replace(where, columns=["weight"]), Task.SVD, Masks(), {})
+
+
 def test_every_different_fit_may_be_a_job():
     where = replace(WHERE, each_fit_is_a_job=True)
     first, again, other = (job_of(FederatedSVD(n), where, Task.SVD, Masks(), {}).study.name for n in (3, 3, 2))

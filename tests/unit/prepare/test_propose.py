@@ -50,6 +50,14 @@ def test_no_rare_level_name_or_extreme_value_is_in_the_file():
     assert any("'ward': 1 rarer levels, of 3 records" in note for note in found.notes)
 
 
+def test_knots_are_coarse_quantiles_and_none_of_few_records():
+    frame = pd.DataFrame({"x": np.random.default_rng(1).permutation(1000) + 0.123, "few": np.arange(1000) % 7})
+    said = propose(open_source(frame)).dictionary.described
+    assert said["x"].knots == (50.0, 350.0, 650.0, 950.0)
+    assert said["few"].knots is None
+    assert propose(open_source(frame[:90])).dictionary.described["x"].knots is None  # fewer than five beyond the outer
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(-1000, 1000), min_size=20, max_size=60), st.floats(-1e6, 1e6, width=32))
 def test_one_more_record_changes_the_range_no_more_than_the_record_before_it_would(values, other):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from tests.tolerances import RESULT_BAR, SEVEN_DIGITS, STATISTIC_BAR, assert_close
 
+import fedsvd
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.formula import parse
@@ -77,6 +78,27 @@ def test_a_formula_takes_knots_of_the_rule_and_a_recipe_remembers_them():
     stored = of_record(first.recipe.record())
     new = prepared_again(open_source(frames[1]), Rule(formula=rule.formula), stored).table
     assert_close(new.rows(0, 30)[:, :5], basis(frames[1]["x"]), RESULT_BAR)
+
+
+def test_in_one_process_knots_are_quantiles_of_all_tables_without_a_word():
+    x = np.arange(0.0, 101.0)
+    frames = [pd.DataFrame({"x": part, "y": 2.0 * part}) for part in (x[:30], x[30:70], x[70:])]
+    found = fedsvd.prepared(frames, formula="y ~ ns(x)", policy=fedsvd.Policy.permissive())
+    values = np.vstack([table.rows(0, table.shape[0]) for table in found])
+    assert_close(values, basis(x, (5.0, 35.0, 65.0, 95.0)), RESULT_BAR)
+
+
+def test_a_dictionary_that_is_given_has_the_knots_levels_and_counts(tmp_path):
+    words = '[columns.x]\nknots = [0, 10, 100]\n[columns.y]\n[columns.g]\nlevels = ["a", "b", "c", "d"]\npool = true\n'
+    (tmp_path / "dictionary.toml").write_text(words)
+    frame = pd.DataFrame({"x": np.arange(40.0), "y": 1.0, "g": np.resize(["a", "b", "c"], 40)})
+    frame.loc[0, "g"] = "d"
+    how = {"dictionary": tmp_path / "dictionary.toml", "policy": fedsvd.Policy.permissive()}
+    found = fedsvd.prepared([frame] * 3, formula="y ~ ns(x) + g", **how)
+    assert found[0].names == ("ns(x)[1]", "ns(x)[2]", "g[T.b]", "g[T.other]")
+    assert_close(found[0].rows(0, 40)[:, :2], basis(frame["x"], (0.0, 10.0, 100.0)), RESULT_BAR)
+    with pytest.raises(ConfigError, match="which is not in the dictionary"):
+        fedsvd.prepared([frame] * 3, formula="y ~ z", **how)
 
 
 def test_splines_are_made_by_the_job_and_have_knots():
