@@ -15,7 +15,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.measure import fingerprint
-from fedsvd.audit.attacks.calibration import calibrate
+from fedsvd_lab.attacks.calibration import calibrate
 from fedsvd_lab.attacks.ica_table import Subject, ica_table
 from fedsvd_lab.datasets import real
 from fedsvd_lab.datasets.library import Library

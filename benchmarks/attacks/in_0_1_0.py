@@ -21,7 +21,7 @@ from fedsvd.runtime.planning import Study, plan_study
 from fedsvd.runtime.reruns import EarlierRuns
 
 import fedsvd
-from fedsvd.audit.attacks.view import _masks, record_tables
+from fedsvd.audit.attacks.view import _masks
 from fedsvd.data.open import open_source
 from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.messages import Aborted, Factors, Ready, SumReply
@@ -36,6 +36,7 @@ from fedsvd.secagg.pads import remove_group_pad
 from fedsvd.testing.federation import INSECURE_SEED, Federation, altering
 from fedsvd.types import SessionId
 from fedsvd_lab.attacks.joint_diagonal import jointly_diagonal
+from fedsvd_lab.attacks.referee import record_tables
 
 ROWS = Split.HORIZONTAL
 ATTACKS = {}

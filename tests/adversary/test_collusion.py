@@ -13,7 +13,7 @@ from tests.adversary.watch import Truth, columns, csp_view, gram_of, in_data_uni
 from tests.tolerances import ACCEPTED, digits_lost
 
 from fedsvd.audit.attacks.collusion import csp_and_user
-from fedsvd.audit.attacks.score import beyond_rotation, correlations, gap
+from fedsvd.audit.attacks.score import correlations, gap
 from fedsvd.linalg.windows import Form
 from fedsvd.masks.orthogonal import orthogonal
 from fedsvd.protocol.messages import PaddedBatch
@@ -22,6 +22,7 @@ from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.masking import Masks
 from fedsvd.studies import planning
+from fedsvd_lab.attacks.referee import beyond_rotation
 
 M, WIDTHS = 60, (20, 30, 1)
 

@@ -24,12 +24,13 @@ from tests.adversary.watch import (
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.audit.attacks.outputs import others_gram
-from fedsvd.audit.attacks.score import gap, largest_signed, score
+from fedsvd.audit.attacks.score import gap, score
 from fedsvd.audit.attacks.view import X_masked
 from fedsvd.protocol.messages import Finished, KeyOffer, PaddedBatch, Ready, Relay, Solution, SumShare
 from fedsvd.protocol.parties import ALL, CSP, user
 from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd_lab.attacks.block_masks import constant_direction, cosine, label_counts, share_of
+from fedsvd_lab.attacks.referee import largest_signed
 from fedsvd_lab.published.play import play
 
 OURS = ("sum", "mask")

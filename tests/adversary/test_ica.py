@@ -12,14 +12,14 @@ from tests import datasets
 from tests.tolerances import ACCEPTED, REJECTED, REJECTED_BY_FEW
 
 from fedsvd.audit.attacks.alternating import WholeNumbers, alternating_ica
-from fedsvd.audit.attacks.calibration import calibrate
 from fedsvd.audit.attacks.outputs import others_gram, records_from_gram
-from fedsvd.audit.attacks.score import as_published, correlations, exact_entries, published_baseline
+from fedsvd.audit.attacks.score import correlations, exact_entries
 from fedsvd.audit.attacks.unmix import Cuts
-from fedsvd.audit.attacks.view import record_tables
 from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.protocol.tasks import Item
+from fedsvd_lab.attacks.calibration import calibrate
 from fedsvd_lab.attacks.ica_table import referee, seen_of
+from fedsvd_lab.attacks.referee import as_published, published_baseline, record_tables
 from fedsvd_lab.attacks.rica import rica
 
 B = 100

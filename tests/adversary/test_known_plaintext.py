@@ -10,7 +10,7 @@ import pytest
 from tests.adversary.watch import Truth, columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
-from fedsvd.audit.attacks.score import gap, up_to_signs
+from fedsvd.audit.attacks.score import gap
 from fedsvd.audit.attacks.unmix import Cuts
 from fedsvd.audit.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
@@ -25,6 +25,7 @@ from fedsvd_lab.attacks.block_masks import (
     from_known_rows,
     from_known_tile,
 )
+from fedsvd_lab.attacks.referee import up_to_signs
 from fedsvd_lab.published.play import play
 
 B = 10

@@ -14,7 +14,7 @@ from tests.adversary.opened import Opened, seen_by_csp, signed, square
 from tests.adversary.scores import same_law, same_spread
 from tests.tolerances import ACCEPTED, REJECTED, digits_lost
 
-from fedsvd.audit.attacks.opened import columns_from_gram, ones_from_ratios, shortest
+from fedsvd.audit.attacks.opened import columns_from_gram, ones_from_ratios, reduced
 from fedsvd.audit.attacks.score import gap
 from fedsvd.audit.attacks.view import CspView
 from fedsvd.linalg.exact_gram import sliced
@@ -138,7 +138,7 @@ def test_lattice_reduction_reads_every_share_of_seven_columns_bit_for_bit_unless
     seen = seen_by_csp(federation)
     assert seen == opened.gram_of(1, 2)  # the view is the exact sum
     assert recovered(opened, seen, m) == (0, 0)
-    assert shortest(square(seen, m).tolist()) > 2**60
+    assert min(length for length, _ in reduced(square(seen, m).tolist())) > 2**60
 
     monkeypatch.setattr(SessionPlan, "widths", property(lambda plan: plan.factor_widths))
     federation = opened.run(tables, components=2)

@@ -11,7 +11,7 @@ import numpy as np
 from fedsvd.linalg.windows import Form
 from fedsvd.masks.in_passes import Passes
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.orthogonal import DeviceNormals, efficient_orthogonal, orthogonal
+from fedsvd.masks.orthogonal import DeviceNormals, orthogonal
 from fedsvd.masks.permute import Mixing
 from fedsvd.masks.right import RightMask
 from fedsvd.randomness.keystream import Keystream, ThreadedNormals
@@ -66,7 +66,6 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "Passes": lambda seed: Passes(_mixing(seed), 1 << 20),
     # Of linalg, but masks are made of them.
     "Reflectors": lambda seed: orthogonal(NUMBERS, Keystream(seed)),
-    "BlockDiagonal": lambda seed: efficient_orthogonal(2 * NUMBERS, NUMBERS, Keystream(seed)),
 }
 
 HARMLESS = {

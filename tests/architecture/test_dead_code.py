@@ -14,7 +14,6 @@ from .imports import COMPUTED, Codebase, SourceFile, build, ours
 
 FOR_OTHERS = {
     "fedsvd.testing": "the suites and fakes that are shipped for those who write a transport or a store",
-    "fedsvd.audit.attacks": "what tests/adversary and the benchmarks attack with",
 }
 RUN_BY_NAME = {"fedsvd.engine.parts.serve": "started as a process of its own"}
 

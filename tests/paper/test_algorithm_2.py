@@ -8,8 +8,8 @@ from tests import tolerances
 from tests.explicit import seed
 
 from fedsvd.linalg.windows import block_sizes
-from fedsvd.masks.orthogonal import efficient_orthogonal
 from fedsvd.randomness.keystream import Keystream
+from fedsvd_lab.published.block_diagonal import efficient_orthogonal
 from fedsvd_lab.published.block_masks import LeftBlocks
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import scipy.stats
 
 from fedsvd.audit.attacks.alternating import WholeNumbers, alternating_ica
-from fedsvd.audit.attacks.calibration import side_p_values
 from fedsvd.audit.attacks.opened import columns_by_lattice, ones_from_ratios
 from fedsvd.audit.attacks.score import exact_entries, score, uniformity
 from fedsvd.audit.attacks.unmix import Cuts, unmixed_rows
@@ -23,6 +22,8 @@ CSP = "CSP"
 LEVEL = 1e-3
 _CORRELATIONS = "; the scale of orthonormal bases is known, so that these are the canonical correlations"
 _WIDTH = 100  # of the blocks that an attacker takes the masks for
+_ITERATIONS = 50
+_ROWS_SCORED = 50
 
 
 def spectrum(run: Recorded) -> Finding:
@@ -142,3 +143,17 @@ def _judged(subject: Audited, found: Float, name: str, knows: str, few: bool, in
 
 def _side(subject: Audited, side: str) -> str:
     return {"features": "rows", "records": "columns"}[side] if subject.vertical else side
+
+
+def side_p_values(Y: Float, X: Float, b: int, seed: int, draws: int = 99) -> dict[str, float]:
+    """One p-value to each side of one masked matrix; records alone where compression left no column to a record.
+
+    X is (features, records), as it was before anything was done to it.
+    """
+    cuts = Cuts.of_width((Y.shape[0], Y.shape[1]), b)
+    found = {}
+    for side, Z, true, blocks in (("features", Y, X, cuts.rows), ("records", Y.T, X.T, cuts.columns)):
+        if Z.shape[1] == true.shape[1]:
+            sources, _ = unmixed_rows(Z, blocks, np.random.default_rng(seed), _ITERATIONS)
+            found[side] = score(np.abs(sources), true, draws, seed, _ROWS_SCORED).p
+    return found

@@ -1,23 +1,22 @@
-"""Random orthogonal matrices: Algorithms 1 and 2 of the paper (section 3.1), and what we add to them.
+"""Random orthogonal matrices: Algorithm 1 of the paper (section 3.1), and what we have in place of Algorithm 2.
 
 Two forms of mask stand behind one interface (``linalg.block_diagonal.Orthogonal``):
 
     haar     one dense Haar matrix: the law of P A Q then depends on A only through its singular values
     mixing   random signs and DCT twice, then two rounds of a secret permutation and Haar blocks (``permute.py``)
 
-The paper's bare block-diagonal matrix (C4) is in no plan: the lab and the audit's calibration draw it. All are made of
-the normals of a seed's stream, in memory or on a device. Words are made by the threads of the host in both cases. On a
-device they are moved there, some at a time, and become normals there: the same numbers but for the last place
-(``linalg.uniform_words``).
+They are made of the normals of a seed's stream, in memory or on a device. Words are made by the threads of the host in
+both cases. On a device they are moved there, some at a time, and become normals there: the same numbers but for the
+last place (``linalg.uniform_words``). The paper's bare blocks (C4) are the lab's.
 """
 
 import math
 
 from fedsvd.linalg.backend import namespace
-from fedsvd.linalg.block_diagonal import BlockDiagonal, Orthogonal
+from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.linalg.householder import Reflectors, draw
 from fedsvd.linalg.uniform_words import normals_of, pinned_words
-from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form, block_sizes, block_width
+from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form, block_width
 from fedsvd.masks.permute import ROUNDS, Mixing
 from fedsvd.randomness.keystream import Each, Keystream, ThreadedNormals, fill_words
 from fedsvd.randomness.seed import Seed
@@ -66,11 +65,6 @@ STORED = 1 << 29
 def orthogonal(n: int, stream: Keystream | ThreadedNormals | DeviceNormals, on: Array | None = None) -> Reflectors:
     """Algorithm 1: a Haar-random orthogonal matrix, shape (n, n), as reflectors instead of Gram-Schmidt."""
     return draw(n, stream.normal, on)
-
-
-def efficient_orthogonal(n: int, b: int, stream: Keystream, on: Array | None = None) -> BlockDiagonal:
-    """Algorithm 2: ``Q = diag(Q_1, ..., Q_B)`` in O(n b) normals; zeros are never stored."""
-    return BlockDiagonal(tuple(orthogonal(width, stream, on) for width in block_sizes(n, b)))
 
 
 def draw_form(

@@ -11,17 +11,17 @@ from tests.unit.lab.ratings import ratings
 
 from fedsvd.audit.attacks.alternating import WholeNumbers, alternating_ica
 from fedsvd.audit.attacks.binary import binary_columns
-from fedsvd.audit.attacks.calibration import calibrate
-from fedsvd.audit.attacks.collusion import csp_and_user, pooled_gram
+from fedsvd.audit.attacks.collusion import csp_and_user
 from fedsvd.audit.attacks.opened import columns_from_gram, joint_gram, reduced
 from fedsvd.audit.attacks.outputs import Candidates, membership, others_gram, records_from_gram
 from fedsvd.audit.attacks.score import correlations, exact_entries, gap
 from fedsvd.audit.attacks.unmix import Cuts
-from fedsvd.audit.attacks.view import record_tables
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd_lab.attacks.calibration import calibrate
 from fedsvd_lab.attacks.ica_table import Subject, ica_table, referee, seen_of
+from fedsvd_lab.attacks.referee import pooled_gram, record_tables
 
 
 def test_the_referee_knows_the_masks_of_a_recorded_run():

@@ -4,18 +4,8 @@ import numpy as np
 import pytest
 from tests.tolerances import ACCEPTED, REJECTED, assert_close, digits_lost
 
-from fedsvd.audit.attacks.score import (
-    as_published,
-    beyond_rotation,
-    correlations,
-    exact_entries,
-    largest_signed,
-    p_value,
-    published_baseline,
-    score,
-    uniformity,
-    up_to_signs,
-)
+from fedsvd.audit.attacks.score import correlations, exact_entries, p_value, score, uniformity
+from fedsvd_lab.attacks.referee import as_published, beyond_rotation, largest_signed, published_baseline, up_to_signs
 
 
 def normal(seed, *shape):

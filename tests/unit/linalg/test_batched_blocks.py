@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from tests import tolerances
 
-from fedsvd.linalg.block_diagonal import BlockDiagonal, draw_blocks, normals_needed
+from fedsvd.linalg.block_diagonal import draw_blocks, normals_needed
 from fedsvd.linalg.householder import draw
 from fedsvd.linalg.uniform_words import normals_of, signed_order
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
+from fedsvd_lab.published.block_diagonal import BlockDiagonal
 
 WIDTHS = (5, 5, 5, 4, 4, 1)
 SEED = Seed(bytes(range(32)))

@@ -12,9 +12,10 @@ from tests.explicit import FORMS, seed
 from fedsvd.linalg.householder import Reflectors
 from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form
 from fedsvd.masks import orthogonal as orthogonal_module
-from fedsvd.masks.orthogonal import draw_form, efficient_orthogonal, local_rotation, orthogonal, secret_scale
+from fedsvd.masks.orthogonal import draw_form, local_rotation, orthogonal, secret_scale
 from fedsvd.masks.permute import Mixing
 from fedsvd.randomness.keystream import Keystream
+from fedsvd_lab.published.block_diagonal import efficient_orthogonal
 
 every_form = pytest.mark.parametrize("form", FORMS)
 

@@ -13,9 +13,9 @@ from tests.explicit import seed
 from fedsvd.errors import ShapeError
 from fedsvd.linalg.windows import block_sizes
 from fedsvd.masks import permute
-from fedsvd.masks.orthogonal import efficient_orthogonal
 from fedsvd.masks.permute import HaarBlocks, Mixing, groups_of_blocks
 from fedsvd.randomness.keystream import Keystream
+from fedsvd_lab.published.block_diagonal import efficient_orthogonal
 
 
 def dct_of(n, rows):

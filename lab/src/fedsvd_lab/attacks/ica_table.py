@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.audit.attacks.alternating import Unmasked, WholeNumbers, aligned, alternate, alternating_ica
-from fedsvd.audit.attacks.calibration import BLOCKS, in_blocks, seen_by_csp
-from fedsvd.audit.attacks.score import as_published, exact_entries, published_baseline, score
+from fedsvd.audit.attacks.alternating import Unmasked, WholeNumbers, alternate, alternating_ica
+from fedsvd.audit.attacks.score import exact_entries, score
 from fedsvd.audit.attacks.unmix import Cuts, unmixed_rows
-from fedsvd.linalg.block_diagonal import BlockDiagonal
 from fedsvd.types import Float
+from fedsvd_lab.attacks.calibration import BLOCKS, in_blocks, seen_by_csp
+from fedsvd_lab.attacks.referee import aligned, as_published, published_baseline
 from fedsvd_lab.attacks.rica import rica
+from fedsvd_lab.published.block_diagonal import BlockDiagonal
 
 _WIDE = 200
 _COLUMNS = ("mnist", "ml-100k", "wine")

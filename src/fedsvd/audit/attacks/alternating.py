@@ -6,14 +6,12 @@ was found, and then the rows again, brings out a little more each time. Where en
 a range, rounding gives a target for P and Q that is exact wherever it is right, and Procrustes against it converges.
 
 What stays unknown is the order of rows inside a block and of columns inside a block, and signs where data has both.
-``aligned`` is the referee's: it undoes the order with the true masks so that entries can be counted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
 
 from fedsvd.audit.attacks.unmix import ITERATIONS, Cuts, apart, polar, unit_rows, unmixed_rows
 from fedsvd.types import Float
@@ -107,27 +105,3 @@ def rounded(Z: Float, most: int, threshold: float) -> Float:
     D = np.clip(np.rint(Z), 0.0, most)
     D[threshold > Z] = 0.0
     return D
-
-
-def aligned(estimate: Unmasked, P: Sequence[Float], Q: Sequence[Float], cuts: Cuts) -> Float:
-    """The referee's: the estimate with rows and columns in their true order and signs, inside each block.
-
-    ``P`` and ``Q`` are the blocks of the true masks, ``Y = P X Q``. Entries are left as found.
-    """
-    rows = [_order(W @ P_a) for W, P_a in zip(estimate.left, P, strict=True)]
-    columns = [_order(W @ Q_a.T) for W, Q_a in zip(estimate.right, Q, strict=True)]
-    Z = np.empty_like(estimate.found)
-    for (order, signs), block in zip(rows, cuts.rows, strict=True):
-        Z[block] = signs[:, None] * estimate.found[block][order]
-    found = Z.copy()
-    for (order, signs), block in zip(columns, cuts.columns, strict=True):
-        Z[:, block] = signs * found[:, block][:, order]
-    return Z
-
-
-def _order(T: Float) -> tuple[np.ndarray, Float]:
-    """For each true row, which found row is its best match one to one, and with which sign."""
-    found, true = scipy.optimize.linear_sum_assignment(-np.abs(T))
-    order = np.empty(len(T), dtype=np.intp)
-    order[true] = found
-    return order, np.where(T[order, np.arange(len(T))] < 0.0, -1.0, 1.0)

@@ -36,11 +36,6 @@ def columns_from_gram(G: Sequence[Sequence[int]]) -> list[Integers]:
     return [products for length, products in reduced(G) if length == 1]
 
 
-def shortest(G: Sequence[Sequence[int]]) -> int:
-    """The squared length of the shortest vector of a reduced basis."""
-    return min(length for length, _ in reduced(G))
-
-
 def reduced(G: Sequence[Sequence[int]]) -> list[tuple[int, Integers]]:
     """A reduced basis of the lattice with these inner products: squared lengths, and products with the generators."""
     m = len(G)

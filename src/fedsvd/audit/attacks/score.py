@@ -112,31 +112,6 @@ def p_value(observed: float, null: Float) -> float:
     return (1 + int(np.count_nonzero(null >= observed))) / (len(null) + 1)
 
 
-def beyond_rotation(found: Float, true: Float, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:
-    """The matched score and its p-value when the Gram matrix is known: the null is the true rows, rotated at random."""
-    rng = np.random.default_rng(seed)
-    observed = matched(found, true)
-    null = [matched(np.linalg.qr(rng.standard_normal((len(true), len(true))))[0] @ true, true) for _ in range(draws)]
-    return observed, p_value(observed, np.array(null))
-
-
-def as_published(found: Float, true: Float) -> float:
-    """The paper's score: the largest signed correlation over all pairs of columns, and of rows; the mean of both."""
-    return (largest_signed(found, true) + largest_signed(found.T, true.T)) / 2.0
-
-
-def largest_signed(found: Float, true: Float) -> float:
-    """The largest signed correlation over all pairs of rows, in panels so that all pairs need not fit in memory."""
-    F, T = unit(found), unit(true)
-    panel = max(1, (1 << 22) // max(len(T), 1))
-    return max(float((F[at : at + panel] @ T.T).max()) for at in range(0, len(F), panel))
-
-
-def published_baseline(true: Float, seed: int = 0) -> float:
-    """What the paper calls "random values": uniform noise of the same shape, scored like an attack."""
-    return as_published(np.random.default_rng(seed).random(true.shape), true)
-
-
 def uniformity(p: Float) -> float:
     """The p-value of the test that these p-values are uniform (Kolmogorov-Smirnov); small where an attack learns."""
     return float(scipy.stats.kstest(p, "uniform").pvalue)
@@ -154,12 +129,6 @@ def exact_entries(found: Float, true: Float) -> tuple[float, float]:
 def gap(found: Float, true: Float) -> float:
     """How far two matrices are apart, relative to the true one."""
     return float(np.linalg.norm(found - true) / np.linalg.norm(true))
-
-
-def up_to_signs(found: Float, true: Float) -> float:
-    """The same for matrices whose columns may each come with the other sign."""
-    signs = np.where(np.einsum("ij,ij->j", found, true) < 0, -1.0, 1.0)
-    return gap(found * signs, true)
 
 
 def _matching(table: Float) -> float:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.data.open import open_source
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.linalg.windows import Form
@@ -22,7 +21,7 @@ from fedsvd.protocol.messages import PaddedBatch, Views
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import GRAM_STEP
-from fedsvd.protocol.tasks import Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Mode, Scheme, Trust
 from fedsvd.protocol.upload import batches
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
@@ -112,20 +111,6 @@ def record(
         return _record(study, parties, root.derive("INSECURE", "first"), forms)
     except FixedPointOverflow:
         return _record(replace(study, certain_bound=True), parties, root.derive("INSECURE", "second"), forms)
-
-
-def record_tables(
-    tables: Sequence[Float],
-    task: Task = Task.SVD,
-    split: Split = Split.HORIZONTAL,
-    *,
-    random_state: int = 0,
-    forms: tuple[Form, Form] | None = None,
-    **study: Any,
-) -> Recorded:
-    """The same for plain arrays: samples in rows, one table for each party."""
-    parties = [PartyData(open_source(np.ascontiguousarray(table))) for table in tables]
-    return record(Study(task, split, **study), parties, random_state, forms)
 
 
 def _record(study: Study, parties: Sequence[PartyData], secret: Seed, forms: tuple[Form, Form] | None) -> Recorded:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests import tolerances
 
 from fedsvd.errors import ShapeError
-from fedsvd.linalg.block_diagonal import BlockDiagonal
 from fedsvd.linalg.householder import draw
+from fedsvd_lab.published.block_diagonal import BlockDiagonal
 
 
 def blocks(sizes, on=None):

@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.audit.attacks.score import score, uniformity
-from fedsvd.audit.attacks.unmix import Cuts, unmixed_rows
-from fedsvd.audit.attacks.view import record_tables
-from fedsvd.linalg.block_diagonal import BlockDiagonal
+from fedsvd.audit.against_csp import side_p_values
+from fedsvd.audit.attacks.score import uniformity
 from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
-from fedsvd.masks.orthogonal import efficient_orthogonal
 from fedsvd.protocol.tasks import Item
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Float
+from fedsvd_lab.attacks.referee import record_tables
+from fedsvd_lab.published.block_diagonal import BlockDiagonal, efficient_orthogonal
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "sum": {"scheme": "sum"},
@@ -35,8 +34,6 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "mask": {"scheme": "mask", "forms": (Form.MIXING, Form.MIXING)},
 }
 BLOCKS = "blocks"
-_ITERATIONS = 50
-_ROWS_SCORED = 50
 LEVEL = 1e-3
 
 
@@ -73,20 +70,6 @@ class Calibration:
 def mixes(length: int) -> bool:
     """Whether a mixing mask over this number of lines has several blocks, and is no Haar matrix."""
     return len(block_sizes(length, MIXING_BLOCK)) > 1
-
-
-def side_p_values(Y: Float, X: Float, b: int, seed: int, draws: int = 99) -> dict[str, float]:
-    """One p-value to each side of one masked matrix; records alone where compression left no column to a record.
-
-    X is (features, records), as it was before anything was done to it.
-    """
-    cuts = Cuts.of_width((Y.shape[0], Y.shape[1]), b)
-    found = {}
-    for side, Z, true, blocks in (("features", Y, X, cuts.rows), ("records", Y.T, X.T, cuts.columns)):
-        if Z.shape[1] == true.shape[1]:
-            sources, _ = unmixed_rows(Z, blocks, np.random.default_rng(seed), _ITERATIONS)
-            found[side] = score(np.abs(sources), true, draws, seed, _ROWS_SCORED).p
-    return found
 
 
 def in_blocks(X: Float, b: int, seed: int) -> tuple[Float, BlockDiagonal, BlockDiagonal]:
