@@ -15,7 +15,7 @@ from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.plan import PREPARED
 from fedsvd.cli.signals import heed_signals
 from fedsvd.identity.names import grouped, ungrouped
-from fedsvd.policy.foreign_lines import released
+from fedsvd.policy.foreign import released
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import NOTHING, SHARED, what_each_role_learns
 from fedsvd.policy.sent import leaves_each_site

@@ -14,7 +14,7 @@ from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.study import left_behind, point_out, point_out_units, show_estimate, show_resumption
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
-from fedsvd.policy.foreign_lines import to_allow
+from fedsvd.policy.foreign import to_allow
 from fedsvd.policy.rules import Policy
 from fedsvd.results.folder import expect_free
 from fedsvd.service.local import local_federation

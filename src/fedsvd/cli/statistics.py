@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output, facts, listing
-from fedsvd.policy.foreign_lines import ENFORCED
+from fedsvd.policy.foreign import ENFORCED
 
 tasks = typer.Typer(no_args_is_help=False, help="Foreign tasks that are installed here: list them, show one.")
 

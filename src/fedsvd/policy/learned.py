@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
-from fedsvd.policy.foreign_lines import foreign_together
+from fedsvd.policy.foreign import foreign_together
 from fedsvd.policy.learned_together import matched, prepared_together
 from fedsvd.policy.sentences import components, full_u_and_s, of_openings
 from fedsvd.protocol.openings import opened

@@ -8,7 +8,7 @@ What earlier studies of a party's records forbid is in ``earlier_rules.py``.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fedsvd.policy.foreign_lines import not_named
+from fedsvd.policy.foreign import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words

@@ -7,7 +7,7 @@ no step is left out of what an owner reads before agreeing. Other steps have sen
 from collections.abc import Iterator
 from itertools import groupby
 
-from fedsvd.policy.foreign_lines import amount, declared_sums
+from fedsvd.policy.foreign import amount, declared_sums
 from fedsvd.protocol.matching import BLINDED_SETS, PLACES
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, What

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from fedsvd.errors import MissingExtra
-from fedsvd.policy.foreign_lines import released
+from fedsvd.policy.foreign import released
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.openings import expected_bits, in_bits
