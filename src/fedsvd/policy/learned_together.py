@@ -63,8 +63,11 @@ def prepared_together(plan: SessionPlan) -> Iterator[str]:
                 name = repr(step.name.removeprefix(begins))
                 told.append(text.format(name=name, least=plan.least_count, m=_rounds_of(plan)))
     yield from dict.fromkeys(told)
-    if all(step.name in _COUNTED for step in plan.steps):
-        pass
+    if plan.k == 2 and all(step.name in _COUNTED for step in plan.steps):
+        yield (
+            "With two parties, each learns of which levels the other has 1 to 4 records; where rare levels are joined, "
+            "also of which the other has fewer than five."
+        )
     elif plan.k == 2:
         yield "With two parties, each can compute the other's own of these numbers: its means, counts and levels."
     else:

@@ -76,15 +76,18 @@ def rare_of(record: Mapping[str, Any]) -> Rare:
 class Counted(Renamed):
     """A table with its party's own counts, of all its rows and not only of those that a study takes."""
 
-    def __init__(self, base: MatrixSource, counts: Counts) -> None:
+    def __init__(self, base: MatrixSource, counts: Counts, whole: bool = True) -> None:
         super().__init__(base, names_of(base))
         self.now = counts
+        self._whole = whole  # whether studies take all rows that were counted, at every party
         self.counts = counts
         """What the party adds: counts of now, or those of an earlier study of this year."""
 
     @property
     def current(self) -> tuple[str, ...]:
-        """Columns whose counts are those of now."""
+        """Columns whose counts are those of now, and of the rows that the study takes."""
+        if not self._whole:
+            return ()
         moved = {name for (name, what), count in self.now.items() if self.counts.get((name, what)) != count}
         return tuple(dict.fromkeys(name for name, _ in self.now if name not in moved))
 
@@ -185,6 +188,17 @@ def too_few(own: Float, total: Float | None) -> NDArray[np.bool_]:
     return (others > 0) & (others < CAPPED_AT)
 
 
+def fewer_now(own: Float, now: Float, total: Float | None) -> NDArray[np.bool_]:
+    """What this party objects to since it has fewer records now than in the counts that it added before.
+
+    Another party may have one of the few that are left; how many it has at most is all that is known of it.
+    """
+    if total is None:
+        return too_few(now, None)
+    left = total - own + now
+    return (now < own) & (left > 0) & (left - np.minimum(CAPPED_AT, left - now) < CAPPED_AT)
+
+
 def common_levels(items: Sequence[Item], total: Float) -> dict[str, dict[str, float]]:
     """The levels that a rare one may join, by column, with their counts: outside of each party at least five have it.
 
@@ -193,11 +207,10 @@ def common_levels(items: Sequence[Item], total: Float) -> dict[str, dict[str, fl
     return _by_level(items, total, lambda count: count >= 2 * CAPPED_AT)
 
 
-def not_everywhere(items: Sequence[Item], own: Float) -> NDArray[np.bool_]:
+def not_everywhere(items: Sequence[Item], own: Float, pooled: Sequence[str]) -> NDArray[np.bool_]:
     """Levels of which this party of two has fewer than five: no rare one may join them."""
-    return np.array(
-        [what.startswith(_LEVEL) and count < CAPPED_AT for (_, what), count in zip(items, own, strict=True)]
-    )
+    held = zip(items, own.tolist(), strict=True)
+    return np.array([name in pooled and what.startswith(_LEVEL) and count < CAPPED_AT for (name, what), count in held])
 
 
 def _by_level(items: Sequence[Item], values: Float, fits: Callable[[float], bool]) -> dict[str, dict[str, float]]:

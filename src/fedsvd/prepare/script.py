@@ -31,6 +31,7 @@ from fedsvd.prepare.joint_counts import (
     Counted,
     Rare,
     common_levels,
+    fewer_now,
     joined,
     not_everywhere,
     own_counts,
@@ -239,9 +240,10 @@ def _rare(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Rare | No
     total = None
     if rule.counts.summed:
         total = yield AskSum(COUNTS, own, whole=0)
-    objections = too_few(own, total)
+    now = own if counted is None else np.array([counted.now.get(item, 0) for item in items], np.float64)
+    objections = too_few(own, total) | fewer_now(own, now, total)
     if total is None:
-        objections = np.concatenate((objections, not_everywhere(items, own)))
+        objections = np.concatenate((objections, not_everywhere(items, own, rule.counts.pooled)))
     flags = (yield AskSum(RARE, objections.astype(np.float64), whole=0)) > 0
     known = np.where(flags[len(items) :], 0.0, np.inf) if total is None else total
     missing_as = {name: rule.category(name).missing for name in rule.listed_levels}

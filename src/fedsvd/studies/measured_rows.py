@@ -175,7 +175,8 @@ class _Rows:
     def _counted(self, policy: Policy) -> tuple[int, ...]:
         """Features that the data brings and of which joint counts were taken as the data is now."""
         recipe = None if self.party.prepared is None else self.party.prepared.recipe
-        if recipe is None or recipe.rare is None or policy.least_count > CAPPED_AT:
+        # Rows of weight 0 are left out, at other parties too, and were counted.
+        if recipe is None or recipe.rare is None or policy.least_count > CAPPED_AT or self.weights is not None:
             return ()
         current, made = set(recipe.rare.current), columns_read(self.party.table, recipe.levels)
         names = enumerate(self.names[: self.features])

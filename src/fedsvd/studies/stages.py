@@ -72,7 +72,8 @@ def with_counts(table: MatrixSource, whole: MatrixSource, words: PrepareSection)
     rule = words.joint
     if rule is None or rule.counts is None:
         return table
-    return Counted(table, own_counts(rule.counted(names_of(table)), table, whole))
+    counts = own_counts(rule.counted(names_of(table)), table, whole)
+    return Counted(table, counts, whole=words.missing is not Missing.DROP)
 
 
 def home_table(

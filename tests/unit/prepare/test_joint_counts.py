@@ -147,6 +147,29 @@ def test_what_is_counted_is_in_the_plan_and_what_was_counted_before_is_sent_agai
     assert "rare" not in counted.current
 
 
+def test_records_that_went_since_counts_were_added_are_objected_to():
+    def party(before, now):
+        source = open_source(table((20, 20, now, 9)))
+        counts = own_counts(asked.counted(source.names), source, source)
+        counted = Counted(source, counts)
+        counted.counts = counts | {("stage", "level III"): before}
+        return prepare(counted, asked, KEY)
+
+    asked = rule(3, drop=True)
+    there = play_together([party(5, 5), party(1, 1), party(5, 5)])
+    assert "stage_III" in there[1].table.names
+    gone = play_together([party(5, 0), party(1, 1), party(5, 0)])  # the one record is alone now
+    assert "stage_III" not in gone[1].table.names
+    came = play_together([party(5, 5), party(1, 2), party(5, 5)])
+    assert "stage_III" in came[1].table.names
+
+
+def test_where_a_study_leaves_rows_out_no_column_counts_as_passed_at_home():
+    source = open_source(table((20, 20, 3, 9)))
+    items = rule(3).counted(source.names)
+    assert Counted(source, own_counts(items, source, source), whole=False).current == ()
+
+
 def test_a_pool_is_no_column_of_its_own_and_has_a_common_level_in_it():
     joint = JointLevels("stage", LEVELS)
     assert joined(joint, ["III"], {"I": 15.0, "IV": 10.0}).all == ("I", "II", "other")
