@@ -103,11 +103,8 @@ def together(plan: SessionPlan, party: PartyData, before: Before, policy: Policy
     of = job_made(party.table)
     made = {j for name, of_it in of.items() for j, each in enumerate(now.names) if each in (name, *of_it)}
     rows = _Rows(now, before, opens_model(plan), tuple(sorted(made)))
-    guessed, every = Leverage(), Leverage()
-    for studies in rows.unions(policy):
-        guessed = max(guessed, rows.among(studies, True, policy.most_leverage), key=lambda each: each.value)
-        if opens_model(plan):
-            every = max(every, rows.among(studies, False, REFUSED), key=lambda each: each.value)
+    guessed = rows.largest(True, policy.most_leverage, policy)
+    every = rows.largest(False, REFUSED, policy) if opens_model(plan) else Leverage()
     return Together(guessed, bool(now.made), every)
 
 
@@ -124,14 +121,20 @@ class _Rows:
         self._roots = int(np.max(self._stored.places(roots, before.record), initial=NOWHERE))
         self._weighted_anew = now.roots is not None and self._roots == NOWHERE
 
-    def unions(self, policy: Policy) -> Iterator[tuple[Opened, ...]]:
+    def largest(self, guessed: bool, limit: float, policy: Policy) -> Leverage:
+        """The largest leverage above ``limit`` with any earlier study, or all of them."""
+        found = (self._among(studies, guessed, limit) for studies in self._unions(guessed, policy))
+        return max(found, key=lambda each: each.value, default=Leverage())
+
+    def _unions(self, guessed: bool, policy: Policy) -> Iterator[tuple[Opened, ...]]:
         """Earlier studies that have columns or weights this one has not: each, and all of them."""
-        found = {(self._columns(each, False), each.roots): each for each in self._stored.studies.values()}
+        found = {(self._columns(each, guessed), each.roots): each for each in self._stored.studies.values()}
         other = {key for key in found if self._weighted_anew or key[1] != self._roots}
         new = [each for key, each in found.items() if key[0] and (key in other or set(key[0]) - self._again)]
         yield from ((each,) for each in new)
-        columns = {j for each in new for j in self._columns(each, False)}
-        if len(new) > 1 and not few_records(len(self._record), 1 + len(columns) + len(self._now.names), policy):
+        columns = {j for each in new for j in self._columns(each, guessed)}
+        together = 1 + len(columns) + len(self._chosen(guessed))
+        if len(new) > 1 and not few_records(len(self._record), together, policy):
             yield tuple(new)
 
     def _columns(self, study: Opened, guessed: bool) -> tuple[int, ...]:
@@ -142,7 +145,7 @@ class _Rows:
             return tuple(j for j in every if j in stored.made)
         return tuple(j for j in every if j in stored.made or j in stored.few) if guessed else every
 
-    def among(self, studies: Sequence[Opened], guessed: bool, limit: float) -> Leverage:
+    def _among(self, studies: Sequence[Opened], guessed: bool, limit: float) -> Leverage:
         """The largest leverage above ``limit``, of a record that has less in this study and in the earlier ones."""
         chosen = self._chosen(guessed)
         ours, theirs = self._ours(chosen), [self._theirs(each, self._columns(each, guessed)) for each in studies]

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.datasets as econometric
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import datasets
 from tests.tolerances import STATISTIC_BAR
 
 from fedsvd.data.open import open_source
@@ -115,6 +117,20 @@ def test_many_columns_of_one_study_do_not_hide_what_two_others_say():
     assert site.brings(LINEAR, ["age", "bmi", "ward2"]) == [("leverage", "asks")]
 
 
+def test_three_codes_that_count_one_record_together_ask_in_the_third_study():
+    """One ward, another ward, and either of them: one person is in both. No two of these studies say so."""
+    table, rng = people(), np.random.default_rng(6)
+    kind = rng.integers(0, 3, ROWS)
+    table["one"], table["two"] = (kind == 0).astype(float), (kind == 1).astype(float)
+    table.loc[7, ["one", "two"]] = 1.0
+    table["either"] = table[["one", "two"]].max(axis=1)
+    numbers = pd.DataFrame(rng.normal(size=(ROWS, 30)), columns=[f"z{j}" for j in range(30)])
+    site = Site(pd.concat([table, numbers], axis=1))
+    for k, code in enumerate(("one", "two")):  # numbers, which are others in each study, do not hide it
+        assert site.brings(LINEAR, ["age", code, *numbers.columns[10 * k : 10 * k + 10]]) == []
+    assert site.brings(LINEAR, ["age", "either", *numbers.columns[20:]]) == [("leverage", "asks")]
+
+
 def test_weights_that_differ_in_one_record_ask():
     site, even, rng = Site(people()), np.ones(ROWS), np.random.default_rng(2)
     weighted = replace(LINEAR, weighted=True)
@@ -153,6 +169,30 @@ def test_a_renamed_column_and_its_logarithm_hold_no_bits_of_their_own():
     site.brings(LINEAR, ["sbp"])
     assert all(set(each.columns) == {"age", "bmi"} for each in site.bits[:2])
     assert all(bits >= 8.0 for bits in site.bits[0].columns.values())
+
+
+HONEST = {
+    "diabetes": (lambda: datasets.load_diabetes(scaled=False).data, 147),
+    "wine": (lambda: datasets.load_wine().data, 60),
+    "anes96": (lambda: econometric.anes96.load_pandas().exog, 314),
+    "modechoice": (lambda: econometric.modechoice.load_pandas().data[["ttme", "invc", "invt", "gc", "hinc"]], 280),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HONEST)
+def test_eight_regressions_of_honest_tables_one_after_the_other_pass_without_a_word(name):
+    load, rows = HONEST[name]
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        table = pd.DataFrame(np.asarray(load(), float)[rng.permutation(len(load()))[:rows]])
+        table.columns = [f"x{j}" for j in table.columns]
+        names = list(table.columns)
+        table["cost"] = rng.normal(size=rows)
+        site = Site(table)
+        for _ in range(8):
+            some = rng.choice(names, size=min(len(names) - 1, rng.integers(3, 7)), replace=False)
+            assert site.brings(LINEAR, sorted(some)) == []
 
 
 @settings(deadline=None, max_examples=30)
