@@ -12,7 +12,7 @@ from fedsvd.secagg.pads import PadsOnce
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 from fedsvd.secagg.tagged import SumSeeds, open_total, share
 
-STEP = {SumKind.WIDE: 1074, SumKind.TOTAL: 100, SumKind.BOUND: 0, SumKind.SHARED: 0}
+STEP = {SumKind.WIDE: 1074, SumKind.TOTAL: 100, SumKind.BOUND: 0, SumKind.SHARED: 0, SumKind.SHORT: 0}
 
 
 def dealt(k, salt=0):

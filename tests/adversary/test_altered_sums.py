@@ -3,8 +3,12 @@
 The attacker is a CSP that sees every share and every tag, and answers as it likes. It does not have the users' seed.
 """
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.adversary.scores import uniform_bytes
 from tests.summing import Session, planned
 from tests.tolerances import ACCEPTED, REJECTED
@@ -23,7 +27,9 @@ WORD_CHANGES = [1, -1, MERSENNE, 2**64, 2**126, 2**127, PRIMES, PRIMES << 40]
 NUMBERS = {
     SumKind.WIDE: [wide.encode_integers([3, -(2**1500), 0]), wide.encode_integers([-5, 2**900, 2**2000])],
     SumKind.TOTAL: [from_integers([3, -(2**100), 0]), from_integers([-5, 2**90, 2**120])],
+    SumKind.SHORT: [from_integers([3, -(2**61), 2**61], 1), from_integers([-5, 2**60, 2**60], 1)],
 }
+KINDS = [SumKind.WIDE, SumKind.TOTAL, SumKind.SHORT]
 
 
 def refused(plan, batch, payload, total_tag, session):
@@ -43,14 +49,16 @@ def altered(kind, payload, number, change):
     if kind is SumKind.WIDE:
         number, digit = divmod(number, wide.WORDS)
         payload[number, digit : digit + 1] += np.uint64(change % 2**64)
+    elif kind is SumKind.SHORT:
+        payload[number] += np.uint64(change % 2**64)
     else:
         payload[number] = add_into(payload[number : number + 1], from_integers([change]))[0]
     return payload
 
 
-@pytest.mark.parametrize("kind", [SumKind.WIDE, SumKind.TOTAL])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_alteration_of_a_sum_is_refused_with_or_without_a_change_of_its_tag(kind):
-    changes = WIDE_CHANGES if kind is SumKind.WIDE else WORD_CHANGES
+    changes = WORD_CHANGES if kind is SumKind.TOTAL else WIDE_CHANGES
     places = (0, 1, 66, 67, 150) if kind is SumKind.WIDE else (0, 1, 2)
     texts, tried = set(), 0
     for salt in range(4):
@@ -69,7 +77,7 @@ def test_every_alteration_of_a_sum_is_refused_with_or_without_a_change_of_its_ta
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize("kind", [SumKind.WIDE, SumKind.TOTAL])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_tag_that_was_changed_alone_is_refused(kind):
     session, plan = Session(3), planned(kind, 3)
     payload, its_tag = session.reply(plan, [*NUMBERS[kind], NUMBERS[kind][0]])
@@ -88,6 +96,30 @@ def test_random_alterations_of_many_words_are_refused():
             refused(plan, 0, add_into(payload.copy(), delta), its_tag + e, session)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_shares_of_a_short_sum_may_wrap_on_the_way_and_its_total_may_not(data):
+    """Within 2^63 the total is exact whatever partial sums are; beyond, it is refused, and not read modulo 2^64."""
+    k, word = data.draw(st.integers(2, 5), label="users"), st.integers(-(2**63), 2**63 - 1)
+    values = data.draw(st.lists(st.lists(word, min_size=3, max_size=3), min_size=k, max_size=k), label="words")
+    totals = [sum(column) for column in zip(*values, strict=True)]
+    session, plan = Session(k), planned(SumKind.SHORT, 3, "step")
+    payload, its_tag = session.reply(plan, [from_integers(row, 1) for row in values])
+    if all(-(2**63) <= total < 2**63 for total in totals):
+        assert to_integers(open_total(plan, 0, payload, its_tag, session.seeds)) == totals
+    else:
+        refused(plan, 0, payload, its_tag, session)
+
+
+def test_at_most_one_key_of_a_short_word_lets_a_change_pass():
+    """Lemma 0 of the specification by counting, on words of 4 bits with keys of 4 bits and tags modulo 2^8."""
+    for change in [change for change in range(-15, 16) if change]:
+        passing = Counter(key * change % 2**8 for key in range(2**4))
+        assert max(passing.values()) == 1
+    weaker = Counter(key * 8 % 2**4 for key in range(2**4))  # modulo 2^4, a change of the leading bit
+    assert max(weaker.values()) == 8
+
+
 def test_a_wide_digit_moved_into_the_next_is_refused_though_the_number_is_the_same():
     session, plan = Session(2), planned(SumKind.WIDE, 3)
     payload, its_tag = session.reply(plan, NUMBERS[SumKind.WIDE])
@@ -100,7 +132,7 @@ def test_a_wide_digit_moved_into_the_next_is_refused_though_the_number_is_the_sa
     refused(plan, 0, moved, its_tag, session)
 
 
-@pytest.mark.parametrize("kind", [SumKind.WIDE, SumKind.TOTAL])
+@pytest.mark.parametrize("kind", KINDS)
 def test_dropped_doubled_swapped_and_replayed_shares_are_refused(kind):
     session, columns = Session(3), kind.columns
     first, second = (PlannedSum(name, kind, (3, 3), 100) for name in ("mean", "energy"))

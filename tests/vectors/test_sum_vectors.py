@@ -26,18 +26,21 @@ VECTORS = Path(__file__).with_name("sums.json")
 USERS_SEED = bytes(range(32))
 OWN = {user: bytes([0xA0 + user]) * 32 for user in (1, 2, 3)}
 PAIRS = {(1, 2): b"\x12" * 32, (1, 3): b"\x13" * 32, (2, 3): b"\x23" * 32}
-BITS = {"wide": 128, "total": 192, "bound": 128}
+BITS = {"wide": 128, "total": 192, "bound": 128, "short": 128}
+SINGLE = ("wide", "short")  # words of 64 bits
 CASES = [
     {"name": "mean", "kind": "wide", "batch": 0, "receiver": None},
     {"name": "norm", "kind": "total", "batch": 1, "receiver": None},
     {"name": "bound", "kind": "bound", "batch": 0, "receiver": None},
     {"name": "score", "kind": "total", "batch": 0, "receiver": 3},
+    {"name": "step", "kind": "short", "batch": 2, "receiver": None},
 ]
 INTEGERS = {
     "mean": [[1, -(2**1500) - 7], [2**32 - 1, 2**1500], [-(2**2100), 2**1074]],
     "norm": [[0.75, -(2.0**-101)], [0.1, 3 * 2.0**-101], [-1.0, 2.0**-60]],  # numbers, in steps of 2^-100
     "bound": [3, None, -20],  # exponents
     "score": [[5, -(2**120)], [-6, 2**119], [2**126, -1]],
+    "step": [[2**62, -(2**62), 7], [2**62 + 5, -(2**62) - 9, -1], [-(2**62) - 1, 2**62 + 3, 2**61]],  # wrap on the way
 }
 
 WIDTHS = [3, 50, 63, 64, 1030, 3]
@@ -66,7 +69,7 @@ def plaintext(case, user):
         return [digit for value in given for digit in digits_of(value)]
     if case["name"] == "norm":
         return [rounded(value) for value in given]
-    if case["name"] == "score":
+    if case["name"] in ("score", "step"):
         return given
     drawn = words_of(derived(OWN[user], ("bound",)), 266)
     reached = [given is not None and given > power for power in range(-1088, 1025, 16)]
@@ -80,8 +83,8 @@ def shown(row):
 def second(case):
     """Everything that is pinned about one sum, in Python's integers."""
     kind, name, batch = case["kind"], case["name"], case["batch"]
-    bits, size = BITS[kind], 2 ** (64 if kind == "wide" else 128)
-    halves = 1 if kind == "wide" else 2
+    halves = 1 if kind in SINGLE else 2
+    bits, size = BITS[kind], 2 ** (64 * halves)
     keys = group = USERS_SEED
     if case["receiver"]:
         keys, group = (derived(OWN[case["receiver"]], ("receiver", use)) for use in ("tags", "pads"))
@@ -155,11 +158,13 @@ def payload_of(case, user):
         return to_words(np.array(given), 100, terms=3)
     if case["name"] == "score":
         return from_integers(given)
+    if case["name"] == "step":
+        return from_integers(given, 1)
     return bound.encode(given, Keystream(Seed(OWN[user]).derive("bound")))
 
 
 def hexadecimal(payload, kind):
-    rows = payload.reshape(-1, 1) if kind == "wide" else payload
+    rows = payload.reshape(-1, 1) if kind in SINGLE else payload
     size = 2 ** (64 * rows.shape[1])
     return [f"{value % size:x}" for value in to_integers(rows)]
 

@@ -127,8 +127,8 @@ class TaggedSum:
     """The running total of one batch of a users-only sum with its tag; both are uniform to the CSP."""
 
     def __init__(self, kind: SumKind, length: int, k: int) -> None:
-        wide = kind is SumKind.WIDE
-        self._payload = RunningSum((length, kind.columns), k) if wide else WordSum(length, k, kind.columns)
+        single = kind in (SumKind.WIDE, SumKind.SHORT)  # words of 64 bits, without carries between them
+        self._payload = RunningSum((length, kind.columns), k) if single else WordSum(length, k, kind.columns)
         self._tag = _TagSum(k)
 
     def add(self, user: int, payload: Ring, tag: Ring) -> None:

@@ -3,6 +3,7 @@
     kind    a payload of n numbers      tag modulo   what it is for
     WIDE    (n, 67) signed digits       2^128        exact sums of numbers without a public unit
     TOTAL   (n, 2) words of Z_2^128     2^192        sums of integers in steps of a public unit
+    SHORT   (n, 1) words of Z_2^64      2^128        the same of long matrices, whose total is known to be below 2^63
     BOUND   (n, 2) words, low halves    2^128        an OR: the least power of two that no user reaches
     SHARED  (n, 5) words of Z_2^320     none         masks of the users, to which the CSP adds what it splits among them
 
@@ -32,13 +33,14 @@ class SumKind(enum.Enum):
 
     WIDE = "wide"
     TOTAL = "total"
+    SHORT = "short"
     BOUND = "bound"
     SHARED = "shared"
 
     @property
     def columns(self) -> int:
         """The uint64 that carry one number."""
-        return {SumKind.WIDE: WORDS, SumKind.SHARED: SHARED_HALVES}.get(self, HALVES)
+        return {SumKind.WIDE: WORDS, SumKind.SHARED: SHARED_HALVES, SumKind.SHORT: 1}.get(self, HALVES)
 
     @property
     def tag_bits(self) -> int:

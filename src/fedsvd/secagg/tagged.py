@@ -13,6 +13,7 @@ knowing a key. A change of the total by d and of the tag by e passes iff ``sum_j
 64 bits changes by an odd number times at most 2^63, a word of 128 by one times at most 2^127. Modulo 2^128 and 2^192
 these leave 64 bits of alpha d, so at most one key in 2^64 lets any given change pass, whatever the data. Modulo 2^64,
 or modulo a prime, some change would pass much more often (``tests/adversary/test_altered_sums.py`` runs both).
+Shares of a short sum may wrap on the way; its total may not, and one that did is refused like an altered one.
 
 Not covered: a CSP together with a user who holds the keys alpha can alter a sum, and with a sender one for a receiver.
 """
