@@ -92,6 +92,12 @@ def spectrum(m: int, n: int) -> float:
     return 8.0 * EPS * math.sqrt(max(m, n, 4))
 
 
+def found_by_steps(r: int, m: int) -> float:
+    """Residuals and values of the family ``steps``, relative to s_1: what the iteration ends at (5e-14), and what
+    columns and directions below rounding, which are left out, may hold: 8 eps each of r + 8, 16 eps sqrt(m)."""
+    return 1e-13 + 16 * EPS * (r + 8) + 32 * EPS * math.sqrt(m)
+
+
 def gram(n: int) -> float:
     """Relative to S_1^2: a Gram matrix of n terms, computed by two routes."""
     return 8.0 * EPS * math.sqrt(max(n, 4))

@@ -1,0 +1,136 @@
+"""Block Golub-Kahan steps played by parties in one process: sums in the clear, each party with arithmetic of its own.
+
+Every party has its own rounding: its products, and the sums as it holds them, are off by ``jitter`` of their own.
+The first party leads; ``lie`` may change what it sends. What the parties add up carries noise as in a session.
+"""
+
+import numpy as np
+
+from fedsvd.linalg.golub_kahan import (
+    PASSES,
+    TOLERANCE,
+    Block,
+    Space,
+    Verdict,
+    decided,
+    least_column,
+    refused,
+    start_block,
+)
+
+N, M = 120, 400
+
+
+def orthonormal(rows, columns, seed):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(rows, columns)))[0]
+
+
+def of_spectrum(values, n=N, m=M):
+    """(n, m), with these singular values."""
+    s = np.zeros(min(n, m))
+    s[: len(values)] = values
+    return (orthonormal(n, len(s), 1) * s) @ orthonormal(m, len(s), 2).T
+
+
+def noise(n=N, m=M):
+    return np.random.default_rng(3).normal(size=(n, m))
+
+
+def factors(n=N, m=M):
+    rng = np.random.default_rng(4)
+    return rng.normal(size=(n, 15)) @ rng.normal(size=(15, m)) + rng.normal(size=(n, m))
+
+
+SPECTRA = {
+    "factors": (factors, 6),
+    "noise": (noise, 2),
+    "log to 1e-16": (lambda: of_spectrum(np.logspace(0, -16, 20)), 20),
+    "log to 1e-14": (lambda: of_spectrum(np.logspace(0, -14, 40)), 30),
+    **{f"one of 1e{e}": (lambda e=e: of_spectrum([10.0**e, *np.linspace(2, 1, N - 1)]), 6) for e in (8, 10, 12, 13)},
+    "rank 5": (lambda: of_spectrum([5, 4, 3, 2, 1]), 10),
+    "equal": (lambda: of_spectrum([3, 3, 2, 2, 1, 1, *[0.5] * (N - 6)]), 6),
+    "multiplicity 40": (lambda: of_spectrum([2.0] * 40 + [1.0] * (N - 40)), 10),
+    "1/j^2": (lambda: of_spectrum(1.0 / np.arange(1.0, N + 1) ** 2), 10),
+    "three records": (lambda: noise(3), 2),
+    "twenty features": (lambda: noise(N, 20), 10),
+}
+
+
+class Played:
+    """What came of it: vectors, values, left vectors at home, and counts."""
+
+    def __init__(self, V, s, u, steps, directions):
+        self.V, self.s, self.u, self.steps, self.directions = V, s, u, steps, directions
+
+
+def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=200):
+    """The top r of all parts, (n_i, m) each."""
+    k, m, n = len(parts), parts[0].shape[1], sum(map(len, parts))
+    rngs = [np.random.default_rng((seed, i)) for i in range(k)]
+
+    def off(i, A):
+        return A * (1.0 + jitter * rngs[i].uniform(-1.0, 1.0, A.shape)) if jitter else A
+
+    def summed(own, size):
+        total = np.sum([np.asarray(a, np.longdouble) for a in own], axis=0)
+        noise = size * np.sum([rng.uniform(-1.0, 1.0, np.shape(own[0])) for rng in rngs], axis=0)
+        return np.asarray(total + noise, float)
+
+    def sent(what, value):
+        return value if lie is None else lie(what, value)
+
+    normals = np.random.default_rng(seed).normal(size=(m, min(r + 8, m)))
+    spaces = [Space(start_block(off(i, normals))) for i in range(k)]
+    F = np.sqrt(sum(np.sum(x**2) for x in parts))
+    U, s1 = [np.zeros((len(x), 0)) for x in parts], F
+    lead, steps = spaces[0], []
+    for _ in range(most):
+        W = [off(i, x @ spaces[i].block - U[i] @ spaces[i].before()) for i, x in enumerate(parts)]
+        energies = np.maximum(summed([(w * w).sum(axis=0) for w in W], 0.0), 0.0)
+        blocks = [Block(energies, least_column(s1, lead.block.shape[1])) for _ in parts]
+        W = [w * blocks[0].scale for w in W]
+        for _ in range(PASSES):
+            C = summed([np.concatenate((u.T @ w, w.T @ w)) for u, w in zip(U, W, strict=True)], 2.0**-54)
+            done = blocks[0].done(C)
+            root = sent("root", blocks[0].propose(C))
+            for i in range(1, k):
+                blocks[i].expect(off(i, C) if not done else C, root, done)
+            d = len(C) - blocks[0].width
+            W = [off(i, (w if done else w - u @ C[:d]) @ root) for i, (w, u) in enumerate(zip(W, U, strict=True))]
+            for block in blocks:
+                block.take(root)
+            if done:
+                break
+        if not done:
+            raise refused()
+        Z = summed([off(i, x.T @ w) for i, (x, w) in enumerate(zip(parts, W, strict=True))], F * 2.0**-57)
+        U = [np.concatenate((u, w), axis=1) for u, w in zip(U, W, strict=True)]
+        ritz = []
+        for i, space in enumerate(spaces):
+            space.add(off(i, Z))
+            ritz.append(space.ritz(r, n))
+        s1 = ritz[0].top
+        steps.append(s1)
+        said = decided(ritz[0], r, 1, tolerance)
+        N = np.zeros((m, 0))
+        if said is not Verdict.FOUND:
+            N = sent("directions", lead.propose_directions(Z, s1))
+            for i, space in enumerate(spaces[1:], start=1):
+                space.expect_directions(N, off(i, Z), ritz[i].top)
+            for space in spaces:
+                space.keep(N)
+        said = Verdict(sent("verdict", decided(ritz[0], r, lead.unused, tolerance)))
+        for space, own in zip(spaces[1:], ritz[1:], strict=True):
+            space.expect_verdict(said, own, r, tolerance)
+        if said is not Verdict.GO_ON:
+            break
+        c = sent("mixture", lead.propose_mixture(ritz[0], r, tolerance))
+        for space in spaces[1:]:
+            space.expect_mixture(c, r)
+        for space in spaces:
+            space.go_on(c)
+    V, s, p = lead.answer(ritz[0], r)
+    V, s, p = sent("answer", (V, s, p))
+    for space, own in zip(spaces[1:], ritz[1:], strict=True):
+        space.expect_answer(V, s, p, own, r, tolerance if said is Verdict.FOUND else np.inf)
+    return Played(V, s, [u @ p for u in U], len(steps), lead.K.shape[1])

@@ -1,0 +1,142 @@
+"""Block Golub-Kahan steps: as exact as LAPACK on hard spectra, by parties that round differently; lies are refused."""
+
+import numpy as np
+import pytest
+from tests.tolerances import EPS, VALUES_BAR, found_by_steps, orthogonal, product
+from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum, play
+
+from fedsvd.errors import VerificationFailed
+from fedsvd.linalg.golub_kahan import Block, start_block
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("jitter", [0.0, 1e-15])
+def test_values_and_vectors_are_those_of_lapack(name, jitter):
+    make, r = SPECTRA[name]
+    X = make()
+    parts = np.array_split(X, 3)
+    found = play(parts, r, jitter=jitter)
+    s, rank = np.linalg.svd(X, compute_uv=False), len(found.s)
+    assert rank >= min(r, np.count_nonzero(s > 1e4 * EPS * s[0]))
+    limit = found_by_steps(r, X.shape[1])
+    assert np.abs(found.s - s[:rank]).max() <= limit * s[0]
+    u = np.concatenate(found.u)
+    for residual in (X.T @ u - found.V * found.s, X @ found.V - u * found.s):
+        assert np.linalg.norm(residual, axis=0).max() <= limit * s[0]
+    for Q in (found.V, u):
+        assert np.abs(Q.T @ Q - np.eye(rank)).max() <= 10 * orthogonal(len(Q))
+
+
+def test_few_directions_are_multiplied_where_the_spectrum_falls():
+    """Fewer than all: of 120 that there are."""
+    found = play(np.array_split(factors(), 2), 6)
+    assert found.steps <= 12
+    assert found.directions <= 80
+
+
+def test_one_record_a_party_and_a_scale_of_1e_150():
+    X = factors(20, 60)
+    found = play(list(X[:, None, :]), 3)
+    np.testing.assert_allclose(found.s, np.linalg.svd(X, compute_uv=False)[:3], rtol=found_by_steps(3, 60))
+
+
+FREE = np.zeros((400, 1))
+FREE[7] = 1.0
+
+
+def outside(N):
+    """A direction of the leader's own, at right angles to those that are due."""
+    return np.linalg.qr(np.concatenate((N, FREE), axis=1))[0][:, -1:]
+
+
+LIES = {
+    "a direction of its own": ("directions", lambda N: np.concatenate((N, outside(N)), axis=1)),
+    "a direction exchanged": ("directions", lambda N: np.concatenate((N[:, 1:], outside(N[:, 1:])), axis=1)),
+    "half of the directions": ("directions", lambda N: N[:, : N.shape[1] // 2]),
+    "directions kept back": ("directions", lambda N: N[:, :0]),
+    "directions that are not orthonormal": ("directions", lambda N: N * 1.001),
+    "no number among the directions": ("directions", lambda N: N * np.nan),
+    "an unknown combination": ("mixture", lambda c: c * 1.001),
+    "the same combination twice": ("mixture", lambda c: np.eye(len(c))[:, :1]),
+    "more columns than wanted": ("mixture", lambda c: np.linalg.qr(np.eye(len(c))[:, :7] + 1e-3)[0]),
+    "a root that drops a column": ("root", lambda root: np.where(np.arange(root.shape[1]) == 0, 0.0, root)),
+    "a root that is too large": ("root", lambda root: root * 2.0**40),
+    "a root twice as large": ("root", lambda root: root * 2.0),
+    "the end too early": ("verdict", lambda said: 1),
+    "no direction is left": ("verdict", lambda said: 2),
+    "vectors that do not lead": ("answer", lambda a: (a[0][:, ::-1], a[1], a[2][:, ::-1])),
+    "vectors of its own": ("answer", lambda a: (np.linalg.qr(a[0] + 1e-9)[0], a[1], a[2])),
+    "values that are too large": ("answer", lambda a: (a[0], a[1] * (1 + 1e-9), a[2])),
+    "other vectors at home": ("answer", lambda a: (a[0], a[1], np.roll(a[2], 1, axis=1))),
+    "fewer than were found": ("answer", lambda a: tuple(A[..., :-1] for A in a)),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_leader_that_lies_is_refused(name):
+    what, change = LIES[name]
+    told = []
+
+    def lie(sent, value):
+        if sent != what:
+            return value
+        told.append(change(value))
+        return told[-1] if what in ("verdict", "answer", "root") or len(told) == 2 else value
+
+    with pytest.raises(VerificationFailed):
+        play(np.array_split(factors(), 3), 6, lie=lie)
+    assert told
+
+
+def test_the_refusal_of_a_lie_says_nothing_of_how_far_it_was_off():
+    texts = set()
+    for factor in (1.001, 2.0):
+        with pytest.raises(VerificationFailed) as caught:
+            play(
+                np.array_split(factors(), 2),
+                6,
+                lie=lambda what, value, factor=factor: value * factor if what == "directions" else value,
+            )
+        texts.add(str(caught.value))
+    assert len(texts) == 1
+
+
+def test_a_start_block_is_the_same_function_of_its_normals_however_qr_chooses_signs():
+    normals = np.random.default_rng(1).normal(size=(50, 6))
+    Q = start_block(normals)
+    assert np.diagonal(Q.T @ normals).min() > 0.0
+    np.testing.assert_allclose(Q @ (Q.T @ normals), normals, rtol=0, atol=product(50, 4))
+
+
+def test_columns_of_a_block_come_to_unit_size_by_powers_of_two_that_all_compute_alike():
+    energies = np.array([1.0, 0.25, 0.2500001, 3e-200, 0.0, 7.5e30])
+    scale = Block(energies, 0.0).scale
+    assert (np.frexp(scale)[0] == 0.5).all()
+    sized = np.sqrt(energies[[0, 1, 2, 3, 5]]) * scale[[0, 1, 2, 3, 5]]
+    assert ((sized >= 0.5) & (sized <= 1.0)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 20, 100])
+@pytest.mark.parametrize("name", SPECTRA)
+def test_no_honest_leader_is_refused_by_parties_that_round_differently(name, k):
+    make, r = SPECTRA[name]
+    X = make()
+    parts = np.array_split(X, min(k, len(X)))
+    s = np.linalg.svd(X, compute_uv=False)
+    for seed in range(12):
+        found = play(parts, r, jitter=1e-15, seed=seed)
+        assert np.abs(found.s - s[: len(found.s)]).max() <= found_by_steps(r, X.shape[1]) * s[0]
+
+
+def test_the_noise_that_a_sum_carries_is_seen_in_the_residual_and_not_in_the_values():
+    X = noise(60, 200)
+    found = play(np.array_split(X, 20), 2)
+    np.testing.assert_allclose(found.s, np.linalg.svd(X, compute_uv=False)[:2], rtol=VALUES_BAR)
+
+
+def test_the_rank_of_a_matrix_ends_the_search_before_the_number_that_was_asked_for():
+    X = of_spectrum([5, 4, 3, 2, 1])
+    found = play(np.array_split(X, 2), 10)
+    assert len(found.s) == 5
+    np.testing.assert_allclose(found.s, [5, 4, 3, 2, 1], rtol=VALUES_BAR)
