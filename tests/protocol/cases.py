@@ -117,6 +117,17 @@ def foreign(k: int = 2, script=every_kind, most: int = 2, **asked) -> Federation
     return Federation(tables(k), Task.FOREIGN, H, foreign=of, statistic=lambda plan, i: scripts[i], **asked)
 
 
+def by_steps(k: int = 2, task: Task = Task.PCA, features: int = 14, **asked) -> Federation:
+    """The top of a table by steps: some directions more than the first block has, and a spectrum that falls."""
+    rng = np.random.default_rng(6)
+    spread = np.logspace(0, -2, features)
+    tables = [rng.normal(size=(9 + i, features)) * spread + 1.0 for i in range(k)]
+    release = () if task is not Task.PCA else (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
+    return Federation(
+        tables, task, H, scheme="steps", **({"components": 2} | ({"release": release} if release else {}) | asked)
+    )
+
+
 def chosen(k: int = 2, **asked) -> Federation:
     """A PCA whose users take as many components as a rule says."""
     release = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
@@ -217,6 +228,11 @@ CASES: dict[str, Callable[..., Federation]] = {
     ),
     "pca opened by the users": lambda k=2: pca(k, mode=Mode.A),
     "pca under masks": lambda k=2: pca(k, scheme="mask"),
+    "pca by steps": by_steps,
+    "pca by steps, of unit variance": lambda k=2: by_steps(k, unit_variance=True),
+    "svd by steps": lambda k=2: by_steps(k, Task.SVD),
+    "svd by steps, dealt by the TA": lambda k=2: by_steps(k, Task.SVD, trust=Trust.AUTHORITY),
+    "lsa by steps, of one block": lambda k=2: by_steps(k, Task.LSA, features=4),
     "pca by a share of variance": lambda k=2: chosen(k, components_by="0.9"),
     "pca by parallel analysis": lambda k=2: chosen(k, components_by="parallel", unit_variance=True),
     "cca": cca,
@@ -270,6 +286,8 @@ LEAST = (
     "svd of checked rows dealt by the TA",
     "lsa",
     "pca",
+    "svd by steps",
+    "lsa by steps, of one block",
     "cca",
     "pcr",
     "lr vertical without intercept",

@@ -245,7 +245,8 @@ def sent(monkeypatch):
 
 @pytest.mark.parametrize("scheme", Scheme)
 def test_a_scheme_that_an_enforced_policy_leaves_out_is_refused_before_anything_is_sent(scheme, sent):
-    asked, others = Study(Task.SVD, scheme=scheme), tuple(other for other in Scheme if other is not scheme)
+    asked = Study(Task.SVD, Split.HORIZONTAL, scheme=scheme, components=2)
+    others = tuple(other for other in Scheme if other is not scheme)
     with pytest.raises(ReleaseRefused, match=f"the scheme {scheme} is not among those allowed"):
         run_study(asked, parties(100, 100, 100), policy=Policy(enforce=True, schemes=others))
     assert sent == []

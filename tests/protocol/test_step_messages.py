@@ -11,6 +11,7 @@ from fedsvd.cost.traffic import Expected, full_rank, messages_of
 from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.messages import Solution, size
 from fedsvd.protocol.parties import user
+from fedsvd.protocol.tasks import Scheme
 
 
 def counted(messages):
@@ -26,6 +27,10 @@ def decided_by_data(session):
     ranks = [message.rank for *_, message in session.sent if isinstance(message, Solution)]
     expected = Expected(ranks[0] if ranks else full_rank(session.plan))
     models = getattr(session.results[user(1)], "models", None)
+    if session.plan.scheme is Scheme.STEPS:
+        names = session.machines[user(1)].played
+        crossed = Counter(int(name.rsplit(" ", 1)[1]) for name in names if "cross" in name)
+        return replace(expected, passes=tuple(crossed[step] for step in range(len(crossed))))
     return expected if session.plan.glm is None else replace(expected, iterations=models[0].iterations)
 
 

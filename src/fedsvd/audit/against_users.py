@@ -26,7 +26,7 @@ from fedsvd.audit.attacks.view import Recorded, UserView
 from fedsvd.audit.finding import Finding, Verdict, agreement_picture, null_picture
 from fedsvd.audit.subject import Audited
 from fedsvd.policy.learned import unit
-from fedsvd.protocol.tasks import Answer, Item, Mode, Own
+from fedsvd.protocol.tasks import Answer, Item, Mode, Own, Scheme
 from fedsvd.types import Float
 
 USER, POOL = "a curious party", "CSP and a party (outside the model)"
@@ -194,7 +194,8 @@ def _of_opened_sum(subject: Audited, run: Recorded, include_data: bool) -> Itera
     view = run.user(1, subject.X_i(1))
     whose = "yours" if run.plan.k == 2 else f"the sum of {run.plan.k - 1} others', and no other division of it"
     if run.plan.mode is Mode.A:
-        text = f"nothing more than party 1 alone, which opens the sum and has the Gram matrix, {whose}"
+        where = " in the directions opened" if run.plan.scheme is Scheme.STEPS else ""
+        text = f"nothing more than party 1 alone, which opens the sum and has the Gram matrix{where}, {whose}"
         yield Finding(POOL, "the opened sum less its own", Verdict.STATED, text, "the joint Gram matrix")
         return
     others, own = _others(subject, view), own_part(view)

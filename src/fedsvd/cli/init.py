@@ -171,7 +171,7 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
     lines.append(_with('# id = "patient"', f"names the rows; {without if vertical else 'it is not part of the data'}"))
     lines += [_with("# sort_by_id = true", "every party sorts its own rows by id first")] if vertical else []
     lines.append(_with('# memory = "2 GiB"', "for panels and batches, in each role"))
-    lines += ["", "# [masks]", _with('# scheme = "auto"', "or sum, mask"), ""]
+    lines += ["", "# [masks]", _with('# scheme = "auto"', "or sum, mask, steps"), ""]
     lines += [_with("# [csp]", "between institutions"), '# address = "csp.example.org:7443"', ""]
     lines += [_with("# [authority]", "a Trusted Authority deals the masks"), '# name = "ta"']
     for party in parties:

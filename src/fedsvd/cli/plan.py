@@ -16,7 +16,7 @@ from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import StepKind, listed
-from fedsvd.protocol.tasks import Item, Mode, Split, Trust
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Trust
 
 if TYPE_CHECKING:
     from fedsvd.studies.job_data import Prepared
@@ -133,6 +133,9 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.glm is not None and plan.glm.few_digits:
         roles["parties"] = "round their own sums to a few digits, open the totals, take the next step; test at home"
+        roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
+    elif plan.scheme is Scheme.STEPS:
+        roles["parties"] = "multiply a few directions at a time, open the totals; test what party 1 makes of them"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.mode is Mode.A:
         answered = any(step.kind is StepKind.FROM_USER_1 for step in listed(plan.steps))

@@ -10,18 +10,18 @@ of the step whose answer it takes: ``solution``, ``panels``, ``own part``. Nothi
 
 from collections.abc import Callable, Iterator
 
-from fedsvd.cost import masked, provider, users
+from fedsvd.cost import by_steps, masked, provider, users
 from fedsvd.cost.rates import Piece, Step, steps_of
 from fedsvd.cost.traffic import Expected
 from fedsvd.cost.users import User, nothing
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import FACTORS, SIGNS, SOLUTION, SUMS, PlannedStep, StepKind, What, listed
 from fedsvd.protocol.sums import order_step
-from fedsvd.protocol.tasks import Item, Mode
+from fedsvd.protocol.tasks import Item, Mode, Own
 
 Kernel = Callable[[User], Iterator[Piece]]
 
-# Label: its work in the sum family, and under masks. None: no such session has it.
+# Label: its work in the sum family, and under masks or by steps. None: no such session has it.
 USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     "seeding": (users.seeding, users.seeding),
     # tables and their statistics
@@ -42,7 +42,13 @@ USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     "share": (users.share, None),
     "factorise": (users.factorise, None),
     "answer": (users.answer, None),
-    "acceptance": (users.acceptance, None),
+    "acceptance": (users.acceptance, by_steps.acceptance),
+    # products with a few directions at a time
+    "lengths": (None, by_steps.lengths),
+    "directions": (None, by_steps.directions),
+    "products": (None, by_steps.products),
+    "ritz values": (None, by_steps.ritz_values),
+    # under masks, and what is checked
     "uploading": (users.uploading, masked.uploading),
     "unmask": (users.unmask, masked.unmask),
     SOLUTION: (users.solution, masked.solution),
@@ -144,6 +150,9 @@ def _beginning(user: User) -> Iterator[str]:
 
 _BEFORE = {
     "energy": ("variances",),
+    "length": ("lengths",),
+    "energies 0": ("directions",),
+    "step 0": ("products",),
     "eigen": ("checks",),
     "residual": ("checks",),
     order_step(1): ("order",),
@@ -213,6 +222,12 @@ def _after(user: User, step: PlannedStep) -> tuple[str, ...]:
             return ("correction",) if user.expected.ill and not user.by_panels else ()
         case _, "energy" if plan.joins_labels and What.COMPONENTS not in user.opened:
             return ("scale",)
+        case StepKind.SHORT, "step 0":
+            return ("ritz values",)
+        case StepKind.FROM_USER_1, "verdict 0":
+            return ("acceptance",) if user.i else ()
+        case StepKind.FROM_USER_1, _ if What.PRODUCTS in user.opened:
+            return ()  # counted with the first step
         case StepKind.FROM_USER_1, _ if step.what in (What.VECTORS, What.COMPONENTS):
             return ("acceptance",) if user.i else ("answer",)
         case StepKind.FROM_USER_1, _ if step.what in (What.COEFFICIENTS, What.ITERATES):
@@ -230,7 +245,8 @@ def _infers(user: User) -> bool:
 
 def _ending(user: User) -> Iterator[str]:
     own = ("orthogonality", "reconstruction")  # steps with which users make vectors of their own
-    if user.plan.releases(Item.OWN_PART) and not any(map(user.plays, own)):
+    found = any(map(user.plays, own)) or (user.plan.own is Own.VECTORS and What.PRODUCTS in user.opened)
+    if user.plan.releases(Item.OWN_PART) and not found:
         yield "scores"
     if What.CANONICAL in user.opened:
         yield "weights"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fedsvd.protocol.certificate import Link
+from fedsvd.protocol.directions import ILL, STEPS, USUAL_PASSES
 from fedsvd.protocol.messages import Message, size
 from fedsvd.protocol.model import BEGINS, CONSTANT, CURVED, ENDS, STARTS, ModelPlan, more_digits
 from fedsvd.protocol.parties import Party
@@ -19,6 +20,9 @@ from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, in_round
 from fedsvd.protocol.sums import FELL, LOST, NULL_SPACE, ORDER, STEPPED, null_space_numbers, summed
 from fedsvd.protocol.tasks import Family
 from fedsvd.secagg.sums import PlannedSum
+
+USUAL_STEPS = 12
+"""Steps of the family ``steps`` where nothing else is said: two to seventy were seen."""
 
 _HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
 
@@ -34,6 +38,7 @@ class Expected:
     ill: float = 0.5  # how much of the additional work of ill-conditioned data is counted
     in_memory: bool = True  # whether users hold their own part whole, rather than panel by panel
     iterations: int = 6  # of each model, where the data decides how many
+    passes: tuple[int, ...] = (USUAL_PASSES,) * USUAL_STEPS  # of each block of the family `steps`
     searched: bool = True  # whether the space outside of U is: not where the trace shows that little is there
 
 
@@ -94,6 +99,7 @@ def sums_of(plan: SessionPlan, expected: Expected) -> tuple[PlannedSum, ...]:
 def expected_steps(plan: SessionPlan, expected: Expected) -> Iterator[PlannedStep]:
     """The steps as they are expected to be played, in order: rounds and lengths as the data would decide."""
     left_out = {*(() if expected.searched else (ORDER,)), *(() if expected.rank < plan.N else (LOST,))}
+    left_out |= _not_needed(expected.passes[0])
     yield from _played(plan, expected, plan.steps, left_out)
 
 
@@ -103,7 +109,7 @@ def _played(
     for step in steps:
         if step.kind is StepKind.REPEAT:
             for number, without in enumerate(_rounds(plan, expected, step), start=1):
-                yield from _played(plan, expected, step.body, left_out | without, f" {number}")
+                yield from _played(plan, expected, step.body, (left_out - set(ILL)) | without, f" {number}")
         elif step.kind is StepKind.MAYBE:
             if step.name not in left_out:
                 yield from _played(plan, expected, step.body, left_out, round)
@@ -122,10 +128,18 @@ def _size(plan: SessionPlan, expected: Expected, step: PlannedStep) -> int:
 
 def _rounds(plan: SessionPlan, expected: Expected, step: PlannedStep) -> Iterator[set[str]]:
     """What each expected round of a repetition leaves out; where no model is fitted, all rounds are played in full."""
+    if step.name == STEPS:
+        yield from (_not_needed(passes) for passes in expected.passes[1 : 1 + step.times])
+        return
     if plan.glm is None:
         yield from (set() for _ in range(step.times))
         return
     yield from evaluations_of(plan, plan.glm, expected)
+
+
+def _not_needed(passes: int) -> set[str]:
+    """Further passes that a block which takes so many does without."""
+    return set(ILL[passes - USUAL_PASSES :])
 
 
 def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> Iterator[set[str]]:

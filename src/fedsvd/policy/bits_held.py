@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsvd.policy.rules import ANY, Finding, Policy
+from fedsvd.protocol.directions import most_directions
 from fedsvd.protocol.held import LISTED, held_bits
 from fedsvd.protocol.openings import Per, judged_bits, opened, openings
 from fedsvd.protocol.plan import SessionPlan
@@ -21,6 +22,9 @@ read tables of 0/1 columns from 1.8 on."""
 
 MOST_RARE = 0.2
 """Of the own records, in patterns of 1 to 4 of them, up to which the owner is asked."""
+
+RECORDS_A_DIRECTION = 8
+"""Records outside of the largest other party for each direction that may be opened, of columns with few values."""
 
 _NAMED = 6  # columns that a sentence names
 
@@ -107,6 +111,8 @@ def bit_findings(
     if policy.openings == ANY:
         return ()
     found = [*_per_record(own)] if per_record(plan) else []
+    if What.PRODUCTS in opened(plan):
+        found += [*_of_products(plan, own)]
     if judged_by_bits(plan):
         found += [*_of_sums(balance(plan, own, earlier), own)]
     return tuple(found)
@@ -124,6 +130,18 @@ def _of_sums(found: Balance, own: OwnBits) -> Iterator[Finding]:
             'Take fewer columns, or digits = "table"'
         )
         yield Finding("bits", text, below=below, asks=not below)
+
+
+def _of_products(plan: SessionPlan, own: OwnBits) -> Iterator[Finding]:
+    """Whole numbers times a few unknown weights are a lattice problem: eight records for each direction are far off."""
+    most, outside = most_directions(plan), _outside(plan, own)
+    if own.few and outside < RECORDS_A_DIRECTION * most:
+        yield Finding(
+            "directions",
+            f"users open up to {most} directions of {outside:,} records, of columns with few values "
+            f"({_names(own.few)}): from fewer than {RECORDS_A_DIRECTION} records a direction lattice reduction can "
+            "compute such records. Ask for fewer components, or leave scheme out",
+        )
 
 
 def _patterns(found: Balance, own: OwnBits) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.policy.foreign import foreign_together
 from fedsvd.policy.learned_together import matched, prepared_together
 from fedsvd.policy.sentences import components, full_u_and_s, of_openings
+from fedsvd.protocol.directions import most_directions
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
@@ -147,6 +148,12 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the shapes ({shapes}), how many iterations the model needed and how often one was halved, "
             "and where the session was stopped, the code of the reason; nothing else of the data."
         )
+    elif What.PRODUCTS in opened(plan):
+        yield (
+            f"The CSP learns the shapes ({shapes}), how many steps were played, which of their blocks were "
+            "orthogonalised a third or fourth time, and where the session was stopped, the code of the reason; nothing "
+            "else of the data."
+        )
     elif plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
     elif plan.mode is Mode.B and fits:
@@ -213,6 +220,8 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
         full = What.GRAM in found or components(plan) == min(plan.m, plan.n)
         exact = "exactly" if full else f"in its top {components(plan)} directions"
         exact = "of each iteration exactly" if What.ITERATES in found else exact
+        if What.PRODUCTS in found:
+            exact = f"in the directions that were opened, at most {most_directions(plan)}"
         yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
     elif What.VECTORS in found:
         yield f"With two parties, each learns the other's Gram matrix times U, but for {components(plan)} numbers."
@@ -242,6 +251,8 @@ def _collusion(plan: SessionPlan) -> str:
     if plan.mode is not None:
         others = "sum of the other parties' Gram matrices, and no single one while two of these parties are honest"
         learned = "Gram matrix of the other" if plan.k == 2 else others
+        if What.PRODUCTS in opened(plan):
+            learned = f"same as that party alone, which opens the totals: the {learned}, in the directions opened"
         return (
             f"The CSP and a party that pool what they see learn the {learned}; lying together, they can alter totals."
         )

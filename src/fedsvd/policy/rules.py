@@ -12,6 +12,7 @@ from fedsvd.policy.foreign import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
+from fedsvd.protocol.directions import most_directions
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
@@ -61,7 +62,7 @@ class Policy:
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(task for task in Task if task is not Task.FOREIGN)
     foreign: Mapping[str, str] = field(default_factory=dict)  # hashes of foreign tasks that may run, by name
-    schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
+    schemes: tuple[Scheme, ...] = tuple(Scheme)
     least_count: int = 5  # fewest records of a level that is named, and entries behind a joint mean
     most_leverage: float = 0.5  # of one own record in opened sums; 1.0: own rows are not judged
     answered: tuple[str, ...] = ()  # rules whose questions the owner always answers with yes; "all" for every one
@@ -92,7 +93,6 @@ class Policy:
             most_leverage=1.0,
             answered=(ALL,),
             openings=ANY,
-            schemes=tuple(Scheme),
             remember=False,
             least_overlap=1,
             set_growth=0,
@@ -133,6 +133,7 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_digits(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
+        *_directions(plan, policy),
         *_columns(plan, policy),
         *_authority(plan),
         *_scheme(plan, policy),
@@ -172,6 +173,7 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         return
     r, most = components(plan), min(plan.m, plan.n)
     how = "exactly" if r == most or What.GRAM in opened(plan) else f"in the top {r} of {most} directions"
+    how = f"in at most {most_directions(plan)} directions" if What.PRODUCTS in opened(plan) else how
     if plan.k == 2:
         derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
     else:
@@ -321,6 +323,20 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         )
 
 
+def _directions(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """Half as many directions as others have records are half of their Gram matrix: that is asked for as all of it."""
+    if What.PRODUCTS not in opened(plan) or policy.consent_to_gram:
+        return
+    most, outside = most_directions(plan), plan.n - max(plan.counts)
+    if 2 * most > outside:
+        yield Finding(
+            "directions",
+            f"all parties may see the joint Gram matrix in {most} directions, and there are {outside} records outside "
+            "of the largest party: up to half as many directions as records are fine; an owner who agrees writes "
+            "consent_to_gram = true into policy.toml, and fewer components open fewer directions",
+        )
+
+
 def _columns(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     asked = asked_of_columns(plan)
     if asked and not policy.consent_to_columns:
@@ -328,11 +344,11 @@ def _columns(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _authority(plan: SessionPlan) -> Iterator[Finding]:
-    if plan.trust is Trust.AUTHORITY and plan.scheme is Scheme.SUM:
+    if plan.trust is Trust.AUTHORITY and plan.scheme in (Scheme.SUM, Scheme.STEPS):
         yield Finding(
             "authority",
-            "a trusted authority adds nothing in the sum family: what opens the parties' sums is dealt among the "
-            "parties, and it never has it",
+            f"a trusted authority adds nothing in the {plan.scheme} family: what opens the parties' sums is dealt "
+            "among the parties, and it never has it",
             below=False,
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from fedsvd.policy.foreign import amount, declared_sums
+from fedsvd.protocol.directions import CROSS, ROOT
 from fedsvd.protocol.matching import BLINDED_SETS, PLACES
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, What
@@ -28,6 +29,7 @@ _SUMMED = {
     What.WEIGHTS: "its weights, and their logarithms",
     What.LABELS: "totals of labels",
     What.REFINED: "products of columns and of residuals in more digits",
+    What.PRODUCTS: "products of its columns with a few directions, with noise in the last digits",
     What.PERMUTED: "Gram matrices of its columns, each permuted among its records",
     What.LEFT_OUT: "squared errors of rows left out, for each penalty",
     What.SQUARED_SCORES: "squared scores",
@@ -45,6 +47,10 @@ _CHECKS = {
     "orthogonality": f"its part of the sum that corrects the right singular vectors, {_PADDED}",
     "reconstruction": f"its part of the sum that verifies all singular vectors together, {_PADDED}",
     "verified": f"its part of the sum that verifies the right singular vectors, {_PADDED}",
+    **dict.fromkeys(
+        ("energies", *CROSS), f"for each step products of its records' scores on these directions, {_PADDED}"
+    ),
+    **dict.fromkeys(("images", "remainders"), f"its part of the sums that certify the vectors, {_PADDED}"),
 }
 """Sums that check what parties made themselves; all others check an answer of the CSP."""
 
@@ -53,6 +59,8 @@ _SEALED = {
     "right mask": "from party 1, a rotation that hides what the CSP splits among the parties, sealed to the parties",
     "comparing": "digests of the CSP's answer, sealed to the other parties",
     "commitment": "a commitment to its set of ids, sealed to the other parties",
+    **dict.fromkeys(ROOT, "from party 1, for each step what makes these scores orthonormal, sealed to the parties"),
+    "verdict": "from party 1, for each step which directions follow, sealed to the parties",
 }
 
 _Placed = tuple[PlannedStep, PlannedStep | None]  # a step, and the repetition that it is in
@@ -107,7 +115,7 @@ def _sums(placed: list[_Placed]) -> Iterator[str]:
 
 
 def _summed(step: PlannedStep) -> str:
-    return _SUMMED.get(step.what) or repr(step.name.rstrip("0123456789").rstrip())
+    return _SUMMED.get(step.what) or repr(_plain(step))
 
 
 def _count(steps: list[PlannedStep]) -> str:
@@ -139,7 +147,7 @@ def _line(plan: SessionPlan, step: PlannedStep) -> Iterator[str]:
         case StepKind.FROM_USER_1 if step.what:
             yield "from party 1, the joint result, sealed to the parties"
         case StepKind.FROM_USER_1:
-            yield _SEALED.get(step.name, f"from party 1, {step.name!r}, sealed to the parties")
+            yield _SEALED.get(_plain(step), f"from party 1, {step.name!r}, sealed to the parties")
         case StepKind.FROM_EACH:
             yield _SEALED.get(step.name, f"{step.name!r}, sealed to the other parties")
         case StepKind.SHARED:
@@ -153,7 +161,12 @@ def _line(plan: SessionPlan, step: PlannedStep) -> Iterator[str]:
             yield "the partial scores of its columns, under pads that only the label holder can take off the total"
         case _:
             check = f"its part of the sums that check the CSP's answer, {_PADDED}"
-            yield _CHECKS.get(step.name, check)
+            yield _CHECKS.get(_plain(step), check)
+
+
+def _plain(step: PlannedStep) -> str:
+    """The name of a step without the number of its round."""
+    return step.name.rstrip("0123456789").rstrip()
 
 
 def _gram(plan: SessionPlan) -> str:

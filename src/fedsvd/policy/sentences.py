@@ -7,6 +7,7 @@ asks for a task. What follows from several openings together, from the number of
 
 from collections.abc import Callable, Iterator
 
+from fedsvd.protocol.directions import DIRECTION_BITS, most_directions
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import expected_bits, granted_bits, opened
 from fedsvd.protocol.plan import SessionPlan
@@ -87,10 +88,27 @@ def _vectors(plan: SessionPlan) -> Iterator[str]:
     yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
     if What.GRAM in opened(plan):
         yield _joint_gram(plan)
+    elif What.PRODUCTS in opened(plan):
+        yield from _products(plan)
     elif full_u_and_s(plan):
         yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
     else:
         yield f"Every party learns the top {r} directions of the joint data and its total variance."
+
+
+def _products(plan: SessionPlan) -> Iterator[str]:
+    """Of the directions that are opened on the way to U and S."""
+    most, outside = most_directions(plan), plan.n - max(plan.counts)
+    yield (
+        f"On the way every party sees the joint Gram matrix ({plan.m} x {plan.m}) times directions that follow from "
+        f"one another, as many as the data needs and at most {most}, and each the sum of the others' alone in them: "
+        f"{DIRECTION_BITS} bits of each of {plan.m} numbers a direction."
+    )
+    if most >= min(outside, plan.m):
+        yield (
+            f"So many directions may be all there are: there are {outside} records outside of the largest party. Then "
+            "every party can compute the sum of the others' Gram matrices."
+        )
 
 
 def _gram_alone(plan: SessionPlan) -> Iterator[str]:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from fedsvd.protocol.directions import DIRECTION_BITS, most_products
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
 from fedsvd.protocol.held import matrix_bits, model_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
 from fedsvd.protocol.steps import CAPPED_AT, FACTORS, SIZE_CLASSES, SUMS, PlannedStep, StepKind, What, listed
-from fedsvd.protocol.tasks import Item
+from fedsvd.protocol.tasks import Item, Scheme
 
 NUMBER, FLAG, ROUNDED = 53, 1, 16
 """Bits of a number of float64, of an OR, and of a product outside of U (specification, step 7)."""
@@ -65,8 +66,14 @@ def opened(plan: SessionPlan) -> frozenset[What]:
 
 def openings(plan: SessionPlan, steps: Iterable[PlannedStep]) -> Iterator[Opening]:
     """What these steps of a plan open: ``listed(plan.steps)`` for the most there can be."""
+    products = most_products(plan) if plan.scheme is Scheme.STEPS else 0
     for step in steps:
-        yield from _of_step(plan, step)
+        if step.what is What.PRODUCTS:
+            # A step may open all columns of its block, and all steps together no more than the plan has directions.
+            yield Opening(step.what, To.USERS, min(step.size, products), DIRECTION_BITS)
+            products -= min(step.size, products)
+        else:
+            yield from _of_step(plan, step)
 
 
 def expected_bits(plan: SessionPlan) -> int:
@@ -74,7 +81,8 @@ def expected_bits(plan: SessionPlan) -> int:
 
     A model by few digits: about twelve scores, two openings of the information and the table, and the sums at both
     ends. Nearly dependent columns, and data that is nearly separated, take more: ``granted_bits`` is the end of it. A
-    model in all digits: the matrices of eight iterations. Everything else: what its steps open, each number once. Not
+    model in all digits: the matrices of eight iterations. By steps: as many directions as the plan has at most.
+    Everything else: what its steps open, each number once. Not
     counted are checks, whose numbers are zero but for rounding, the same matrix in more digits, which few studies need,
     and Gram matrices of permuted columns.
     """
@@ -96,7 +104,7 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
                 continue
             case What.ENERGY | What.NORM if gram:
                 continue  # the trace and the diagonal of the matrix
-            case What.VECTORS | What.SPECTRUM if gram:
+            case What.VECTORS | What.SPECTRUM if gram or plan.scheme is Scheme.STEPS:
                 continue  # follow from it
             case What.UNIT:
                 bits += UNIT_BITS
@@ -115,6 +123,8 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
 def opened_in(plan: SessionPlan, played: Iterable[tuple[str, int]], counted: float) -> int:
     """Bits that users opened in a session in which these sums were played, each with its numbers; ``counted``: words of
     few digits, as a user counts them. Where the data decides nothing they are the expected ones."""
+    if plan.scheme is Scheme.STEPS:
+        return expected_bits(plan) - DIRECTION_BITS * most_products(plan) + math.ceil(counted)
     if plan.glm is None:
         return expected_bits(plan)
     return math.ceil(counted) if plan.glm.few_digits else NUMBER * sum(numbers for _, numbers in played)

@@ -235,7 +235,7 @@ class SessionPlan:
     @cached_property
     def tall(self) -> bool:
         """Whether X' does not fit the memory budget, so that rows stream, and U' is fetched in panels of rows."""
-        return self.factors and not self.compress and self.memory < 8 * 4 * self.M * self.N
+        return self.factors and self.by_rows and self.memory < 8 * 4 * self.M * self.N
 
     @cached_property
     def refines(self) -> bool:

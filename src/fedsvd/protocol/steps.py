@@ -12,6 +12,7 @@ needs, and a size with ``upto`` is the most that a step can have.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from fedsvd.errors import ConfigError
@@ -19,8 +20,8 @@ from fedsvd.errors import ConfigError
 CLASSES = 133
 """Powers of two among which ``bound`` finds the common unit (specification, section 2)."""
 
-GRAM_STEP, FINE_STEP = 126, 100
-"""A last digit counts 2^-126 of F^2 in the Gram matrix, 2^-100 of its unit in most totals."""
+GRAM_STEP, FINE_STEP, SHORT_STEP = 126, 100, 61
+"""A last digit counts 2^-126 of F^2 in the Gram matrix, 2^-100 of its unit in most totals, 2^-61 in short words."""
 
 
 CAPPED_AT = 5
@@ -33,6 +34,7 @@ class StepKind(StrEnum):
     WIDE = "wide"  # a sum of numbers of any magnitude, with noise in the sender's last digit
     WHOLE = "whole"  # a sum of whole numbers, exactly and without noise
     TOTAL = "total"  # a sum of numbers in a public unit
+    SHORT = "short"  # the same in words of 64 bits, of a matrix that is opened a few columns at a time
     GRAM = "gram"  # the same of the upper triangle of a matrix, whose side is the size
     DIGITS = "digits"  # a sum of rounded numbers in units found on the way; ``step``: bits that it opens of each
     BOUND = "bound"  # an OR over all users for each number
@@ -60,6 +62,7 @@ class What(StrEnum):
     WEIGHTS = "weights"  # their sum
     LABELS = "labels"  # their magnitude, mean or squares, on split columns
     GRAM = "gram"  # the joint Gram matrix
+    PRODUCTS = "products"  # the joint Gram matrix times directions that are found on the way
     REFINED = "refined"  # the same in more digits
     PERMUTED = "permuted"  # Gram matrices of permuted tables
     VECTORS = "vectors"  # U, and S where it is released
@@ -94,6 +97,7 @@ SUMS = (
     StepKind.WIDE,
     StepKind.WHOLE,
     StepKind.TOTAL,
+    StepKind.SHORT,
     StepKind.GRAM,
     StepKind.DIGITS,
     StepKind.BOUND,
@@ -117,6 +121,7 @@ class PlannedStep:
     times: int = 1
     body: tuple["PlannedStep", ...] = ()
     what: What = What.NOTHING  # it opens (``openings.py``)
+    grows: int = 0  # by so much the size is larger in each round of a repetition than in the one before
 
     def __post_init__(self) -> None:
         if not self.name or self.size < 1 or self.times < 1:
@@ -132,23 +137,33 @@ def step_of(record: Mapping[str, Any]) -> PlannedStep:
     return PlannedStep(**values)
 
 
-def listed(steps: tuple[PlannedStep, ...], round: str = "") -> Iterator[PlannedStep]:
+def listed(steps: tuple[PlannedStep, ...]) -> Iterator[PlannedStep]:
     """Every step that may be played, in order, those of all rounds too; names of a round end in its number."""
+    return iter(_listed(steps))
+
+
+@lru_cache(maxsize=16)
+def _listed(steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
+    """All of them at once: hundreds of rounds have thousands of steps, and every role asks for them many times."""
+    return tuple(_each(steps, ""))
+
+
+def _each(steps: tuple[PlannedStep, ...], round: str) -> Iterator[PlannedStep]:
     for each in steps:
         if each.kind is StepKind.REPEAT:
             for number in range(1, each.times + 1):
-                yield from listed(each.body, f" {number}")
+                yield from _each(each.body, f" {number}")
         elif each.kind is StepKind.MAYBE:
-            yield from listed(each.body, round)
+            yield from _each(each.body, round)
         else:
             yield in_round(each, round)
 
 
 def in_round(step: PlannedStep, round: str) -> PlannedStep:
-    """A step of a body under the name it has in one round."""
+    """A step of a body under the name and with the size that it has in one round."""
     if not round:
         return step
-    return replace(step, name=step.name + round)
+    return replace(step, name=step.name + round, size=step.size + step.grows * (int(round) - 1))
 
 
 # --- steps by name ----------------------------------------------------------------------------------------------------
@@ -162,6 +177,11 @@ def wide(name: str, numbers: int, what: What = What.NOTHING) -> PlannedStep:
 def total(name: str, numbers: int, what: What = What.NOTHING, step: int = FINE_STEP, to: int = 0) -> PlannedStep:
     """A sum of numbers in a public unit, opened by all users or by one."""
     return PlannedStep(name, StepKind.TOTAL, numbers, step, to, what=what)
+
+
+def short(name: str, numbers: int, what: What) -> PlannedStep:
+    """A sum of a long matrix, in a unit that bounds its total."""
+    return PlannedStep(name, StepKind.SHORT, numbers, SHORT_STEP, what=what)
 
 
 def triangle(name: str, side: int) -> PlannedStep:

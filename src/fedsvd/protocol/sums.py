@@ -1,9 +1,9 @@
 """The sums of a plan (specification, section 2): names, kinds, lengths, order; all known before the session begins.
 
 They follow from ``plan.steps``. The CSP adds up these and no others, and a user opens them in this order. ``wide`` sums
-hold numbers of any magnitude, ``total`` sums words of 128 bits in a public unit, ``bound`` is the OR that finds the
-common unit. The sum ``gram`` comes in batches of rows of the upper triangle. A sum with a receiver is opened by that
-user alone.
+hold numbers of any magnitude, ``total`` sums words of 128 bits in a public unit, ``short`` sums words of 64 bits,
+``bound`` is the OR that finds the common unit. The sum ``gram`` comes in batches of rows of the upper triangle. A sum
+with a receiver is opened by that user alone.
 """
 
 from collections.abc import Iterator
@@ -84,6 +84,8 @@ def summed(step: PlannedStep) -> PlannedSum:
             return PlannedSum(step.name, SumKind(step.kind.value), (step.size,), 0)
         case StepKind.WIDE:
             return PlannedSum(step.name, SumKind.WIDE, even_batches(SumKind.WIDE, step.size), 1074)
+        case StepKind.SHORT:
+            return PlannedSum(step.name, SumKind.SHORT, even_batches(SumKind.SHORT, step.size), step.step)
         case _:
             batches = even_batches(SumKind.TOTAL, step.size)
             return PlannedSum(step.name, SumKind.TOTAL, batches, step.step, step.to or None)

@@ -73,6 +73,7 @@ class Scheme(StrEnum):
 
     SUM = "sum"  # exact sums of Gram matrices: the common side is short
     MASK = "mask"  # masks over the whole of both sides: the common side is long
+    STEPS = "steps"  # sums of products with a few directions at a time: the common side is long, the top is asked for
 
 
 PUBLISHED = "paper"

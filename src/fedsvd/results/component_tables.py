@@ -14,6 +14,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.results.folder import Table
 from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
+from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.statistics.components import Choice
@@ -29,8 +30,14 @@ LEVEL = 0.95
 
 def components(to: PartyResult, computed: PCAResult) -> Values:
     """What a PCA gives."""
-    found = _moments(to, computed) | _spectrum(to, computed)
+    found = _moments(to, computed) | _spectrum(to, computed) | Values({}, searched(computed.checked))
     return found if computed.scores_i is None else found | Values({"scores": computed.scores_i})
+
+
+def searched(checked: Checked | None) -> dict[str, Any]:
+    """How many steps and directions the vectors were found in, where they were found by steps."""
+    record = {} if checked is None else checked.order.record()
+    return {"found": record} if record else {}
 
 
 def regression(to: PartyResult, computed: PCRResult, tables: bool) -> Values:

@@ -107,7 +107,8 @@ def _factors(to: PartyResult, computed: FactorsResult) -> Values:
     arrays: dict[str, Any] = {shared: computed.U.T if by_rows else computed.U, "singular_values": computed.sigma}
     if Vt_i is not None:
         arrays[own] = Vt_i.T if by_rows and not isinstance(Vt_i, VectorFile) else Vt_i
-    return Values(arrays, {} if computed.verified is None else {"verified": asdict(computed.verified)})
+    facts = {} if computed.verified is None else {"verified": asdict(computed.verified)}
+    return Values(arrays, facts | component_tables.searched(computed.checked))
 
 
 def _of_its_table(to: PartyResult, me: Party, computed: Any, data: Data) -> Values:

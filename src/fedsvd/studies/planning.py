@@ -11,6 +11,7 @@ from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.prepare.rule import planned_steps
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
+from fedsvd.protocol.directions import expect_memory, memory_of_steps
 from fedsvd.protocol.held import decided
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
@@ -69,6 +70,8 @@ def plan_study(
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
     if study.memory is None and scheme is not Scheme.SUM and not held:
         memory = DEFAULT_MEMORY
+    if study.memory is None and scheme is Scheme.STEPS:
+        memory = max(memory, memory_of_steps(_session_plan(study, m, counts, scheme, Mode.A, memory)))
     if memory < held:
         raise StorageError(
             f"{study.task.upper()} holds a party's table in memory, which takes {byte_size(held)} here, and the memory "
@@ -83,6 +86,8 @@ def plan_study(
     few = plan.glm is not None and plan.glm.few_digits
     reasons = (Why.FEW_DIGITS,) if few else tuple(dict.fromkeys((why, *because)))
     plan = replace(plan, session=session, why=reasons, identities=identities)
+    if scheme is Scheme.STEPS:
+        expect_memory(plan)
     return Planned(with_steps(_with_masks(plan) if scheme is Scheme.MASK else plan))
 
 
@@ -94,6 +99,7 @@ def expect_machine(study: Study, plan: SessionPlan, machine: int | None) -> None
     """
     about = declared(plan.task)
     needed = max(memory_of_sums(plan, about.c) if plan.compress else 0, held_whole(study, plan.m, plan.counts))
+    needed = memory_of_steps(plan) if plan.scheme is Scheme.STEPS else needed
     if study.memory is None and machine is not None and needed > machine // 2:
         masked = "" if about.sums_rows else ', or set scheme = "mask"'
         raise StorageError(
@@ -206,7 +212,7 @@ def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
     about = study.about
     columns = study.labels_at is Labels.STACKED
-    if _no_matrix(study) or study.scheme == Scheme.MASK or columns:
+    if _no_matrix(study) or study.scheme in (Scheme.MASK, Scheme.STEPS) or columns:
         return 0
     if m + study.targets > _LONGEST_SUMMED and not about.sums_rows and study.scheme != Scheme.SUM:
         return 0
@@ -285,6 +291,8 @@ def _too_little(needed: int, memory: int, rows: int) -> StorageError:
 
 def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) -> tuple[Mode | None, tuple[Why, ...]]:
     """Mode A where the release determines the joint Gram matrix, or where it is asked for; else B."""
+    if scheme is Scheme.STEPS:
+        return Mode.A, (Why.BY_STEPS,)
     if scheme is not Scheme.SUM:
         if study.mode is not None:
             raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")

@@ -39,25 +39,31 @@ from fedsvd.protocol.sums import (
     order_step,
 )
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme
+from fedsvd.tasks.by_steps import found_by_steps
 
 OUTPUTS = (
     array("components", COMPONENT, FEATURE, by_columns=To.OWN, attribute="components_", padded=True),
     array("left_vectors", RECORD, COMPONENT, to=To.OWN, by_columns=To.ALL, attribute="U_", padded=True),
     column("singular_values", COMPONENT, "spectrum", "singular_value", attribute="singular_values_", padded=True),
     fact("verified", to=To.OWN),
+    fact("found"),
 )
 """What an SVD or an LSA gives: all share one factor, and of the other each party has the part of its own data."""
 
 
 def factorised(plan: SessionPlan, what: What = What.VECTORS) -> tuple[PlannedStep, ...]:
     """Every step of an SVD, an LSA or a CCA."""
-    opened = (total("norm", 1, What.NORM), *opening(plan, what), *own_vectors(plan))
-    # Nothing to compute: in mode A the rest is played in zeros, so that the CSP sees no difference.
-    return (bound("bound"), *(opened if plan.mode is Mode.A else (maybe("entries that are not zero", *opened),)))
+    own = () if plan.scheme is Scheme.STEPS else own_vectors(plan)  # by steps they are orthonormal as they are found
+    opened = (total("norm", 1, What.NORM), *opening(plan, what), *own)
+    # Nothing to compute: in mode A of the sum family the rest is played in zeros, so that the CSP sees no difference.
+    zeros = plan.mode is Mode.A and plan.scheme is Scheme.SUM
+    return (bound("bound"), *(opened if zeros else (maybe("entries that are not zero", *opened),)))
 
 
 def opening(plan: SessionPlan, what: What) -> tuple[PlannedStep, ...]:
-    """Steps 5 to 7: U and S, from the users' own factorisation or from the CSP, whose answer is checked."""
+    """Steps 5 to 7: U and S, by steps, from the users' own factorisation, or from the CSP, whose answer is checked."""
+    if plan.scheme is Scheme.STEPS:
+        return found_by_steps(plan)
     if plan.mode is Mode.A:
         return triangle("gram", plan.M), from_user_1("answer", 8 * (plan.m + 1) * plan.planned_rank, what=what)
     columns = plan.planned_rank  # with zeros beyond the rank

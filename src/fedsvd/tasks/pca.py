@@ -14,6 +14,7 @@ OUTPUTS = (
     array("scores", RECORD, COMPONENT, to=To.OWN),
     array("outliers", RECORD, MEASURE, to=To.OWN),
     fact("outliers", to=To.OWN),
+    fact("found"),
 )
 """What a PCA gives: scores, and how far out a row lies, are of a party's own rows."""
 

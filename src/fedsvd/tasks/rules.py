@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, Align, Check, Item, Scheme, Split, Task
+from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, Align, Answer, Check, Item, Scheme, Split, Task
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import COLUMNS, COMPONENTS, INFERENCE, MODELS, REGRESSION, releases, vertical
 from fedsvd.tasks.option import Rule
@@ -47,9 +47,45 @@ _SCHEME = (
         f"one of auto, {', '.join(Scheme)}",
     ),
     Rule(
-        lambda study: study.mode is not None and study.scheme == Scheme.MASK,
+        lambda study: study.mode is not None and study.scheme in (Scheme.MASK, Scheme.STEPS),
         lambda study: f"a mode says who opens a sum of Gram matrices, and scheme {str(study.scheme)!r} has none",
         "leave mode out",
+    ),
+)
+
+
+_BY_STEPS = tuple(task for task in Task if declared(task).answer is Answer.FACTORS and not declared(task).held)
+
+
+def _by_steps(study: Any) -> bool:
+    return bool(study.scheme == Scheme.STEPS)
+
+
+_STEPS = (
+    Rule(
+        lambda study: _by_steps(study) and study.task not in _BY_STEPS,
+        lambda study: f'scheme "steps" is of {", ".join(_BY_STEPS)}, and this is task {str(study.task)!r}',
+        "leave scheme out",
+    ),
+    Rule(
+        lambda study: _by_steps(study) and vertical(study),
+        'scheme "steps" is of split rows: on split columns it would open numbers of single records',
+        "leave scheme out",
+    ),
+    Rule(
+        lambda study: _by_steps(study) and study.components is None,
+        'scheme "steps" finds a number of components that is asked for',
+        "set components = 10, say, or leave scheme out",
+    ),
+    Rule(
+        lambda study: _by_steps(study) and Item.SPECTRUM not in (study.release or declared(study.task).released),
+        'scheme "steps" shows every party the singular values, and the release leaves them out',
+        "release spectrum as well (release_spectrum=True of an estimator), or leave scheme out",
+    ),
+    Rule(
+        lambda study: _by_steps(study) and study.check is not Check.NONE,
+        'scheme "steps" certifies its vectors by sums of its own',
+        "leave verify out",
     ),
 )
 
@@ -218,6 +254,7 @@ RULES: tuple[Rule, ...] = (
     *MODELS,
     *COMPONENTS,
     *COLUMNS,
+    *_STEPS,
     *_DECLARED,
 )
 """Every rule of a study, in the order of its checks."""

@@ -101,7 +101,7 @@ def test_the_words_of_protocol_1_are_refused_with_the_new_one(old, new):
 
 @pytest.mark.parametrize("scheme", Scheme)
 def test_a_scheme_that_is_named_is_taken(scheme):
-    found = planned(100, (5000, 50), scheme=str(scheme))
+    found = planned(100, (5000, 50), scheme=str(scheme), components=5)
     assert found.plan.scheme is scheme
     assert found.why.split("; ")[0] == "as asked for"
 
@@ -192,3 +192,13 @@ def test_shapes_in_errors_and_in_the_ledger_are_those_of_the_joint_table(split, 
         plan_study(Study(Task.SVD, Split(split)), 6, (20, 0), SessionId("s"))
     plan = plan_study(Study(Task.SVD, Split(split)), 6, (20, 30), SessionId("s")).plan
     assert shape in what_each_role_learns(plan)[0]
+
+
+def test_by_steps_the_budget_holds_all_directions_whatever_the_machine():
+    """A law of public shapes: 8 (3 m + max n_i) bytes for each of 60 r + 64 directions, at least 2 GiB."""
+    small = plan(2000, (5000, 50), scheme="steps", components=5)
+    assert small.memory == 2 << 30
+    large = plan(200_000, (5000, 50), scheme="steps", components=10)
+    assert large.memory == 8 * (3 * 200_000 + 5000) * (60 * 10 + 64)
+    with pytest.raises(StorageError, match="664 directions of 200000 features"):
+        plan(200_000, (5000, 50), scheme="steps", components=10, memory=1 << 30)

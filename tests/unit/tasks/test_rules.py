@@ -28,7 +28,7 @@ from fedsvd.tasks.rules import RULES
 VALUES = {
     "components": (1, 3, 0, 2.5),
     "components_by": ("mle", "0.5", "parallel", "elbow"),
-    "scheme": ("sum", "mask", "paper", "compressed", "sun"),
+    "scheme": ("sum", "mask", "steps", "paper", "compressed", "sun"),
     "mode": tuple(Mode),
     "centre": (True, False),
     "unit_variance": (True,),
@@ -82,6 +82,12 @@ RARE = [
         H,
         {"release": SPECTRUM, "components": 2, "components_by": "mle"},
     ),
+    ('scheme "steps" is of svd, pca, lsa', Task.LR, H, {"scheme": "steps"}),
+    ('scheme "steps" is of split rows', Task.SVD, V, {"scheme": "steps", "components": 2}),
+    ('scheme "steps" finds a number', Task.SVD, H, {"scheme": "steps"}),
+    ('scheme "steps" shows every party', Task.PCA, H, {"scheme": "steps", "components": 2}),
+    ('scheme "steps" certifies', Task.SVD, H, {"scheme": "steps", "components": 2, "check": Check.ALL}),
+    ("a mode says who opens a sum", Task.SVD, H, {"scheme": "steps", "components": 2, "mode": Mode.A}),
     ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
 ]
 

@@ -65,7 +65,8 @@ def against_the_model(result: PartyResult) -> Section:
     """What the cost model estimates, and what was measured."""
     models = result.facts.get("models")
     iterations = max(model["iterations"] for model in models) if models else None
-    cost = predict(result.plan, rank=result.rank or None, iterations=iterations)
+    passes = tuple((result.facts.get("found") or {}).get("passes", ()))
+    cost = predict(result.plan, rank=result.rank or None, iterations=iterations, passes=passes)
     grids = [_bytes_compared(result, cost), _seconds_compared(result, cost)]
     words = (
         f"Masks: {masks_of(result.plan)}. Predicted from the plan alone; links and stages that this reader cannot "

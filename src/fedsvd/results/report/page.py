@@ -15,7 +15,7 @@ from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Answer, Mode, Split, Trust
+from fedsvd.protocol.tasks import Answer, Mode, Scheme, Split, Trust
 from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
@@ -136,7 +136,7 @@ def certificate(result: PartyResult) -> Section:
     about = result.plan.foreign
     rows = [
         *(measured if about is None else [("task", about.name), ("declaration", about.declaration)]),
-        *((("proved", result.proved),) if result.proved else ()),
+        *(((_order(result.plan), result.proved),) if result.proved else ()),
         ("plan digest", held.plan_digest),
         ("session", result.plan.session),
         ("versions", versions),
@@ -146,8 +146,20 @@ def certificate(result: PartyResult) -> Section:
     )
 
 
+def _order(plan: SessionPlan) -> str:
+    """What the sentence on the order of the vectors is."""
+    return "order" if plan.scheme is Scheme.STEPS else "proved"
+
+
 def _verified(plan: SessionPlan) -> str:
     """What residual and orthogonality are measured of, and by whom."""
+    if plan.scheme is Scheme.STEPS:
+        return (
+            "Every party opened the same totals, each under a tag that the CSP cannot make, and tested what party 1 "
+            "made of them: the residual is the larger one of X^T u - s v and X v - s u, in sums of their own and not "
+            "squared, relative to the largest singular value, the orthogonality how far the columns of the result are "
+            "from being orthonormal."
+        )
     if plan.glm is not None and plan.glm.few_digits:
         return (
             "Every party opened the same totals, each under a tag that the CSP cannot make, and took the same steps: "

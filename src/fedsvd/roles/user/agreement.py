@@ -249,7 +249,8 @@ class Group:
         """What the certificate says of a result: the order of vectors as far as it was proved, and the opened bits."""
         checked = getattr(result, "checked", None)
         self.order = "" if checked is None else checked.order.text
-        self.bits = opened_in(self._plan, self.played, getattr(result, "bits", 0.0))
+        counted = getattr(result, "bits", 0.0) if checked is None else checked.bits
+        self.bits = opened_in(self._plan, self.played, counted)
 
     def body(self) -> bytes:
         """What all users sign, in canonical JSON."""

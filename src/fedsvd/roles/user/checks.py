@@ -33,6 +33,7 @@ no flag is set has less than was found outside.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -87,6 +88,18 @@ class Order:
         bound = f"no direction outside of the vectors holds more than {times}{than}"
         chance = f", with probability 1 - 2^-{self.bits}" if self.bits else ""
         return bound + chance + ("" if self.released else "; their order among themselves is not shown")
+
+    def record(self) -> dict[str, Any]:
+        """What a manifest has of it beside the certificate: nothing."""
+        return {}
+
+
+class Shown(Protocol):
+    """What was shown of the order of the vectors."""
+
+    @property
+    def text(self) -> str: ...
+    def record(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,9 +202,10 @@ _NORMAL = 4.0  # an inner product with a normal vector is so much longer than th
 class Checked:
     """What was verified of (U, S), and the largest number that users opened of their residual, relative to s^2."""
 
-    order: Order
+    order: Shown
     residual: float
     trace: float | None = None  # the squared joint norm, in units of 2^2E
+    bits: int = 0  # that were opened of products, where the data decides how many there are
 
 
 def check_factors(

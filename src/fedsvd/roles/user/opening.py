@@ -42,6 +42,7 @@ class Opened:
     checked: Checked | None = None
     total_energy: float | None = None  # the squared joint norm, where S is released
     product: Float | None = None  # X_i^T U, where it was made on the way
+    own: Float | None = None  # this user's own singular vectors, (n_i, rank), where they were found on the way
 
     def __repr__(self) -> str:
         return f"Opened(U={self.U.shape}, rank={self.rank})"

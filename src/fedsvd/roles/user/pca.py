@@ -28,7 +28,8 @@ from fedsvd.linalg.widen import unit
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Item
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import Checked
-from fedsvd.roles.user.opening import Opened, open_factors
+from fedsvd.roles.user.opening import Opened
+from fedsvd.roles.user.openings import opening_of
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import (
     OwnMean,
@@ -41,7 +42,6 @@ from fedsvd.roles.user.statistics import (
     with_norm,
 )
 from fedsvd.roles.user.sums import NORM_WIDTH, from_upper_triangle, total_sum, upper_triangle
-from fedsvd.roles.user.upload import open_masked
 from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Streamed, Work
 from fedsvd.statistics.components import Choice, choose
 from fedsvd.types import Float
@@ -106,7 +106,7 @@ def script(work: Work) -> Script:
     expect_variance(plan, prepared)
     mean, scales, F1, E = prepared.mean, prepared.scales, prepared.F1, prepared.E
     own = prepared.own
-    opened: Opened = yield from (open_factors if plan.compress else open_masked)(work, prepared)
+    opened: Opened = yield from opening_of(plan)(work, prepared)
     del prepared  # A_i, where it was compressed, is as large as anything that follows
     assert mean is not None
     spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None

@@ -352,6 +352,12 @@ def _ldexp(A: Array, power: int) -> Array:
     return A * math.ldexp(1.0, half) * math.ldexp(1.0, power - half)
 
 
+def lengths(work: Work, A_i: Operand) -> tuple[float, float]:
+    """The squared norm of the longest row of A_i, and of all rows together, A_i in units of 2^E."""
+    energy = _energy(work, A_i) / _LIFT**2
+    return float(energy.max()), math.fsum(energy.tolist())
+
+
 def squared_norm(work: Work, A_i: Operand) -> float:
     """``||A_i||_F^2``, A_i in units of 2^E."""
     return math.fsum(backend.norm(panel) ** 2 for panel in panels_of(work, A_i))

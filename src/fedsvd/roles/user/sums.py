@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import FINE_STEP
+from fedsvd.protocol.steps import FINE_STEP, SHORT_STEP
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Script, Sum
-from fedsvd.secagg import bound, noise, wide, words128
+from fedsvd.secagg import bound, fixed_point, noise, wide, words128
+from fedsvd.secagg.dither import encode_filled
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import Pads, PadsOnce, claimed, pad
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
@@ -32,6 +33,7 @@ NORM_WIDTH = 50
 SPECTRUM_WIDTH = 46
 """Noise of ``diag`` and ``trace``: uniform within 2^46 steps."""
 
+_FILLED = 5  # last bits of a short word
 _FOLD = 12  # a total is opened modulo 2^12 times, or half of that, what an honest one stays below
 _MOST = 2.0**16  # of 500 users still below what a total holds
 
@@ -147,6 +149,23 @@ def wide_sum_of_floats(name: str, values: Float, own: Seed) -> Script:
 def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int, step: int = FINE_STEP) -> Script:
     """The total of these numbers, of about unit size, in steps of 2^-step with uniform noise within 2^width steps."""
     return (yield from _total(plan, name, values, step, lambda count, stream: noise.uniform(width, count, stream), own))
+
+
+def short_sum(name: str, values: Float, power: int, own: Seed) -> Script:
+    """The total of these numbers, which is below 2^power, in words of 64 bits; last places are filled at random.
+
+    Shares may wrap on the way: the total alone must not (specification, section 2).
+    """
+    flat, f = np.ravel(values), SHORT_STEP - power
+    cuts = _cuts(SumKind.SHORT, flat.size)
+
+    def encoded(batch: int) -> Ring:
+        part = flat[None, cuts[batch]]
+        stream = Keystream.of(own, "noise", name, batch)
+        return encode_filled(part, f, _FILLED, stream, np.empty(part.shape, np.uint64)).reshape(-1, 1)
+
+    total = yield Sum(name, encoded)
+    return fixed_point.decode(total, f).reshape(np.shape(values))
 
 
 def folded_sum(name: str, values: Float, own: Seed, deviation: float, limit: float) -> Script:

@@ -31,7 +31,8 @@ from fedsvd.linalg.solved_columns import SolvedColumns, multiply
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item
 from fedsvd.roles.user.checks import Checked
-from fedsvd.roles.user.opening import Opened, open_factors, rest_in_zeros
+from fedsvd.roles.user.opening import Opened, rest_in_zeros
+from fedsvd.roles.user.openings import opening_of
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import Prepared, in_common_unit, uncentred, with_norm
 from fedsvd.roles.user.sums import (
@@ -42,7 +43,6 @@ from fedsvd.roles.user.sums import (
     upper_triangle,
     within_bounds,
 )
-from fedsvd.roles.user.upload import open_masked
 from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Work
 from fedsvd.types import Array, Float
 
@@ -310,17 +310,20 @@ def script(work: Work) -> Script:
     plan = work.plan
     prepared: Prepared = yield from in_common_unit(work, (yield from uncentred(work)))
     if prepared.zero:
-        yield from rest_in_zeros(work, "bound", 8 * (plan.M + 1) * plan.planned_rank)
+        if plan.compress:
+            yield from rest_in_zeros(work, "bound", 8 * (plan.M + 1) * plan.planned_rank)
         return FactorsResult(np.zeros((plan.m, 0)), np.zeros(0), np.zeros((0, work.n_i)), 0, 0.0, 0.0)
     prepared = yield from with_norm(work, prepared)
-    opened: Opened = yield from (open_factors if plan.compress else open_masked)(work, prepared)
+    opened: Opened = yield from opening_of(plan)(work, prepared)
     solved = prepared.solved
     del prepared  # what was compressed is as large as anything that follows
     U, sigma = opened.U, opened.sigma
     if sigma is None:
         raise NumericalError("an SVD releases its singular values", "list the spectrum in the release")
     Vt_i, verified = None, None
-    if plan.releases(Item.OWN_PART):
+    if opened.own is not None and plan.releases(Item.OWN_PART):
+        Vt_i = _handed_over(work, np.ascontiguousarray(opened.own.T))
+    elif plan.releases(Item.OWN_PART):
         own = yield from own_vectors(work, U, sigma, opened.product, solved)
         Vt_i, verified = own.Vt_i, own.verified
     quality = opened.residual, opened.orthogonality

@@ -1,0 +1,66 @@
+"""The local work of a user in the family ``steps``, label by label; each function is an entry of ``labels.py``.
+
+Each counts what all steps take together, where its label comes first.
+"""
+
+from fedsvd.cost.rates import Piece, Work
+from fedsvd.cost.users import Pieces, User
+from fedsvd.protocol.directions import first_width, later_width, most_steps
+
+_FOUR_NORMS = 4.0
+_SVD = 20.0  # flops of a small SVD for each entry and column
+_GRAMS = 2.0  # passes of a block
+
+
+def _blocks(user: User) -> list[tuple[int, int]]:
+    """The columns before each expected block, and its own."""
+    plan, found, before = user.plan, [], 0
+    for step in range(min(len(user.expected.passes), 1 + most_steps(plan))):
+        width = first_width(plan) if step == 0 else later_width(plan)
+        found.append((before, width))
+        before += width
+    return found
+
+
+def _product(user: User, columns: float) -> Work:
+    """X_i, or its transpose, times so many columns, in all; it is read once for each step."""
+    entries = float(user.plan.m * user.n_i)
+    return Work(gemm=2.0 * entries * columns, memory=8.0 * entries * len(user.expected.passes))
+
+
+def lengths(user: User) -> Pieces:
+    """Norms of all features at this user."""
+    yield Piece("products", Work(memory=8.0 * _FOUR_NORMS * user.plan.m * user.n_i))
+
+
+def directions(user: User) -> Pieces:
+    """A block times the data, and less what earlier columns have of it: twice in each pass."""
+    blocks = _blocks(user)
+    orthogonal = sum(2.0 * user.n_i * (1 + 2 * _GRAMS) * (before + width) * width for before, width in blocks)
+    last = blocks[-1]
+    basis = float((3 * user.plan.m + user.n_i) * sum(last))
+    work = _product(user, sum(width for _, width in blocks) + user.r) + Work(gemm=orthogonal)
+    yield Piece("products", work, basis, keeps=(("basis", basis),))
+
+
+def products(user: User) -> Pieces:
+    """The image of each block, and of the vectors at the end."""
+    columns = sum(width for _, width in _blocks(user)) + user.r
+    yield Piece("products", _product(user, columns), float(user.plan.m * first_width(user.plan)))
+
+
+def ritz_values(user: User) -> Pieces:
+    """A small SVD at each step, and the residuals of the wanted vectors."""
+    m, small, long = user.plan.m, 0.0, 0.0
+    for before, width in _blocks(user):
+        d = before + width
+        small += _SVD * d**3
+        long += 2.0 * m * d * (2 * width + user.r)
+    yield Piece("products", Work(gemm=small + long))
+
+
+def acceptance(user: User) -> Pieces:
+    """What user 1 sends, tested: a basis of each image outside of all that is known."""
+    m = user.plan.m
+    work = sum(8.0 * m * (before + width) * width + 16.0 * m * width**2 for before, width in _blocks(user))
+    yield Piece("products", Work(gemm=work))

@@ -1,0 +1,74 @@
+"""Public numbers of the family ``steps``: how wide its blocks are, how many directions and steps there may be.
+
+All follow from the plan, so that lengths of sums and messages depend on no data: a block that needs fewer columns is
+filled up with zeros. What the data decides is how many steps are played, and how often a block is orthogonalised.
+"""
+
+from fedsvd.errors import StorageError
+from fedsvd.linalg.golub_kahan import PASSES
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import SHORT_STEP
+from fedsvd.types import byte_size
+
+MOST_STEPS = 200
+"""Steps after the first, at most."""
+
+DIRECTION_BITS = SHORT_STEP - 5
+"""Bits of each product that are opened: the last five are filled at random."""
+
+STEPS = "step"
+"""The repetition of a plan by steps."""
+
+CROSS = ("cross", "cross again", "third cross", "fourth cross")
+ROOT = ("root", "root again", "third root", "fourth root")
+"""Products of a block with itself and with earlier ones, and what user 1 makes of them: pass after pass."""
+
+assert len(CROSS) == len(ROOT) == PASSES
+
+USUAL_PASSES = 2
+ILL = ("an ill-conditioned block", "a very ill-conditioned block")
+"""Passes of every block, and why a third and a fourth one are played where they are needed."""
+
+_OVERSAMPLED = 8
+_A_COMPONENT, _MORE = 60, 64  # directions for each component, and in any case
+
+
+def first_width(plan: SessionPlan) -> int:
+    """Directions of the first block: no copy of an equal value is missed from r of them or more."""
+    return min(plan.planned_rank + _OVERSAMPLED, plan.m)
+
+
+def later_width(plan: SessionPlan) -> int:
+    """Directions of every later block at most."""
+    return min(plan.planned_rank, plan.m)
+
+
+def most_directions(plan: SessionPlan) -> int:
+    """Directions that users open in all, at most; a session that needs more ends without a result."""
+    return min(_A_COMPONENT * plan.planned_rank + _MORE, plan.m)
+
+
+def most_steps(plan: SessionPlan) -> int:
+    """Steps after the first, at most: each opens a direction."""
+    return min(MOST_STEPS, most_directions(plan) - first_width(plan))
+
+
+def most_products(plan: SessionPlan) -> int:
+    """Numbers that users open of products with the joint Gram matrix, at most."""
+    return plan.m * most_directions(plan)
+
+
+def memory_of_steps(plan: SessionPlan) -> int:
+    """Bytes of the directions, their images, the reservoir, and a user's own columns."""
+    return 8 * (3 * plan.m + max(plan.counts)) * most_directions(plan)
+
+
+def expect_memory(plan: SessionPlan) -> None:
+    """Refuse a plan whose budget does not hold all directions."""
+    needed = memory_of_steps(plan)
+    if needed > plan.memory:
+        raise StorageError(
+            f"{most_directions(plan)} directions of {plan.m} features take {byte_size(needed)}, and the memory budget "
+            f"is {byte_size(plan.memory)}",
+            f"allow at least {needed} bytes of memory, or ask for fewer components",
+        )

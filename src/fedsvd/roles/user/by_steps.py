@@ -1,0 +1,347 @@
+"""The family ``steps`` at a user: the top of the joint matrix by sums of products with a few directions at a time.
+
+Every user holds the same directions K and images Z, and at home its own rows of the orthonormal columns W
+(``linalg.golub_kahan``; here X_i is (m, n_i), so that W has a row for each of this user's columns). A step makes a
+block orthonormal over all users by sums of products, opens its image ``sum_i X_i W_i`` in short words, and user 1 sends
+what follows: roots, new directions, the next block, and when to stop. The others test it before they use it. Blocks
+have public widths; columns that are not needed go as zeros, so that the CSP sees the number of steps and no width.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from fedsvd.errors import NotConverged, VerificationFailed
+from fedsvd.linalg.backend import EPS, matmul, to_numpy
+from fedsvd.linalg.golub_kahan import (
+    TOLERANCE,
+    Block,
+    Ritz,
+    Space,
+    Verdict,
+    decided,
+    least_column,
+    refused,
+    start_block,
+)
+from fedsvd.linalg.signs import signs_of
+from fedsvd.linalg.widen import unit
+from fedsvd.protocol.directions import (
+    CROSS,
+    DIRECTION_BITS,
+    ROOT,
+    USUAL_PASSES,
+    first_width,
+    later_width,
+    most_directions,
+    most_steps,
+)
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.roles.user.checks import Checked, joint_trace
+from fedsvd.roles.user.masking import Operand
+from fedsvd.roles.user.opening import Opened, orthogonality_of
+from fedsvd.roles.user.requests import Common, Local, Script
+from fedsvd.roles.user.statistics import Prepared, in_data_units, lengths
+from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, short_sum, total_sum, wide_sum_of_floats
+from fedsvd.roles.user.work import Dense, Streamed, Work
+from fedsvd.types import Float
+
+_MARGIN = 1.02  # of the longest row: what noise of 500 users takes from its square
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How far the order of the vectors was searched for, which is all that is said of it."""
+
+    passes: tuple[int, ...]  # of each block
+    directions: int
+    start: int
+
+    @property
+    def text(self) -> str:
+        """In words, for the certificate."""
+        return (
+            f"found in {len(self.passes)} steps, {self.directions} directions, from {self.start} random ones; that no "
+            "other direction holds more is not shown"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The same as plain values, for a manifest."""
+        return {"steps": len(self.passes), "directions": self.directions, "passes": list(self.passes)}
+
+
+@dataclass(repr=False)
+class _Own:
+    """This user's side: products with its data, and its rows of W."""
+
+    times: Callable[[Float], Float]  # X_i W
+    transposed_times: Callable[[Float], Float]  # X_i^T Q
+    W: Float
+
+
+def open_by_steps(work: Work, prepared: Prepared) -> Script:
+    """U and S of the joint matrix, and this user's own vectors, by steps."""
+    plan, F1 = work.plan, prepared.F1
+    longest, norm = yield Local("lengths", lambda: lengths(work, prepared.A_i))
+    (length,) = yield from total_sum(plan, "length", np.array([longest]), work.own, NORM_WIDTH)
+    trace: float = yield from joint_trace(work, norm, unit(F1))
+    power = math.frexp(_MARGIN * min(F1, math.sqrt(max(length, 0.0))))[1]
+    own = yield Local("lengths", lambda: _own_side(work, prepared.A_i))
+    normals = Keystream.of(work.checks, "start").normal((plan.m, first_width(plan)))
+    space, s1, passes = Space(start_block(normals)), F1, list[int]()
+    for step in count():
+        kept, number = yield from _orthonormal_block(work, space, own, s1, step)
+        passes.append(number)
+        own_image: Float = yield Local("products", partial(own.times, kept))
+        width = first_width(plan) if step == 0 else later_width(plan)
+        opened: Float = yield from short_sum(f"step {step}", _filled(own_image, width), power, work.own)
+        own.W = np.concatenate((own.W, kept), axis=1)
+        Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
+        ritz: Ritz = yield Local("ritz values", partial(_grown, work, space, Z))
+        s1 = ritz.top
+        said: Verdict = yield from _decide(work, space, Z, ritz, step)
+        if said is not Verdict.GO_ON:
+            break
+    U, s, p = yield from _answer(work, space, ritz, said)
+    vectors = matmul(own.W, p)
+    residual: float = yield from _certified(work, own, (U, s, vectors), power)
+    found = Searched(tuple(passes), space.K.shape[1], first_width(plan))
+    energy = in_data_units(trace, prepared.E)
+    opens = DIRECTION_BITS * plan.m * space.Z.shape[1]
+    checked = Checked(found, residual, trace, opens)
+    released = np.ldexp(s, prepared.E)
+    return Opened(U, released, len(s), residual, orthogonality_of(U), checked, energy, None, vectors)
+
+
+def _grown(work: Work, space: Space, Z: Float) -> Ritz:
+    space.add(Z)
+    return space.ritz(work.plan.planned_rank, work.plan.n)
+
+
+# --- products with this user's data -----------------------------------------------------------------------------------
+
+
+def _own_side(work: Work, A_i: Operand) -> _Own:
+    """Products where the data lies, with a copy of it centred and scaled, or panel by panel."""
+    W = np.zeros((work.n_i, 0))
+    if isinstance(A_i, Streamed) and A_i.at_once:
+        memory, near = work.plan.memory, A_i
+        return _Own(lambda W: near.times(W, memory), lambda Q: near.transposed_times(Q, memory), W)
+    if isinstance(A_i, Streamed) and work.device is None and 16 * work.plan.m * work.n_i <= work.plan.memory:
+        A_i = Dense(A_i.columns(0, work.n_i))
+    if isinstance(A_i, Dense):
+        A = A_i.A_i
+        return _Own(lambda W: to_numpy(matmul(A, W)), lambda Q: to_numpy(matmul(A.T, Q)), W)
+    step = work.panel(work.plan.m)
+    places = [slice(start, min(start + step, work.n_i)) for start in range(0, work.n_i, step)]
+    return _Own(lambda W: _times(work, A_i, places, W), lambda Q: _transposed_times(work, A_i, places, Q), W)
+
+
+def _times(work: Work, A_i: Operand, places: list[slice], W: Float) -> Float:
+    found = np.zeros((work.plan.m, W.shape[1]))
+    for place in places:
+        found += to_numpy(matmul(A_i.columns(place.start, place.stop), work.put(W[place])))
+    return found
+
+
+def _transposed_times(work: Work, A_i: Operand, places: list[slice], Q: Float) -> Float:
+    found, there = np.empty((work.n_i, Q.shape[1])), work.put(Q)
+    for place in places:
+        found[place] = to_numpy(matmul(A_i.columns(place.start, place.stop).T, there))
+    return found
+
+
+# --- one step ---------------------------------------------------------------------------------------------------------
+
+
+def _orthonormal_block(work: Work, space: Space, own: _Own, s1: float, step: int) -> Script:
+    """This user's rows of the next columns of W, orthonormal over all users and to those before them; and passes."""
+    plan, Q = work.plan, space.block
+    width = first_width(plan) if step == 0 else later_width(plan)
+    before = first_width(plan) + later_width(plan) * (step - 1) if step else 0
+    H = space.before()
+    W: Float = yield Local("directions", lambda: own.transposed_times(Q) - own.W @ H)
+    energies = yield from wide_sum_of_floats(f"energies {step}", _filled(_squares(W), width)[0], work.own)
+    block = Block(energies[: W.shape[1]], least_column(s1, Q.shape[1]))
+    W = W * block.scale
+    for number, (cross, root_name) in enumerate(zip(CROSS, ROOT, strict=True), start=1):
+        C: Float = yield from _cross(work, f"{cross} {step}", own.W, W, before, width)
+
+        def made(C: Float = C) -> bytes:
+            return _packed_root(block.done(C), block.propose(C), width)
+
+        content: bytes = yield Common(f"{root_name} {step}", made)
+        done, root = _read_root(content, W.shape[1], width)
+        if not work.leads:
+            block.expect(C, root, done)
+        W = (W if done else W - own.W @ C[: own.W.shape[1]]) @ root
+        block.take(root)
+        if done and number >= USUAL_PASSES:
+            return W, number
+    raise refused()
+
+
+def _squares(W: Float) -> Float:
+    """The squared norm of every column, as one row."""
+    found: Float = np.einsum("ij,ij->j", W, W)[None, :]
+    return found
+
+
+def _cross(work: Work, name: str, before: Float, W: Float, reach: int, width: int) -> Script:
+    """``[W_before W]^T W`` of all users, (d + b, b), as a sum of the planned length."""
+    d, b = before.shape[1], W.shape[1]
+    own = np.zeros((reach + width, width))
+    own[:d, :b] = before.T @ W
+    own[reach : reach + b, :b] = W.T @ W
+    total: Float = yield from total_sum(work.plan, name, own, work.own, SPECTRUM_WIDTH)
+    return np.concatenate((total[:d, :b], total[reach : reach + b, :b]))
+
+
+def _decide(work: Work, space: Space, Z: Float, ritz: Ritz, step: int) -> Script:
+    """What user 1 says after a step; the space goes on with it."""
+    plan, r = work.plan, work.plan.planned_rank
+    sizes, held = _Sizes(plan.m, *_widths(work, step)), space.reservoir.shape[1]
+
+    def made() -> bytes:
+        said = decided(ritz, r, 1, TOLERANCE)
+        if said is Verdict.FOUND:
+            return sizes.packed(said, np.zeros((plan.m, 0)), np.zeros((0, 0)))
+        N = space.propose_directions(Z, ritz.top)
+        space.keep(N)
+        said = decided(ritz, r, space.unused, TOLERANCE)
+        c = space.propose_mixture(ritz, r, TOLERANCE) if said is Verdict.GO_ON else np.zeros((0, 0))
+        return sizes.packed(said, N, c)
+
+    content: bytes = yield Common(f"verdict {step}", made)
+    said, N, c = sizes.read(content, held)
+    if not work.leads:
+        yield Local("acceptance", lambda: _accept(space, Z, ritz, r, said, N, c))
+    if said is Verdict.GO_ON:
+        if step == most_steps(plan) or space.K.shape[1] + c.shape[1] > most_directions(plan):
+            raise NotConverged(
+                f"{space.K.shape[1]} directions in {step + 1} steps, and the residual is {ritz.residual:.1e}",
+                "ask for another number of components: one after which the singular values fall",
+            )
+        space.go_on(c)
+    return said
+
+
+def _accept(space: Space, Z: Float, ritz: Ritz, r: int, said: Verdict, N: Float, c: Float) -> None:
+    if said is not Verdict.FOUND:
+        space.expect_directions(N, Z, ritz.top)
+        space.keep(N)
+    space.expect_verdict(said, ritz, r, TOLERANCE)
+    if said is Verdict.GO_ON:
+        space.expect_mixture(c, r)
+
+
+def _answer(work: Work, space: Space, ritz: Ritz, said: Verdict) -> Script:
+    """User 1's vectors, values and p, tested by the others on their own Ritz values."""
+    m, r, d, most = work.plan.m, work.plan.planned_rank, space.Z.shape[1], most_directions(work.plan)
+
+    def made() -> bytes:
+        V, s, p = space.answer(ritz, r)
+        signs = np.asarray(signs_of(V))
+        return _bytes(_filled(s[None], r), _filled(V * signs, r), _filled(_below(p * signs, most), r))
+
+    numbers = _numbers((yield Common("answer", made)))
+    s, V, p = numbers[:r], numbers[r : r + m * r].reshape(m, r), numbers[r + m * r :].reshape(most, r)
+    rank = int(np.count_nonzero(s))
+    s, V, p = s[:rank].copy(), np.ascontiguousarray(V[:, :rank]), np.ascontiguousarray(p[:d, :rank])
+    if not work.leads:
+        tolerance = TOLERANCE if said is Verdict.FOUND else math.inf
+        yield Local("acceptance", lambda: space.expect_answer(V, s, p, ritz, r, tolerance))
+    return V, s, p
+
+
+def _certified(work: Work, own: _Own, found: tuple[Float, Float, Float], power: int) -> Script:
+    """The larger of both residuals, relative to s_1, from sums of their own; beyond its bound nothing is released."""
+    (U, s, vectors), plan, r = found, work.plan, work.plan.planned_rank
+    image: Float = yield Local("products", lambda: own.times(vectors))
+    total: Float = yield from short_sum("images", _filled(image, r), power, work.own)
+    rest: Float = yield Local("directions", lambda: own.transposed_times(U) - vectors * s)
+    squares: Float = yield from wide_sum_of_floats("remainders", _filled(_squares(rest), r)[0], work.own)
+    if not len(s):
+        return 0.0
+    images = np.linalg.norm(total[:, : len(s)] - U * s, axis=0).max()
+    remainders = math.sqrt(max(float(squares[: len(s)].max()), 0.0))
+    residual = float(max(images, remainders) / s[0])
+    if not residual <= most_residual(plan.m, first_width(plan)):
+        raise VerificationFailed("the residual of the singular vectors is beyond its bound", "nothing is released")
+    return residual
+
+
+def most_residual(m: int, b: int) -> float:
+    """What the iteration ends at, and what columns and directions below rounding, which are left out, may hold."""
+    return 2.0 * TOLERANCE + 64.0 * EPS * b + 128.0 * EPS * math.sqrt(m)
+
+
+# --- what user 1 sends ------------------------------------------------------------------------------------------------
+
+
+def _widths(work: Work, step: int) -> tuple[int, int, int]:
+    """Of the block in hand, of the reservoir after it at most, and of the next block."""
+    first, later = first_width(work.plan), later_width(work.plan)
+    return (first if step == 0 else later), first + later * step, later
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Shapes of a verdict: N (m, width), c (reach, later), both filled up with zeros."""
+
+    m: int
+    width: int
+    reach: int
+    later: int
+
+    def packed(self, said: Verdict, N: Float, c: Float) -> bytes:
+        head = np.array([float(said), N.shape[1], c.shape[1]])
+        return _bytes(head, _filled(N, self.width), _filled(_below(c, self.reach), self.later))
+
+    def read(self, content: bytes, held: int) -> tuple[Verdict, Float, Float]:
+        """The verdict, N and c, where the reservoir holds so many directions before N."""
+        numbers = _numbers(content)
+        said, new, chosen = _whole(numbers[0], 2), _whole(numbers[1], self.width), _whole(numbers[2], self.later)
+        N = numbers[3 : 3 + self.m * self.width].reshape(self.m, self.width)[:, :new]
+        c = numbers[3 + self.m * self.width :].reshape(self.reach, self.later)
+        return Verdict(said), np.ascontiguousarray(N), np.ascontiguousarray(c[: held + new, :chosen])
+
+
+def _packed_root(done: bool, root: Float, width: int) -> bytes:
+    return _bytes(np.array([float(done), root.shape[1]]), _filled(_below(root, width), width))
+
+
+def _read_root(content: bytes, rows: int, width: int) -> tuple[bool, Float]:
+    numbers = _numbers(content)
+    root = numbers[2:].reshape(width, width)
+    return bool(_whole(numbers[0], 1)), np.ascontiguousarray(root[:rows, : _whole(numbers[1], rows)])
+
+
+def _whole(number: float, most: int) -> int:
+    """A count that user 1 sent, or a refusal."""
+    if not (0.0 <= number <= most and float(number).is_integer()):
+        raise refused()
+    return int(number)
+
+
+def _filled(A: Float, width: int) -> Float:
+    """A with zero columns up to this width."""
+    return np.pad(A, ((0, 0), (0, width - A.shape[1])))
+
+
+def _below(A: Float, rows: int) -> Float:
+    """A with zero rows up to this number."""
+    return np.pad(A, ((0, rows - len(A)), (0, 0)))
+
+
+def _bytes(*parts: Float) -> bytes:
+    return b"".join(np.ascontiguousarray(part, "<f8").tobytes() for part in parts)
+
+
+def _numbers(content: bytes) -> Float:
+    return np.frombuffer(content, "<f8").astype(np.float64)

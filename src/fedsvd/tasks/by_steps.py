@@ -1,0 +1,52 @@
+"""The steps of SVD, LSA and PCA where the top of a long common side is found by sums alone (family ``steps``)."""
+
+from dataclasses import replace
+
+from fedsvd.protocol.directions import (
+    CROSS,
+    ILL,
+    ROOT,
+    STEPS,
+    USUAL_PASSES,
+    first_width,
+    later_width,
+    most_directions,
+    most_steps,
+)
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import PlannedStep, What, from_user_1, maybe, repeat, short, total, wide
+
+
+def found_by_steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Units, steps as far as they are needed, user 1's answer, and the sums that certify it."""
+    m, r, first, later = plan.m, plan.planned_rank, first_width(plan), later_width(plan)
+    found = [total("length", 1, What.NORM), total("trace", 1, What.NORM), *_block(plan, first, first, " 0")]
+    if most_steps(plan) > 0:
+        found.append(repeat(STEPS, most_steps(plan), *_block(plan, later, first + later, grows=later)))
+    answer = from_user_1("answer", 8 * r * (1 + m + most_directions(plan)), what=What.VECTORS)
+    return (*found, answer, short("images", m * r, What.CHECK), wide("remainders", r, What.CHECK))
+
+
+def _block(plan: SessionPlan, width: int, reach: int, round: str = "", grows: int = 0) -> tuple[PlannedStep, ...]:
+    """One step: a block is made orthonormal, multiplied, and user 1 says what follows.
+
+    ``reach`` counts the columns that a block has products with, itself included, and at most as many directions are in
+    the reservoir after it; in a repetition it ``grows`` by a block each round.
+    """
+    later = later_width(plan)
+
+    def orthogonalised(number: int) -> tuple[PlannedStep, PlannedStep]:
+        cross = replace(total(CROSS[number] + round, reach * width, What.CHECK), grows=grows * width)
+        return cross, from_user_1(ROOT[number] + round, 8 * (2 + width * width))
+
+    more: tuple[PlannedStep, ...] = ()
+    for number in reversed(range(USUAL_PASSES, len(CROSS))):
+        more = (maybe(ILL[number - USUAL_PASSES], *orthogonalised(number), *more),)
+    said = from_user_1(f"verdict{round}", 8 * (3 + plan.m * width + reach * later))
+    return (
+        wide(f"energies{round}", width, What.CHECK),
+        *(step for number in range(USUAL_PASSES) for step in orthogonalised(number)),
+        *more,
+        short(f"step{round}", plan.m * width, What.PRODUCTS),
+        replace(said, grows=8 * grows * later),
+    )

@@ -1,0 +1,246 @@
+"""What the family ``steps`` shows: the CSP a number of steps, the parties the joint Gram matrix in some directions.
+
+Attacks read real sessions: what a user holds is taken from its role, what the CSP sees from its messages.
+"""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from tests.tolerances import FITTED_BAR, SEVEN_DIGITS, TEN_DIGITS, assert_close
+
+from fedsvd.audit.attacks.opened import reduced
+from fedsvd.errors import FedSVDError, SumAltered, VerificationFailed
+from fedsvd.linalg.golub_kahan import Space
+from fedsvd.policy.bits_held import OwnBits, bit_findings
+from fedsvd.policy.learned import what_each_role_learns
+from fedsvd.policy.rules import Policy, findings
+from fedsvd.policy.sentences import of_openings
+from fedsvd.protocol.messages import Message, SumReply, SumShare
+from fedsvd.protocol.parties import CSP, user
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.testing.federation import Federation, altering
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+H = Split.HORIZONTAL
+
+
+def session(tables, components=2, **asked):
+    return Federation(tables, Task.SVD, H, scheme="steps", components=components, **asked)
+
+
+def tables(rows=(20, 15, 12), features=30, scale=1.0, seed=1):
+    """A spectrum that falls by ten from feature to feature at first: a few steps."""
+    rng = np.random.default_rng(seed)
+    spread = scale * np.concatenate(([3.0, 2.0, 1.0], np.full(features - 3, 0.05)))
+    return [rng.normal(size=(n, features)) * spread for n in rows]
+
+
+def held(federation, monkeypatch):
+    """The directions and images that users hold at the end: G K = Z (Z^T K) with G the joint Gram matrix."""
+    spaces = {}
+    add = Space.add
+
+    def noted(self, Z):
+        add(self, Z)
+        spaces[id(self)] = self
+
+    monkeypatch.setattr(Space, "add", noted)
+    federation.run()
+    return next(iter(spaces.values()))
+
+
+# --- the CSP ----------------------------------------------------------------------------------------------------------
+
+
+def shapes(message):
+    return [
+        (name, getattr(value, "shape", value if not isinstance(value, bytes) else len(value)))
+        for name, value in vars(message).items()
+        if name not in ("plan", "public", "commitment", "signature", "certificate")
+    ]
+
+
+def test_the_csps_view_of_steps_is_a_function_of_the_plan_and_of_what_was_played():
+    views, played = [], set()
+    for scale in (1.0, 1e6):  # other data of the same steps
+        federation = session(tables(scale=scale))
+        federation.run()
+        seen = [
+            (origin, type(message).__name__, shapes(message)) for origin, message in federation.views.of(CSP, Message)
+        ]
+        views.append(sorted(map(repr, seen)))
+        played.add(federation.machines[user(1)].played)
+    assert len(played) == 1
+    assert views[0] == views[1]
+
+
+def test_lengths_do_not_show_how_many_columns_a_block_has():
+    """A matrix of rank 3 and one of rank 30: blocks of other widths, sums and messages of the same lengths."""
+    low = np.random.default_rng(2).normal(size=(40, 3)) @ np.random.default_rng(3).normal(size=(3, 30))
+    sizes = []
+    for X in (low, np.concatenate(tables((20, 20)))):
+        federation = session(np.array_split(X, 2))
+        federation.run()
+        first = [m for origin, m in federation.views.of(CSP, SumShare) if origin == user(2) and m.name.endswith(" 0")]
+        sizes.append({m.name: m.payload.shape for m in first if "third" not in m.name and "fourth" not in m.name})
+    assert sizes[0] == sizes[1]
+
+
+def test_every_word_that_the_csp_gets_by_steps_is_uniform():
+    federation = session(tables(features=300), 3)
+    federation.run()
+    words = np.concatenate([np.ravel(message.payload) for _, message in federation.views.of(CSP, SumShare)])
+    bits = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).mean(axis=0)
+    assert len(words) > 10_000
+    # Each bit is a mean of so many fair coins: six deviations.
+    assert np.abs(bits - 0.5).max() < 3.0 / np.sqrt(len(words))
+    assert len(np.unique(words)) == len(words)
+
+
+def test_the_csp_learns_how_many_steps_there_were_and_this_is_stated():
+    counts = []
+    for flat in (False, True):
+        X = np.random.default_rng(4).normal(size=(60, 40)) if flat else np.concatenate(tables((30, 30), 40))
+        federation = session(np.array_split(X, 2))
+        found = federation.run()[0]
+        names = {message.name for _, message in federation.views.of(CSP, SumShare)}
+        counts.append(sum(name.startswith("step ") for name in names))
+        assert f"found in {counts[-1]} steps" in found.checked.order.text
+    assert counts[0] < counts[1]
+    assert any("how many steps were played" in line for line in what_each_role_learns(federation.plan))
+
+
+@pytest.mark.parametrize("name", ["step 0", "step 1", "cross again 1", "images"])
+def test_a_csp_that_alters_one_word_of_a_sum_stops_the_session_and_learns_no_more(name):
+    def change(reply):
+        if reply.name != name:
+            return [reply]
+        payload = reply.payload.copy()
+        payload[0, 0] += np.uint64(1)
+        return [SumReply(reply.plan, reply.name, reply.batch, payload, reply.tag, reply.commitments)]
+
+    federation = session(tables())
+    with pytest.raises(FedSVDError) as caught:
+        federation.run(meddle=altering(SumReply, change, to=user(2)))
+    assert isinstance(caught.value, SumAltered)
+    assert not federation.released
+
+
+# --- the parties ------------------------------------------------------------------------------------------------------
+
+
+def test_with_two_parties_steps_give_the_partners_gram_matrix_in_the_directions_opened_and_this_is_stated(monkeypatch):
+    mine, partners = tables((40, 60), 25)
+    federation = session([mine, partners])
+    space = held(federation, monkeypatch)
+    joint = space.Z @ (space.Z.T @ space.K)
+    E = np.log2(np.linalg.norm(joint) / np.linalg.norm((mine.T @ mine + partners.T @ partners) @ space.K)) / 2
+    unit = 4.0 ** -np.round(E)  # the common unit, a power of two that every user has
+    found = joint * unit - mine.T @ (mine @ space.K)
+    assert_close(found, partners.T @ (partners @ space.K), FITTED_BAR)
+    assert any(
+        "in the directions that were opened, at most 25" in line for line in what_each_role_learns(federation.plan)
+    )
+    assert any("times directions that follow from one another" in line for line in of_openings(federation.plan))
+
+
+def test_as_many_directions_as_the_others_have_records_give_their_gram_matrix_and_this_is_stated(monkeypatch):
+    """Six records of the partner, and ten directions of the first block: all that there is."""
+    mine, partners = tables((40, 6), 25)
+    federation = session([mine, partners])
+    space = held(federation, monkeypatch)
+    joint = space.Z @ (space.Z.T @ space.K)
+    true = partners.T @ partners
+    unit = 4.0 ** -np.round(np.log2(np.linalg.norm(joint) / np.linalg.norm((mine.T @ mine + true) @ space.K)) / 2)
+    B = joint * unit - mine.T @ (mine @ space.K)
+    found = B @ np.linalg.pinv(space.K.T @ B, rcond=TEN_DIGITS) @ B.T  # Nystroem: exact where K^T G K has the rank of G
+    assert_close(found, true, SEVEN_DIGITS)
+    said = [*of_openings(federation.plan)]
+    assert any("So many directions may be all there are" in line for line in said)
+    assert "directions" in {finding.rule for finding in findings(federation.plan, Policy())}
+    assert "directions" not in {each.rule for each in findings(federation.plan, Policy(consent_to_gram=True))}
+
+
+def test_many_records_and_few_directions_ask_for_no_consent():
+    federation = session(tables((400, 400, 400), 300))
+    assert "directions" not in {each.rule for each in findings(federation.assemble().plan, Policy())}
+
+
+def short(b):
+    """Integer vectors u, reduced, for which u and u^T b are short, with their squared lengths; b is (m, d)."""
+    m, d = len(b), len(b[0])
+    G = [[int(i == j) + sum(p * q for p, q in zip(b[i], b[j], strict=True)) for j in range(m)] for i in range(m)]
+    S = [[int(i == j) + sum(b[t][i] * b[t][j] for t in range(m)) for j in range(d)] for i in range(d)]
+    found = []
+    for length, p in sorted(reduced(G)):
+        w = solved(S, [sum(b[t][j] * p[t] for t in range(m)) for j in range(d)])
+        found.append((length, [int(p[i] - sum(b[i][j] * w[j] for j in range(d))) for i in range(m)]))
+    return found
+
+
+def solved(A, y):
+    rows = [[Fraction(value) for value in row] + [Fraction(t)] for row, t in zip(A, y, strict=True)]
+    for i in range(len(rows)):
+        rows[i] = [value / rows[i][i] for value in rows[i]]
+        for j in range(len(rows)):
+            if j != i and rows[j][i]:
+                rows[j] = [a - rows[j][i] * b for a, b in zip(rows[j], rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def test_lattice_reduction_reads_whole_numbers_from_opened_directions_and_this_is_stated(monkeypatch):
+    """Seven records of 0, 1, 2 from four directions: vectors at right angles to all records, then the records."""
+    rng = np.random.default_rng(7)
+    mine, partners = rng.normal(size=(30, 18)), rng.integers(0, 3, size=(7, 18)).astype(float)
+    federation = session([mine, partners])
+    space = held(federation, monkeypatch)
+    joint = space.Z @ (space.Z.T @ space.K)
+    true = (mine.T @ mine + partners.T @ partners) @ space.K
+    unit = 4.0 ** -np.round(np.log2(np.linalg.norm(joint) / np.linalg.norm(true)) / 2)
+    B = (joint * unit - mine.T @ (mine @ space.K))[:, :4]
+    b = [[round(value) for value in row] for row in (B / np.abs(B).max() * 2.0**44).tolist()]
+    orthogonal = [u for _, u in short(b)[: 18 - 7]]
+    basis = np.array([u for _, u in short([[u[t] << 20 for u in orthogonal] for t in range(18)])[:7]])
+    read = {tuple(combination @ basis) for combination in map(np.array, product((-1, 0, 1), repeat=7))}
+    records = {tuple(map(int, row)) for row in partners}
+    assert records <= read
+    own = OwnBits(7, {"g": 1.5}, few=("g",))
+    assert any(each.rule == "directions" and each.below for each in bit_findings(federation.plan, own, Policy()))
+
+
+@pytest.mark.parametrize(("rows", "few", "refused"), [(400, ("g",), True), (400, (), False), (3000, ("g",), False)])
+def test_whole_numbers_of_few_records_a_direction_are_refused_at_home(rows, few, refused):
+    """184 directions at most: 8 records for each of them are 1,472 outside of the largest other party."""
+    plan = session(tables((rows, rows, rows), 300)).assemble().plan
+    own = OwnBits(rows, dict.fromkeys((f"x{j}" for j in range(300)), 8.0), few=few)
+    found = [each for each in bit_findings(plan, own, Policy()) if each.rule == "directions"]
+    assert bool(found) is refused
+    assert not bit_findings(plan, own, Policy(openings="any"))
+
+
+# --- user 1 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["propose_directions", "propose_mixture", "answer"])
+def test_a_user_1_that_chooses_a_direction_is_refused_by_the_others_and_nothing_is_released(method, monkeypatch):
+    """It would ask for one feature of the others: a direction of its own."""
+    honest = getattr(Space, method)
+    told = []
+
+    def lie(self, *arguments):
+        found = honest(self, *arguments)
+        told.append(method)
+        first = found[0] if method == "answer" else found
+        chosen = np.zeros((len(first), 1))
+        chosen[1] = 1.0
+        changed = np.concatenate((chosen, first[:, 1:]), axis=1)
+        return (changed, *found[1:]) if method == "answer" else changed
+
+    monkeypatch.setattr(Space, method, lie)
+    federation = session(tables())
+    with pytest.raises(VerificationFailed):
+        federation.run()
+    assert told
+    assert not federation.released

@@ -1,0 +1,176 @@
+"""Sessions of the family ``steps``: results are those of LAPACK on hard spectra, whatever the source and the scale."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from tests.tolerances import ORTHONORMAL_BAR, VALUES_BAR, assert_close, assert_same_vectors, found_by_steps
+from tests.unit.linalg.steps_cases import SPECTRA, factors, noise
+
+from fedsvd import FederatedPCA, FederatedSVD, Masks, Simulation
+from fedsvd.cost.traffic import traffic
+from fedsvd.errors import ConfigError, ConstantData, NotConverged, StorageError
+from fedsvd.protocol.directions import memory_of_steps, most_directions
+from fedsvd.protocol.parties import user
+from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.testing.federation import Federation
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+H = Split.HORIZONTAL
+PCA_RELEASE = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
+
+
+def svd(X, r, k=3, **asked):
+    return Federation(np.array_split(X, k), Task.SVD, H, scheme="steps", components=r, **asked)
+
+
+def expect_svd(results, X, r):
+    """U, S and own vectors of every user against LAPACK's, as far as these are determined."""
+    s, first = np.linalg.svd(X, compute_uv=False), results[0]
+    rank, limit = len(first.sigma), found_by_steps(r, X.shape[1])
+    assert_close(first.sigma, s[:rank], limit, s[0])
+    own = np.concatenate([np.asarray(found.Vt_i).T for found in results])
+    for residual in (X.T @ own - first.U * first.sigma, X @ first.U - own * first.sigma):
+        assert np.linalg.norm(residual, axis=0).max() <= limit * s[0]
+    for Q in (first.U, own):
+        assert np.abs(Q.T @ Q - np.eye(rank)).max() <= ORTHONORMAL_BAR
+    assert first.residual <= limit
+    assert all(np.array_equal(found.U, first.U) and np.array_equal(found.sigma, first.sigma) for found in results)
+
+
+QUICK = ("rank 5", "multiplicity 40", "three records", "twenty features")  # the others: tests/unit/linalg
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in SPECTRA])
+def test_the_top_by_steps_is_that_of_lapack(name):
+    make, r = SPECTRA[name]
+    X = make()
+    federation = svd(X, r)
+    expect_svd(federation.run(), X, r)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 20, 60])
+def test_any_number_of_parties_finds_the_same(k):
+    X = factors()
+    expect_svd(svd(X, 6, k).run(), X, 6)
+
+
+SOURCES = {
+    "dense": lambda X, folder: X,
+    "sparse": lambda X, folder: scipy.sparse.csr_array(X),
+    "single precision": lambda X, folder: X.astype(np.float32),
+    "a file": lambda X, folder: saved(X, folder),
+}
+
+
+def saved(X, folder):
+    path = folder / f"{abs(hash(X.tobytes()))}.npy"
+    np.save(path, X)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("source", "scaled"),
+    [
+        ("dense", False),
+        ("sparse", True),
+        *(
+            pytest.param(source, scaled, marks=pytest.mark.slow)
+            for source, scaled in [
+                ("dense", True),
+                ("sparse", False),
+                ("single precision", False),
+                ("single precision", True),
+                ("a file", False),
+                ("a file", True),
+            ]
+        ),
+    ],
+)
+def test_the_top_by_steps_is_that_of_lapack_on_every_source(source, scaled, tmp_path):
+    X = np.round(factors(60, 90), 2).astype(np.float32).astype(float)
+    X[np.abs(X) < 1.0] = 0.0
+    parts = [SOURCES[source](part, tmp_path) for part in np.array_split(X, 3)]
+    asked = {"unit_variance": scaled, "release": PCA_RELEASE, "components": 3}
+    results = Federation(parts, Task.PCA, H, scheme="steps", **asked).run()
+    C = X - X.mean(axis=0)
+    C = C / C.std(axis=0) if scaled else C
+    U, s, Vt = np.linalg.svd(C, full_matrices=False)
+    assert_close(results[0].sigma, s[:3], VALUES_BAR, s[0])
+    scores = np.concatenate([np.asarray(found.scores_i) for found in results])
+    for found, expected in ((results[0].U, Vt[:3].T), (scores / s[:3], U[:, :3])):
+        assert_same_vectors(found.T, expected.T, s)
+    assert_close(results[0].total_energy, np.sum(C**2), VALUES_BAR)
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e-150, 0.0), (1e140, 0.0), (1.0, 1e6)])
+def test_scales_and_means_take_no_digit(factor, shift):
+    X = factors(60, 90) * factor + shift
+    found = FederatedPCA(3, masks=Masks("steps")).fit(np.array_split(X, 3))
+    C = X - X.mean(axis=0)
+    s = np.linalg.svd(C / np.abs(C).max(), compute_uv=False) * np.abs(C).max()
+    assert_close(found.singular_values_, s[:3], VALUES_BAR * max(1.0, np.abs(X).max() / np.abs(C).max() / 1e4), s[0])
+
+
+def test_little_memory_reads_panels_and_gives_the_same():
+    X = factors(300, 60)
+    asked = {"release": PCA_RELEASE, "components": 3, "unit_variance": True}
+    plan = Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", **asked).assemble().plan
+    least = memory_of_steps(plan)
+    small = Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", memory=least, **asked).run()
+    whole = Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", **asked).run()
+    assert_close(small[0].sigma, whole[0].sigma, VALUES_BAR)
+    with pytest.raises(StorageError, match="directions of 60 features"):
+        Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", memory=least - 1, **asked).assemble()
+
+
+def test_a_matrix_of_zeros_ends_after_its_bound_and_constant_columns_are_refused():
+    found = svd(np.zeros((9, 12)), 2).run()[0]
+    assert found.rank == 0
+    with pytest.raises(ConstantData):
+        Federation([np.ones((5, 12))] * 2, Task.PCA, H, scheme="steps", components=2, release=PCA_RELEASE).run()
+
+
+def test_a_spectrum_that_does_not_fall_ends_without_a_result(monkeypatch):
+    monkeypatch.setattr("fedsvd.roles.user.by_steps.most_directions", lambda plan: 16)
+    federation = svd(noise(40, 100), 2)
+    with pytest.raises(NotConverged, match="directions in"):
+        federation.run()
+    assert not federation.released
+
+
+def test_the_result_the_certificate_and_the_bytes_say_how_it_was_found():
+    X = factors(60, 80)
+    estimator = FederatedSVD(6, masks=Masks("steps"), federation=Simulation(verbose=0)).fit(np.array_split(X, 2))
+    assert_close(estimator.singular_values_, np.linalg.svd(X, compute_uv=False)[:6], VALUES_BAR)
+    federation = svd(X, 6)
+    found = federation.run()[0]
+    said = found.checked.order
+    assert said.text.startswith(f"found in {len(said.passes)} steps, {said.directions} directions, from 14 random ones")
+    assert said.directions <= most_directions(federation.plan)
+    assert federation.machines[user(1)].agreement.order == said.text
+
+
+def test_bytes_are_far_below_those_of_a_gram_matrix():
+    plans = [
+        Federation(np.array_split(np.ones((60, 2000)), 2), Task.SVD, H, scheme=scheme, components=5).assemble().plan
+        for scheme in ("steps", "sum")
+    ]
+    from fedsvd.cost.traffic import Expected
+
+    sent = [sum(traffic(plan, Expected(60))[0].values()) for plan in plans]
+    assert 5 * sent[0] < sent[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"split": Split.VERTICAL}, "split rows"),
+        ({"components": None}, "a number of components"),
+        ({"mode": "A"}, "a mode says"),
+    ],
+)
+def test_what_is_not_built_is_refused_with_a_sentence(asked, text):
+    split = asked.pop("split", H)
+    with pytest.raises(ConfigError, match=text):
+        Federation([np.ones((4, 4))] * 2, Task.SVD, split, **({"scheme": "steps", "components": 2} | asked)).assemble()
