@@ -8,10 +8,14 @@ from tests.unit.linalg.steps_cases import SPECTRA, factors, noise
 
 from fedsvd import FederatedPCA, FederatedSVD, Masks, Simulation
 from fedsvd.cost.traffic import traffic
+from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import ConfigError, ConstantData, NotConverged, StorageError
 from fedsvd.protocol.directions import memory_of_steps, most_directions
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -101,6 +105,33 @@ def test_the_top_by_steps_is_that_of_lapack_on_every_source(source, scaled, tmp_
     for found, expected in ((results[0].U, Vt[:3].T), (scores / s[:3], U[:, :3])):
         assert_same_vectors(found.T, expected.T, s)
     assert_close(results[0].total_energy, np.sum(C**2), VALUES_BAR)
+
+
+class Watched(SparseSource):
+    """A sparse source that counts the entries of it that were made dense."""
+
+    dense = 0
+
+    def _cells(self, rows, columns):
+        block = super()._cells(rows, columns)
+        Watched.dense += block.size
+        return block
+
+
+def test_steps_make_nothing_of_a_sparse_table_dense(monkeypatch):
+    """Means, norms and scores are passes over panels; how many steps follow changes nothing of that."""
+    rng, read, steps = np.random.default_rng(5), [], []
+    for spread in (np.concatenate(([9.0, 6.0, 4.0], np.ones(57))), np.ones(60)):
+        X = scipy.sparse.random_array((80, 60), density=0.1, rng=rng).toarray() * spread
+        monkeypatch.setattr(Watched, "dense", 0)
+        parts = [PartyData(Watched(scipy.sparse.csr_array(part))) for part in np.array_split(X, 2)]
+        study = Study(Task.PCA, H, scheme="steps", components=2, release=PCA_RELEASE)
+        found = run_study(study, parts, random_state=1).parties[0]
+        assert_close(found.sigma, np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:2], VALUES_BAR)
+        read.append(Watched.dense)
+        steps.append(len(found.checked.order.passes))
+    assert steps[0] < steps[1]
+    assert read[0] == read[1]
 
 
 @pytest.mark.parametrize(("factor", "shift"), [(1e-150, 0.0), (1e140, 0.0), (1.0, 1e6)])

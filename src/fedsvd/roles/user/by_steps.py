@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsvd.data.sparse import SparsePanels
 from fedsvd.errors import NotConverged, VerificationFailed
 from fedsvd.linalg.backend import EPS, matmul, to_numpy
 from fedsvd.linalg.golub_kahan import (
@@ -47,6 +48,7 @@ from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, orthogonality_of
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.statistics import Prepared, in_data_units, lengths
+from fedsvd.roles.user.streamed import powers_of_two
 from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, short_sum, total_sum, wide_sum_of_floats
 from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.types import Float
@@ -127,8 +129,10 @@ def _grown(work: Work, space: Space, Z: Float) -> Ritz:
 
 
 def _own_side(work: Work, A_i: Operand) -> _Own:
-    """Products where the data lies, with a copy of it centred and scaled, or panel by panel."""
+    """Products of stored entries, where the data lies, with a copy of it centred and scaled, or panel by panel."""
     W = np.zeros((work.n_i, 0))
+    if isinstance(A_i, Streamed) and work.device is None and A_i.off_products and isinstance(A_i.source, SparsePanels):
+        return _stored_side(A_i, A_i.source.sparse_columns(0, work.n_i), W)
     if isinstance(A_i, Streamed) and A_i.at_once:
         memory, near = work.plan.memory, A_i
         return _Own(lambda W: near.times(W, memory), lambda Q: near.transposed_times(Q, memory), W)
@@ -140,6 +144,25 @@ def _own_side(work: Work, A_i: Operand) -> _Own:
     step = work.panel(work.plan.m)
     places = [slice(start, min(start + step, work.n_i)) for start in range(0, work.n_i, step)]
     return _Own(lambda W: _times(work, A_i, places, W), lambda Q: _transposed_times(work, A_i, places, Q), W)
+
+
+def _stored_side(A_i: Streamed, X: Any, W: Float) -> _Own:
+    """Products of a sparse table: the mean is taken off the product, and nothing is made dense."""
+    rows = np.ones(X.shape[0]) if A_i.inverse is None else A_i.inverse
+    for factor in powers_of_two(A_i.power):
+        rows = rows * factor
+    mean, rows = A_i.mean, rows[:, None]
+
+    def times(W: Float) -> Float:
+        product: Float = X @ W
+        return (product if mean is None else product - np.multiply.outer(mean, W.sum(axis=0))) * rows
+
+    def transposed_times(Q: Float) -> Float:
+        scaled = Q * rows
+        product: Float = X.T @ scaled
+        return product if mean is None else product - mean @ scaled
+
+    return _Own(times, transposed_times, W)
 
 
 def _times(work: Work, A_i: Operand, places: list[slice], W: Float) -> Float:

@@ -54,14 +54,14 @@ class Streamed:
         return X
 
     @property
+    def off_products(self) -> bool:
+        """Whether the mean may be taken off a product instead of the data, or there is none."""
+        return self.mean is None or self.own_mean is not None
+
+    @property
     def at_once(self) -> bool:
         """Whether it is multiplied where it lies, in memory, with the mean taken off the product."""
-        return (
-            self.device is None
-            and self.source.in_memory
-            and self.inverse is None
-            and (self.mean is None or self.own_mean is not None)
-        )
+        return self.device is None and self.source.in_memory and self.inverse is None and self.off_products
 
     def transposed_times(self, U: Float, memory: int) -> Float:
         """``A_i^T U``, (n_i, r), where it is multiplied ``at_once``."""
