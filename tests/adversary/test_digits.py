@@ -90,7 +90,7 @@ def test_all_digits_give_every_record_of_the_others_away():
 
 
 @pytest.mark.parametrize("seed", [4, 5, 6])
-def test_few_digits_give_more_than_a_guess_from_the_margins_and_not_all_records(seed):
+def test_few_digits_give_linear_algebra_more_than_a_guess_from_the_margins_and_not_all_records(seed):
     """With each count held to its guess, by its Poisson deviation, linear algebra is at its best here."""
     X, y = clinic(seed)
     fit = session(X, y, Digits.TABLE)

@@ -15,7 +15,6 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.policy.rules import Policy
 
 NOT_PLAYED = (
-    "lattice reduction, which reads tables of few values from fewer digits",
     "formulas that no grammar holds",
     "imputation, CCA and fitted values on split columns",
     "scans of many exact sums",

@@ -1,10 +1,11 @@
 """Attacks that read how often each combination of few-valued columns occurs, from sums that are linear in it.
 
 A record of a pattern adds the same numbers to every sum, so that sums of known digits are linear equations in counts of
-patterns, which are whole numbers. The attacker subtracts what its own records add, solves by least squares and rounds.
-Lattice reduction, which needs fewer digits, is not played. Two kinds of sums: the information matrices of a logistic
-regression at its iterates, and the squared scores of HC0, HC2 and HC3. The fit is driven here by the generators that
-users drive, with sums of all parties in one process: rounded at home, noise included, where few digits are opened.
+patterns, which are whole numbers. The attacker subtracts what its own records add, solves by least squares and rounds;
+where that is not enough, by lattice reduction, which needs fewer digits: of all whole counts it finds some that are
+near the sums and near a guess. Two kinds of sums: the information matrices of a logistic regression at its iterates,
+and the squared scores of HC0, HC2 and HC3. The fit is driven here by the generators that users drive, with sums of all
+parties in one process: rounded at home, noise included, where few digits are opened.
 """
 
 import warnings
@@ -14,6 +15,7 @@ from itertools import product
 
 import numpy as np
 
+from fedsvd.audit.attacks.opened import combinations
 from fedsvd.audit.openings_table import OpenedTable, Played, at_home, gravest, not_played
 from fedsvd.errors import DataError, FedSVDError
 from fedsvd.estimators.linear_regression import FederatedLinearRegression
@@ -39,6 +41,7 @@ MOST_PATTERNS = 64
 _MOST_PAIRS = 16  # of columns and label: three weights give fewer sums than a fit has
 _ALL_DIGITS = 1e-12  # of the largest number of a sum: what float64 leaves unsure
 _ROBUST = (Robust.HC0, Robust.HC2, Robust.HC3)
+_FINE = 64.0  # whole numbers of a lattice to a deviation
 _SURE = 8.0  # deviations within which a solution agrees with every sum
 _SESSION = SessionId("00" * 16)
 FEW_VALUED = "logistic regression on columns of few values"
@@ -95,9 +98,32 @@ class Equations:
         if np.abs(A @ whole - b).max() <= _SURE:  # the attacker sees that it is right
             return whole
         spread = np.sqrt(guess + 0.5)
+        reduced = _by_lattice(A, b, np.rint(guess), spread)
+        if reduced is not None:
+            return reduced
         A, b = np.concatenate((A, np.diag(1.0 / spread))), np.concatenate((b, guess / spread))
         near: Float = np.maximum(np.rint(guess + np.linalg.lstsq(A, b - A @ guess, rcond=None)[0]), 0.0)
         return near
+
+
+def _by_lattice(A: Float, b: Float, guess: Float, spread: Float) -> Float | None:
+    """Whole counts that agree with every sum and are near a guess, if a reduced basis shows some.
+
+    One vector for each pattern, one for the sums less the guess: the combination of them with the true counts is short
+    in units of the sums' deviations and of the spread. Only their inner products matter, so that a triangle will do.
+    """
+    m = len(guess)
+    sums = np.column_stack((A, A @ guess - b))
+    spreads = np.diag(np.append(1.0 / spread, 0.25 * np.sqrt(len(b) + m)))
+    triangle = np.asarray(np.linalg.qr(np.concatenate((sums, spreads)), mode="r"))
+    whole = [[round(entry) for entry in column] for column in (_FINE * triangle.T).tolist()]
+    products = [[sum(x * y for x, y in zip(one, other, strict=True)) for other in whole] for one in whole]
+    found = []
+    for numbers in combinations(products):
+        counts = guess + np.array(numbers[:-1], np.float64) * numbers[-1]
+        if abs(numbers[-1]) == 1 and counts.min() >= 0.0 and np.abs(A @ counts - b).max() <= _SURE:
+            found.append((float(np.square(A @ counts - b).sum()), counts))
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def read_exactly(found: Float, truth: Float) -> int:

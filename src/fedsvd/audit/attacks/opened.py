@@ -38,12 +38,21 @@ def columns_from_gram(G: Sequence[Sequence[int]]) -> list[Integers]:
 
 def reduced(G: Sequence[Sequence[int]]) -> list[tuple[int, Integers]]:
     """A reduced basis of the lattice with these inner products: squared lengths, and products with the generators."""
+    return [(vector.dot(vector), vector.products) for vector in _reduced(G)]
+
+
+def combinations(G: Sequence[Sequence[int]]) -> list[Integers]:
+    """The same basis as combinations of the generators."""
+    return [vector.coefficients for vector in _reduced(G)]
+
+
+def _reduced(G: Sequence[Sequence[int]]) -> "list[_Vector]":
     m = len(G)
     basis = _Basis()
     waiting = [_Vector([int(i == j) for j in range(m)], [int(entry) for entry in G[i]]) for i in reversed(range(m))]
     while waiting:
         waiting += basis.insert(waiting.pop())
-    return [(vector.dot(vector), vector.products) for vector in basis.vectors]
+    return basis.vectors
 
 
 class _Vector:
