@@ -17,7 +17,7 @@ from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
 PAGE = Path(__file__).parents[1] / "reference" / "steps.md"
-RECORDS, FEATURES, PARTIES = 3000, 6, 3
+RECORDS, FEATURES, PARTIES = 3000, 18, 3
 
 _ROWS, _COLUMNS = Split.HORIZONTAL, Split.VERTICAL
 _INFERENCE = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)
@@ -28,6 +28,7 @@ STUDIES: dict[str, Study] = {
     "LSA of 2 components": Study(Task.LSA, components=2),
     "PCA of 2 components": Study(Task.PCA, components=2),
     "PCA with its spectrum, opened by the users": Study(Task.PCA, components=2, mode=Mode.A, release=_SPECTRUM),
+    "PCA of 2 components, by steps": Study(Task.PCA, components=2, scheme="steps", release=_SPECTRUM),
     "CCA": Study(Task.CCA, _COLUMNS, trust_rows=True),
     "Regression on 2 principal components": Study(Task.PCR, components=2, targets=1),
     "Linear regression, split rows": Study(Task.LR, targets=1),
