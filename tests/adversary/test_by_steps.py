@@ -163,9 +163,11 @@ def test_as_many_directions_as_the_others_have_records_give_their_gram_matrix_an
     assert "directions" not in {each.rule for each in findings(federation.plan, Policy(consent_to_gram=True))}
 
 
-def test_many_records_and_few_directions_ask_for_no_consent():
-    federation = session(tables((400, 400, 400), 300))
-    assert "directions" not in {each.rule for each in findings(federation.assemble().plan, Policy())}
+def test_many_records_and_few_directions_ask_for_no_consent_within_an_owners_limit():
+    plan = session(tables((400, 400, 400), 300)).assemble().plan  # two components: 184 directions at most
+    for limit, rules in ((None, set()), (184, set()), (183, {"directions"})):
+        found = findings(plan, Policy(most_directions=limit, consent_to_gram=limit == 183))
+        assert {each.rule for each in found if each.rule == "directions"} == rules
 
 
 def short(b):

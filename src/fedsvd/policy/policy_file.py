@@ -93,6 +93,10 @@ class PolicyFile(BaseModel):
         StrictInt | None,
         _from(1, "Most components that may be released; no limit while this line is commented out."),
     ] = _DEFAULTS.most_components
+    most_directions: Annotated[
+        StrictInt | None,
+        _from(1, "Most directions of the joint Gram matrix that parties may open by scheme steps; no limit likewise."),
+    ] = _DEFAULTS.most_directions
     least_count: Annotated[
         StrictInt,
         _from(

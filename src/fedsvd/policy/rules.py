@@ -60,6 +60,7 @@ class Policy:
     least_class: int = 10  # fewest rows of the smallest class of a generalised linear model's target
     least_events: int = 5  # fewest of its events, or rows of the smallest class, for each coefficient
     most_components: int | None = None
+    most_directions: int | None = None  # of the joint Gram matrix that may be opened on the way, scheme steps
     tasks: tuple[Task, ...] = tuple(task for task in Task if task is not Task.FOREIGN)
     foreign: Mapping[str, str] = field(default_factory=dict)  # hashes of foreign tasks that may run, by name
     schemes: tuple[Scheme, ...] = tuple(Scheme)
@@ -325,10 +326,13 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 def _directions(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     """Half as many directions as others have records are half of their Gram matrix: that is asked for as all of it."""
-    if What.PRODUCTS not in opened(plan) or policy.consent_to_gram:
+    if What.PRODUCTS not in opened(plan):
         return
     most, outside = most_directions(plan), plan.n - max(plan.counts)
-    if 2 * most > outside:
+    if policy.most_directions is not None and most > policy.most_directions:
+        allowed = f"{policy.most_directions} are allowed at most"
+        yield Finding("directions", f"up to {most} directions of the joint Gram matrix are opened, {allowed}")
+    if 2 * most > outside and not policy.consent_to_gram:
         yield Finding(
             "directions",
             f"all parties may see the joint Gram matrix in {most} directions, and there are {outside} records outside "

@@ -75,6 +75,7 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         ("least_changed = 10", "least_count"),
         ("versions_per_year = 6", "leave it out"),
         ("most_components = 0", "whole number from 1 up"),
+        ("most_directions = 0", "whole number from 1 up"),
         ("consent_to_two = 1", "true or false"),
         ("most_leverage = 2.0", "number from 0.0 to 1.0"),
         ("most_leverage = true", "number from 0.0 to 1.0"),
