@@ -38,8 +38,9 @@ from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "honest-studies.md"
-TABLE = {"release": (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)}
-ROBUST = {"release": (*TABLE["release"], Item.ROBUST), "robust": "HC3"}
+RELEASE = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)
+TABLE = {"release": RELEASE, "digits": Digits.AUTO}
+ROBUST = {"release": (*RELEASE, Item.ROBUST), "robust": "HC3", "digits": Digits.AUTO}
 FINE, ASKS, REFUSED = "fine", "asks", "refused"
 _HEAD = """\
 # Honest studies, and what the rules say of them
@@ -55,7 +56,7 @@ decides, is not in it.
 """
 _FOOT = """
 Where columns are split, bits are not counted: users get numbers of their own columns, or one for each record, which is
-asked about. Models open as few digits as `digits = "auto"` decides.
+asked about. Models and regression tables open as few digits as `digits = "auto"` decides.
 """
 
 

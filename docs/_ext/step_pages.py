@@ -32,8 +32,11 @@ STUDIES: dict[str, Study] = {
     "CCA": Study(Task.CCA, _COLUMNS, trust_rows=True),
     "Regression on 2 principal components": Study(Task.PCR, components=2, targets=1),
     "Linear regression, split rows": Study(Task.LR, targets=1),
-    "The same with standard errors by HC3": Study(
+    "The same with standard errors by HC3, all digits": Study(
         Task.LR, targets=1, release=(*_INFERENCE, Item.ROBUST), robust=Robust.HC3
+    ),
+    "The same, few digits": Study(
+        Task.LR, targets=1, release=(*_INFERENCE, Item.ROBUST), robust=Robust.HC3, digits=Digits.TABLE
     ),
     "Ridge among three penalties, by leaving out rows": Study(
         Task.LR,

@@ -158,6 +158,16 @@ def lr_table(k: int = 2, robust: str | None = None) -> Federation:
     return Federation(D, Task.LR, H, **asked, **rows, weighted=True)
 
 
+def lr_of_few_digits(k: int = 2, robust: str | None = None) -> Federation:
+    """Two features whose Gram matrix takes two pieces, and two targets."""
+    rng = np.random.default_rng(4)
+    D = [rng.normal(size=(12 + i, 2)) + 3.0 for i in range(k)]
+    release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, *((Item.ROBUST,) if robust else ()))
+    labels = [np.column_stack((D_i[:, 0] + rng.normal(size=len(D_i)), rng.normal(size=len(D_i)))) for D_i in D]
+    asked = {"labels": labels, "release": release, "robust": robust, "digits": Digits.TABLE}
+    return Federation(D, Task.LR, H, **asked)
+
+
 def ridge(k: int = 2, chosen_by: str = "loo") -> Federation:
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.RIDGE_PATH)
     return lr_horizontal(k, alphas=(0.1, 1.0, 10.0), chosen_by=chosen_by, release=release)
@@ -262,6 +272,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal with a weighted, refined table": lr_table,
     "lr horizontal with robust errors": lambda k=2: lr_table(k, "HC3"),
     "lr horizontal with clusters": lambda k=2: lr_table(k, "cluster"),
+    "lr horizontal with a table of few digits": lr_of_few_digits,
+    "lr horizontal with robust errors of few digits": lambda k=2: lr_of_few_digits(k, "HC3"),
     "lr horizontal, a ridge by leaving out rows": ridge,
     "lr horizontal, a ridge by generalised cross-validation": lambda k=2: ridge(k, "gcv"),
     "glm": glm,

@@ -47,6 +47,8 @@ def asked_in(study):
         job["intercept"] = False
     if study.targets:
         job["label"] = [f"y{column}" for column in range(study.targets)]
+    if study.task is Task.LR:
+        job["digits"] = str(study.digits)
     if study.task is Task.LR and study.split is Split.VERTICAL:
         job["label_party"] = NAMES[study.label_user - 1]
     if study.release is not None:

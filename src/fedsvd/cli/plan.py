@@ -131,8 +131,9 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
         task = plan.foreign.name
         roles["parties"] = f"run the script of {task}, each in a process of its own; open the sums it asks for"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
-    elif plan.glm is not None and plan.glm.few_digits:
-        roles["parties"] = "round their own sums to a few digits, open the totals, take the next step; test at home"
+    elif plan.few_digits:
+        tested = "; test at home" if plan.glm is not None else ""
+        roles["parties"] = f"round their own sums to a few digits, open the totals, take the next step{tested}"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.scheme is Scheme.STEPS:
         roles["parties"] = "multiply a few directions at a time, open the totals; test what party 1 makes of them"
@@ -163,8 +164,9 @@ def _whom(plan: SessionPlan, item: Item) -> str:
     if item is Item.OWN_PART or own:
         return "to each party its own"
     if item is Item.INFERENCE:
-        few = plan.glm is not None and plan.glm.few_digits
-        held = "information, in a few digits," if few else "Gram matrix"
+        held = "Gram matrix"
+        if plan.few_digits:
+            held = f"{'information' if plan.glm is not None else held}, in a few digits,"
         return f"to every party, each computes it from the joint {held} that all will hold"
     return "to the label holder" if item is Item.SCORE else "to every party"
 

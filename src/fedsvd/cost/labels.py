@@ -167,10 +167,16 @@ _BEFORE = {
 """Local work whose result a step needs, by the name of the step."""
 
 
+_BEFORE_TABLE = {"columns": ("compress",), "squares sizes": ("scores",)}
+"""The same of a regression table by few digits, whose other sums follow from one factor."""
+
+
 def _before(user: User, step: PlannedStep) -> tuple[str, ...]:
     plan = user.plan
     if step.what in (What.PREPARED, What.CAPPED, What.DECLARED):  # names of these steps are not ours
         return ("script",) if step.what is What.DECLARED else ("preparing",)
+    if plan.few_digits and plan.glm is None:
+        return _BEFORE_TABLE.get(step.name, ())
     match step.kind, step.name:
         case _, "mean":
             return ("first mean", "compress") if plan.compress else ("means",)

@@ -37,7 +37,7 @@ class Expected:
     rank: int
     ill: float = 0.5  # how much of the additional work of ill-conditioned data is counted
     in_memory: bool = True  # whether users hold their own part whole, rather than panel by panel
-    iterations: int = 6  # of each model, where the data decides how many
+    iterations: int = 6  # of each model, where the data decides how many; scores of a regression table
     passes: tuple[int, ...] = (USUAL_PASSES,) * USUAL_STEPS  # of each block of the family `steps`
     searched: bool = True  # whether the space outside of U is: not where the trace shows that little is there
 
@@ -100,6 +100,8 @@ def expected_steps(plan: SessionPlan, expected: Expected) -> Iterator[PlannedSte
     """The steps as they are expected to be played, in order: rounds and lengths as the data would decide."""
     left_out = {*(() if expected.searched else (ORDER,)), *(() if expected.rank < plan.N else (LOST,))}
     left_out |= _not_needed(expected.passes[0])
+    if plan.few_digits and plan.glm is None:
+        left_out.add(more_digits(2))  # of a table of columns that do not nearly depend on each other
     yield from _played(plan, expected, plan.steps, left_out)
 
 
@@ -127,12 +129,12 @@ def _size(plan: SessionPlan, expected: Expected, step: PlannedStep) -> int:
 
 
 def _rounds(plan: SessionPlan, expected: Expected, step: PlannedStep) -> Iterator[set[str]]:
-    """What each expected round of a repetition leaves out; where no model is fitted, all rounds are played in full."""
+    """What each expected round of a repetition leaves out; all are played in full where the data does not decide it."""
     if step.name == STEPS:
         yield from (_not_needed(passes) for passes in expected.passes[1 : 1 + step.times])
         return
     if plan.glm is None:
-        yield from (set() for _ in range(step.times))
+        yield from (set() for _ in range(expected.iterations if plan.few_digits else step.times))
         return
     yield from evaluations_of(plan, plan.glm, expected)
 

@@ -14,6 +14,7 @@ from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import parts_like_fitted
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.tasks import Clusters, Item, Robust, Split, Task
 from fedsvd.results.regression_table import models_of
 from fedsvd.statistics.inference import LinearInference
@@ -51,6 +52,8 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
     cluster : str, default=None
         With ``inference``, the column of clusters that standard errors are robust to, in every party's table; it is
         then no feature.
+    digits : {"auto", "table", "more", "all"}, default="auto"
+        Digits of the sums that parties open for ``inference`` on split samples; ``auto`` is ``all`` in one process.
     clusters : {"own", "joint"}, default="own"
         Whose names of clusters are: each party's own, so that a name at two parties is two clusters; "joint" is
         refused, because parties would learn which names others have.
@@ -97,6 +100,7 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
     cov_type: str = "nonrobust"
     cluster: str | None = None
     clusters: str = "own"
+    digits: str = "auto"
     split: str = "horizontal"
     label_party: int | None = None
     ids: str = "compare"
@@ -124,7 +128,9 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         robust = Robust.CLUSTER if clusters else None if kind == "nonrobust" else Robust(kind)
         more = {Item.INFERENCE: self.inference, Item.ROBUST: robust is not None}
         release = (*declared(Task.LR).released, *(item for item, asked in more.items() if asked))
-        return {"alpha": self._alpha(), "robust": robust, "release": release if any(more.values()) else None}
+        digits = Digits(one_of("digits", self.digits, tuple(Digits)))
+        asked = {"alpha": self._alpha(), "robust": robust, "digits": digits}
+        return {**asked, "release": release if any(more.values()) else None}
 
     def _store(self, found: Found) -> None:
         super()._store(found)

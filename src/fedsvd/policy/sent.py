@@ -38,7 +38,8 @@ _SUMMED = {
     What.DEVIANCE: "deviance, counts of the outcome and sums of squares",
     What.MOMENTS: "totals of columns and of the outcome",
     What.SCORE: "the gradient",
-    What.INFORMATION: "the information",
+    What.INFORMATION: "the information, or the Gram matrix",
+    What.RESIDUALS: "squares of residuals",
     What.ORDER: "products of its columns outside of U",
 }
 """What a sum is of, where the parties open it."""

@@ -296,9 +296,26 @@ def _model(plan: SessionPlan, about: ModelPlan) -> Iterator[str]:
         )
 
 
+def _regression(plan: SessionPlan) -> Iterator[str]:
+    """Of a regression table by few digits."""
+    P = coefficients(plan)
+    means = "the mean of each column in 16 bits, " if plan.centre else ""
+    yield (
+        f"Parties open the table's sums a few digits at a time: {means}the Gram matrix of the features ({P} x {P}) in "
+        "as many bits as standard errors need, products of features and residuals in 14 new bits for each step to the "
+        f"coefficients, and residual squares. About {expected_bits(plan):,} bits are expected in all; no party opens "
+        f"more than {granted_bits(plan):,}."
+    )
+    yield (
+        "Every party gets all coefficients and the intercept, and computes standard errors, tests and intervals. "
+        f"{freedom_in_words(plan)}."
+    )
+
+
 def _scores(plan: SessionPlan) -> Iterator[str]:
     about = plan.glm
     if about is None:
+        yield from _regression(plan)
         return
     P = coefficients(plan)
     yield (

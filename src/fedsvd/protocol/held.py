@@ -55,6 +55,18 @@ def model_bits(about: ModelPlan, P: int) -> int:
     return about.fits * (160 * P + matrix * P * (P + 1) + 200 * (2 if about.offset else 1))
 
 
+def regression_bits(digits: Digits, features: int, intercept: bool, targets: int, robust: bool, label: bool) -> int:
+    """The same of a regression table by few digits: powers of two and means of the columns, the Gram matrix in the bits
+    of the table and eight of its condition, six scores, residual squares; robust errors have a matrix more for each
+    target. Where ``label`` is not set, without the numbers of targets."""
+    P = features + int(intercept)
+    matrix = (36 if digits is Digits.MORE else 24) * P * (P + 1) // 2
+    bits = 32 * features + matrix
+    if label:
+        bits += targets * (32 + 80 * P + 40 + (matrix if robust else 0))
+    return bits
+
+
 def decided(
     about: ModelPlan, columns: int, intercept: bool, counts: tuple[int, ...], described: float | None = None
 ) -> ModelPlan:
@@ -62,12 +74,41 @@ def decided(
     dictionary, where the job has one."""
     if about.digits is not Digits.AUTO:
         return about
-    record = UNKNOWN_COLUMN * columns if described is None else described
     P = about.equations * (columns + int(intercept))
-    if len(SIZE_CLASSES) * (columns + about.moments) > MOST_WORDS:
-        return replace(about, digits=Digits.ALL)  # powers of two above all columns are one OR, which is one batch
-    most = _SHARE * held_bits(sum(counts) - max(counts), record)
-    if about.fits * matrix_bits(P) <= most:
-        return replace(about, digits=Digits.ALL)
-    more = replace(about, digits=Digits.MORE)
-    return more if model_bits(more, P) <= most else replace(about, digits=Digits.TABLE)
+    more = model_bits(replace(about, digits=Digits.MORE), P)
+    most = _most(columns, about.moments, counts, described)
+    return replace(about, digits=_within(most, about.fits * matrix_bits(P), more))
+
+
+def decided_table(
+    digits: Digits,
+    columns: int,
+    intercept: bool,
+    targets: int,
+    robust: bool,
+    counts: tuple[int, ...],
+    described: float | None = None,
+) -> Digits:
+    """The digits that ``auto`` stands for in the plan of a regression table, likewise."""
+    if digits is not Digits.AUTO:
+        return digits
+    M, P = columns + targets, columns + int(intercept)
+    whole = _NUMBER * (M * (M + 1) // 2 + M + int(robust) * targets * P * (P + 1) // 2)
+    more = regression_bits(Digits.MORE, columns, intercept, targets, robust, label=True)
+    return _within(_most(columns, targets, counts, described), whole, more)
+
+
+def _most(columns: int, others: int, counts: tuple[int, ...], described: float | None) -> float | None:
+    """Bits that may be opened without a second thought; None where all digits are, since powers of two above all
+    columns are one OR, which is one batch."""
+    if len(SIZE_CLASSES) * (columns + others) > MOST_WORDS:
+        return None
+    record = UNKNOWN_COLUMN * columns if described is None else described
+    return _SHARE * held_bits(sum(counts) - max(counts), record)
+
+
+def _within(most: float | None, whole: int, more: int) -> Digits:
+    """As many digits as open at most so many bits; those of the table where none do."""
+    if most is None or whole <= most:
+        return Digits.ALL
+    return Digits.MORE if more <= most else Digits.TABLE

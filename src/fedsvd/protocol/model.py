@@ -30,8 +30,11 @@ class Digits(StrEnum):
     ALL = "all"  # Gram matrices in all digits of float64
 
 
+FEW = (Digits.TABLE, Digits.MORE)
+"""Those whose sums open a few digits at a time."""
+
 SCORE_BITS, PIECE_BITS, MOMENT_BITS, ENDING_BITS = 14, 12, 24, {Digits.TABLE: 24, Digits.MORE: 34}
-PIECES, HOME_TESTS, START_SIZES = 5, 2, 3
+PIECES, HOME_TESTS, START_SIZES, MEAN_BITS, MOST_SCORES = 5, 2, 3, 16, 10
 """Bits of each number of a score, of a piece of information, of the moments and the end; and how many there are."""
 
 BEGINS, STARTS, CURVED = "a model begins", "a null model", "a long or slow step"
@@ -106,7 +109,7 @@ class ModelPlan:
     @property
     def few_digits(self) -> bool:
         """Whether sums open a few digits at a time, and no Gram matrix in all of its own."""
-        return self.digits in (Digits.TABLE, Digits.MORE)
+        return self.digits in FEW
 
     @property
     def moments(self) -> int:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from fedsvd.protocol.directions import DIRECTION_BITS, most_products
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
-from fedsvd.protocol.held import matrix_bits, model_bits
+from fedsvd.protocol.held import matrix_bits, model_bits, regression_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
@@ -80,11 +80,11 @@ def expected_bits(plan: SessionPlan) -> int:
     """Bits that users are expected to open of each other's records, by a formula of public numbers alone.
 
     A model by few digits: about twelve scores, two openings of the information and the table, and the sums at both
-    ends. Nearly dependent columns, and data that is nearly separated, take more: ``granted_bits`` is the end of it. A
-    model in all digits: the matrices of eight iterations. By steps: as many directions as the plan has at most.
-    Everything else: what its steps open, each number once. Not
-    counted are checks, whose numbers are zero but for rounding, the same matrix in more digits, which few studies need,
-    and Gram matrices of permuted columns.
+    ends; a regression table by few digits has the matrix once and six scores. Nearly dependent columns, and data that
+    is nearly separated, take more: ``granted_bits`` is the end of it. A model in all digits: the matrices of eight
+    iterations. By steps: as many directions as the plan has at most. Everything else: what its steps open, each number
+    once. Not counted are checks, whose numbers are zero but for rounding, the same matrix in more digits, which few
+    studies need, and Gram matrices of permuted columns.
     """
     return judged_bits(plan, label=True)
 
@@ -94,6 +94,8 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
     about = plan.glm
     if about is not None:
         return model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1)
+    if plan.few_digits:
+        return regression_bits(plan.digits, plan.m, plan.centre, plan.targets, bool(plan.robust), label)
     found = totals(each for each in openings(plan, listed(plan.steps)) if each.to is not To.CSP)
     gram = any(what is What.GRAM for what, _ in found)
     features = plan.M if label else plan.m
@@ -125,9 +127,11 @@ def opened_in(plan: SessionPlan, played: Iterable[tuple[str, int]], counted: flo
     few digits, as a user counts them. Where the data decides nothing they are the expected ones."""
     if plan.scheme is Scheme.STEPS:
         return expected_bits(plan) - DIRECTION_BITS * most_products(plan) + math.ceil(counted)
+    if plan.few_digits:
+        return math.ceil(counted)
     if plan.glm is None:
         return expected_bits(plan)
-    return math.ceil(counted) if plan.glm.few_digits else NUMBER * sum(numbers for _, numbers in played)
+    return NUMBER * sum(numbers for _, numbers in played)
 
 
 def in_bits(bits: int) -> str:
@@ -137,8 +141,7 @@ def in_bits(bits: int) -> str:
 
 def granted_bits(plan: SessionPlan) -> int:
     """Bits beyond which every user ends a model by few digits before it opens them."""
-    about = plan.glm
-    return _GRANTED * expected_bits(plan) if about is not None and about.few_digits else 0
+    return _GRANTED * expected_bits(plan) if plan.few_digits else 0
 
 
 def totals(found: Iterable[Opening]) -> dict[tuple[What, To], tuple[int, int]]:

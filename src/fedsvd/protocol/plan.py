@@ -17,7 +17,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, block_width, panels_of_rows
 from fedsvd.protocol.foreign import ForeignPlan
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import FEW, Digits, ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.reasons import Why, in_words
 from fedsvd.protocol.steps import PlannedStep
@@ -68,6 +68,7 @@ class SessionPlan:
     chosen_by: str = ""  # how: "loo" (each row left out) or "gcv" (generalised cross-validation)
     weighted: bool = False  # rows have weights, which stay with their owners
     robust: str = ""  # standard errors that do not assume equal variances: "HC0" .. "HC3" or "cluster"
+    digits: Digits = Digits.ALL  # of the sums of a regression table on split rows
     left: Form = Form.HAAR
     right: Form = Form.HAAR
     block: int = 0  # block width; 0 for each form's own
@@ -154,6 +155,19 @@ class SessionPlan:
     def identity(self, party: Party) -> bytes:
         """The public signing key this plan pins for a user or the TA."""
         return bytes.fromhex(self.identities[self.k if party == TA else party.index - 1])
+
+    @cached_property
+    def few_digits(self) -> bool:
+        """Whether a model's sums open a few digits at a time, and no Gram matrix in all of its own."""
+        return self.sum_digits in FEW
+
+    @cached_property
+    def sum_digits(self) -> Digits | None:
+        """The digits of a model's sums, or of those of a regression table on split rows; None for all other studies."""
+        if self.glm is not None:
+            return self.glm.digits
+        table = self.joins_labels and self.answer is Answer.SOLUTION and self.releases(Item.INFERENCE)
+        return self.digits if table else None
 
     def releases(self, item: Item) -> bool:
         return item in self.release

@@ -77,6 +77,7 @@ class What(StrEnum):
     MOMENTS = "moments"  # means of the columns, and the outcome's, in few digits
     SCORE = "score"  # the gradient of a likelihood, in few digits
     INFORMATION = "information"  # its curvature, in few digits
+    RESIDUALS = "residuals"  # the squares of a linear model's, in few digits
     LEFT_OUT = "left out"  # errors of rows that were left out
     SQUARED_SCORES = "squared scores"
     NULL_SPACE = "null space"

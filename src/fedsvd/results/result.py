@@ -22,7 +22,7 @@ from fedsvd.data.views import NumberedNames
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
 from fedsvd.protocol.foreign import foreign_of
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.outputs import Output, output_of
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import PROTOCOL, SessionPlan
@@ -220,6 +220,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     kinds = {"task": Task, "split": Split, "scheme": Scheme, "trust": Trust, "left": Form, "right": Form}
     for key, kind in {**kinds, "check": Check, "answer": Answer, "labels": Labels, "own": Own}.items():
         values[key] = kind(record[key])
+    values["digits"] = Digits(record.get("digits", Digits.ALL))
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])
     values["foreign"] = None if record.get("foreign") is None else foreign_of(record["foreign"])

@@ -89,8 +89,8 @@ def fit_by_digits(family: Family, shape: Shape, *, offset: bool, alpha: float, l
     found: Found = yield from fitted(begin, moments, constant)
     n, freedom = shape.n, shape.n - shape.coefficients
     flat = Point(constant, found.centre, information=False, constant_only=True)
-    deviance, pearson = (yield from by_size("end", found.at, shape, bits)).tolist()
-    null_deviance = float((yield from by_size("null", flat, shape, bits))[0])
+    deviance, pearson = (yield from by_size("end", found.at, shape.users, bits)).tolist()
+    null_deviance = float((yield from by_size("null", flat, shape.users, bits))[0])
     pearson = max(pearson, 0.0)  # noise may take the sum of an exact fit just below zero
     scale: Number = 1.0
     if family.dispersion:
@@ -98,7 +98,7 @@ def fit_by_digits(family: Family, shape: Shape, *, offset: bool, alpha: float, l
     likelihood: Number = PENALISED
     if not isinstance(scale, Undefined):
         at = pearson / n if family.name == "gaussian" else scale
-        likelihood = float((yield from by_size("likelihood", found.at, shape, bits, float(at)))[0])
+        likelihood = float((yield from by_size("likelihood", found.at, shape.users, bits, float(at)))[0])
     ended = Ended(
         uncentred(found.beta, found.centre, shape),
         PENALISED if alpha > 0.0 else uncentred(found.root, found.centre, shape),

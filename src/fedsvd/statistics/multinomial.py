@@ -142,7 +142,7 @@ def fit_by_digits(classes: int, shape: Shape, *, alpha: float, level: float = 0.
     moments: Moments = yield from opened_moments(shape)
     counts = moments.targets
     found: Found = yield from fitted(shape, moments, _null_constants(counts))
-    totals = yield from by_size("end", found.at, shape, ending_bits(shape.table))
+    totals = yield from by_size("end", found.at, shape.users, ending_bits(shape.table))
     ended = Ended(
         uncentred(found.beta, found.centre, shape),
         PENALISED if alpha > 0.0 else uncentred(found.root, found.centre, shape),

@@ -49,7 +49,7 @@ _NOISE_OF_STEP = 4.0  # of the tolerance: what rounding may make of the last ste
 _ROUGH, _SLOW, _MOST_SLOW = 1e-6, 1.5, 3
 _VANISHED = 2.0**-20  # of the first information, in any direction
 _SHORTEST = 2.0**-12
-_DEVIATION = 2.7  # of one party's rounding and noise, in units
+DEVIATION = 2.7  # of one party's rounding and noise, in units
 _NO_SPREAD = 2.0**-24  # of the dispersion of the null model
 _SOLVED = 2.0**-20
 _SEEN, _CLEAR = 0.05, 16.0  # standard errors that rounding may hide of a step; by how much the next ones show
@@ -73,16 +73,16 @@ def opened_moments(shape: Shape) -> Fitting:
     """Sizes of the columns, then means in 16 bits, weights and the outcome in 24."""
     sizes = yield Sizes("columns")
     assert isinstance(sizes, np.ndarray)
-    most = _powers(sizes) * shape.users
+    most = powers(sizes) * shape.users
     columns = slice(2 + shape.targets, None)
     units = most * 2.0**-START_BITS
     units[0] *= float(shape.weighted)
-    units[columns] = _powers(sizes[columns]) * _power(shape.n) * 2.0**-MEAN_BITS
+    units[columns] = powers(sizes[columns]) * power(shape.n) * 2.0**-MEAN_BITS
     if not shape.intercept:
         units[columns] = 0.0
     if shape.counted:
-        units[2 : columns.start] = 1.0 / _power(4.0 * NOISE * shape.users)
-    values = yield from _opened(Asked("moments", units))
+        units[2 : columns.start] = 1.0 / power(4.0 * NOISE * shape.users)
+    values = yield from opened(Asked("moments", units))
     targets = values[2 : columns.start]
     weight = float(values[0]) if shape.weighted else float(shape.n)
     targets = np.rint(targets) if shape.counted else targets
@@ -94,14 +94,14 @@ def ending_bits(table: int) -> int:
     return 24 + table - TABLE
 
 
-def by_size(of: str, at: Point, shape: Shape, bits: int, scale: float = 1.0) -> Fitting:
+def by_size(of: str, at: Point, users: int, bits: int, scale: float = 1.0) -> Fitting:
     """Totals of numbers of any size: their sizes, then ``bits`` of each."""
     sizes = yield Sizes(of, at, scale)
     assert isinstance(sizes, np.ndarray)
-    return (yield from _opened(Asked(of, _powers(sizes) * shape.users * 2.0**-bits, at, scale)))
+    return (yield from opened(Asked(of, powers(sizes) * users * 2.0**-bits, at, scale)))
 
 
-def _opened(asked: Asked) -> Fitting:
+def opened(asked: Asked) -> Fitting:
     answer = yield asked
     assert isinstance(answer, Totals)
     if answer.values is None:
@@ -115,6 +115,15 @@ def refused() -> NotConverged:
         "the model came to coefficients that a party does not sum its rows at, or needs more digits than were approved",
         "choose fewer features, rank or cap columns with extreme values, or add a ridge penalty, as where a "
         "combination of features predicts the outcome without error",
+    )
+
+
+def dependent(column: int) -> DataError:
+    """Columns that are combinations of others have no coefficients; ``column`` counts from 1, 0 is the constant."""
+    which = f"column {column}" if column > 0 else "a column"
+    return DataError(
+        f"the columns of this model depend on each other: {which} is a combination of those before it, or nearly",
+        'leave it out, add a ridge penalty, or ask for digits = "all", which names what is aliased',
     )
 
 
@@ -158,7 +167,7 @@ class _Newton:
                 self.bits = min(self.bits + 4, MOST_BITS)
             # The next score has 14 bits of this one, and enough that rounding stays a part of the next step.
             clear = self.unit * max(decrement, shape.tolerance) / (_CLEAR * noise)
-            self.unit = min(_power(self._largest(score)) * 2.0**-SCORE_BITS, _power(clear))
+            self.unit = min(power(self._largest(score)) * 2.0**-SCORE_BITS, power(clear))
             at, deviance, score, halved = yield from self._advance(at, step, decrement, deviance, falls_slowly)
             halvings += halved
             if at.information:
@@ -188,16 +197,16 @@ class _Newton:
         shape = self.shape
         sizes = yield Sizes("start", at)
         assert isinstance(sizes, np.ndarray)
-        information, deviance, pearson = (_powers(sizes[:3]) * shape.users).tolist()
+        information, deviance, pearson = (powers(sizes[:3]) * shape.users).tolist()
         one = np.ones(shape.first)
-        columns = one[:0] if shape.constant_only else _powers(sizes[3:])
+        columns = one[:0] if shape.constant_only else powers(sizes[3:])
         self.scales = np.tile(np.concatenate((one, columns)), shape.equations)
-        self.bound = _power(information)
-        self.deviance_unit = _power(deviance) * 2.0**-START_BITS
-        self.pearson_unit = _power(pearson) * 2.0**-START_BITS
+        self.bound = power(information)
+        self.deviance_unit = power(deviance) * 2.0**-START_BITS
+        self.pearson_unit = power(pearson) * 2.0**-START_BITS
         self.dispersion = pearson / shape.n if shape.dispersion else 1.0
         self.null_dispersion = self.dispersion
-        self.unit = _power(_FIRST_SCORE * math.sqrt(self.bound * self.dispersion)) * 2.0**-SCORE_BITS
+        self.unit = power(_FIRST_SCORE * math.sqrt(self.bound * self.dispersion)) * 2.0**-SCORE_BITS
 
     def _score(self, at: Point, deviance: bool) -> Fitting:
         """Deviance and score at a point; None where a party's own deviance is beyond its limit."""
@@ -235,7 +244,7 @@ class _Newton:
         assert isinstance(found, Factor)
         self.factor, self.A = found, A
         self.inverse = squares(found.inverse_root())  # the trace of the inverse
-        self.bound = max(self.bound / 4.0, _power(float(A.diagonal().max())))
+        self.bound = max(self.bound / 4.0, power(float(A.diagonal().max())))
 
     def _pieces(self, at: Point, least: int, settle: bool) -> Fitting:
         """The information at a point, penalty included, in this many bits of the bound, or in more where it must."""
@@ -246,7 +255,7 @@ class _Newton:
             enough = not settle and bits < least  # a table stops at its last bit, unless rounding asks for more
             bits = min(bits + TWELVE, max(least, TWELVE) if enough else MOST_BITS)
             unit = self.bound * 2.0**-bits
-            values = yield from _opened(Asked("information" if settle else "table", unit * scales, at, piece=piece))
+            values = yield from opened(Asked("information" if settle else "table", unit * scales, at, piece=piece))
             A[self.triangle] += values / scales
             full = A + np.triu(A, 1).T
             if shape.penalty is not None:
@@ -258,15 +267,8 @@ class _Newton:
                 return full
         if self.first is not None:
             raise separated()
-        raise self._dependent(settled if isinstance(settled, int) else 0)
-
-    def _dependent(self, row: int) -> DataError:
-        column = row % self.shape.width - self.shape.first + 1
-        which = f"column {column}" if column > 0 else "a column"
-        return DataError(
-            f"the columns of this model depend on each other: {which} is a combination of those before it, or nearly",
-            'leave it out, add a ridge penalty, or ask for digits = "all", which names what is aliased',
-        )
+        row = settled if isinstance(settled, int) else 0
+        raise dependent(row % shape.width - shape.first + 1)
 
     def _table(self, at: Point) -> Fitting:
         """A root of the inverse of the expected information at the end, in natural units."""
@@ -286,7 +288,7 @@ class _Newton:
         if not math.sqrt(squares(left)) <= _SOLVED * math.sqrt(squares(score)) + math.ulp(0.0):
             raise refused()
         decrement = math.sqrt(squares(self.factor.forward(score))) / unit
-        return step, decrement, _DEVIATION * self.unit * math.sqrt(self.shape.users * self.inverse) / unit
+        return step, decrement, DEVIATION * self.unit * math.sqrt(self.shape.users * self.inverse) / unit
 
     def _largest(self, score: Float) -> float:
         """The largest entry of the score, or what its rounding could hide."""
@@ -325,7 +327,7 @@ class _Newton:
         return deviance + math.fsum((at.beta * product(self.shape.penalty, at.beta)).tolist())
 
 
-def _power(value: float) -> float:
+def power(value: float) -> float:
     """The power of two at or above a number; of none the smallest that has digits to spare."""
     if not value > 0.0:
         return 2.0**-960
@@ -333,5 +335,5 @@ def _power(value: float) -> float:
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
-def _powers(exponents: NDArray[np.int64]) -> Float:
+def powers(exponents: NDArray[np.int64]) -> Float:
     return np.ldexp(np.ones(len(exponents)), exponents)

@@ -24,7 +24,7 @@ from fedsvd.types import Float
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")
 CLUSTER = "cluster"
-_LEAST_LEFT = 2.0**-26  # of 1 - leverage, the root of eps: R's sandwich warns below it, and what it prints is rounding
+LEAST_LEFT = 2.0**-26  # of 1 - leverage, the root of eps: R's sandwich warns below it, and what it prints is rounding
 
 
 class ClusterSums:
@@ -42,10 +42,19 @@ class ClusterSums:
         np.add.at(self.rows, own, scores)
 
 
-def score_rows(X: Float, y: Float, model: LinearInference, kind: str = "HC1", *, weights: Float | None = None) -> Float:
+def score_rows(
+    X: Float,
+    y: Float,
+    model: LinearInference,
+    kind: str = "HC1",
+    *,
+    weights: Float | None = None,
+    least: float = LEAST_LEFT,
+) -> Float:
     """A party's rows M_i, (n_i, q): its scores ``A^T x e``, divided as HC2 and HC3 ask; X is without the intercept.
 
     NaN where a row has leverage 1: the model fits it whatever its target is, and nothing is left to divide by.
+    ``least`` of 1 - leverage is rounding where A has few digits.
     """
     if kind not in KINDS:
         raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join(KINDS)}")
@@ -53,7 +62,7 @@ def score_rows(X: Float, y: Float, model: LinearInference, kind: str = "HC1", *,
     Z = rows @ _root(model)
     if kind in ("HC2", "HC3"):
         left = 1.0 - np.einsum("ij,ij->i", Z, Z)
-        if np.any(left < _LEAST_LEFT):
+        if np.any(left < least):
             return np.full_like(Z, np.nan)
         residuals = residuals / (np.sqrt(left) if kind == "HC2" else left)
     scores: Float = Z * residuals[:, None]

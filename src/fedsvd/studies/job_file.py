@@ -19,6 +19,7 @@ from fedsvd.data.open import located
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.dictionary import Dictionary
 from fedsvd.prepare.table_map import NOTHING, TableMap, read_map
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.tasks import Ids, Split, Task, Trust
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.foreign import ForeignSection, with_declaration
@@ -178,6 +179,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         chosen_by=study.choose_by,
         weighted=study.weights is not None and study.task is Task.LR,
         robust=study.robust,
+        digits=study.digits if study.task is Task.LR else Digits.ALL,
         targets=len(job.targets) + (len(study.at_side) if study.task is Task.GLM else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,

@@ -63,9 +63,11 @@ def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
 def as_between(plan: SessionPlan, policy: Policy) -> SessionPlan:
     """The plan by which a study in one process is judged: where nothing is enforced, a model's sums have all digits
     there, and it is judged by those that it would have between institutions."""
-    if plan.glm is None or policy.enforce:
+    if policy.enforce:
         return plan
-    return replace(plan, glm=replace(plan.glm, digits=Digits.TABLE))
+    if plan.glm is not None:
+        return replace(plan, glm=replace(plan.glm, digits=Digits.TABLE))
+    return plan if plan.sum_digits is None else replace(plan, digits=Digits.TABLE)
 
 
 def _names(party: PartyData, label: bool) -> tuple[str, ...]:

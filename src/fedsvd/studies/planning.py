@@ -12,8 +12,8 @@ from fedsvd.policy.rules import Policy, findings
 from fedsvd.prepare.rule import planned_steps
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
 from fedsvd.protocol.directions import expect_memory, memory_of_steps
-from fedsvd.protocol.held import decided
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.held import decided, decided_table
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.shared import MOST_SHARED, shares_inverse, shares_vectors
@@ -30,7 +30,7 @@ from fedsvd.protocol.tasks import (
     Trust,
 )
 from fedsvd.protocol.upload import expect_route
-from fedsvd.studies.study import Study, expect_legal
+from fedsvd.studies.study import Study, expect_legal, opens_table
 from fedsvd.tasks.declared import declared, with_steps
 from fedsvd.tasks.options import completed
 from fedsvd.types import SessionId, byte_size, enough_bytes
@@ -83,8 +83,7 @@ def plan_study(
     _expect_permutable(study, scheme, m, memory, needed)
     mode, because = _choose_mode(study, scheme, m, counts)
     plan = _session_plan(study, m, counts, scheme, mode, memory)
-    few = plan.glm is not None and plan.glm.few_digits
-    reasons = (Why.FEW_DIGITS,) if few else tuple(dict.fromkeys((why, *because)))
+    reasons = (Why.FEW_DIGITS,) if plan.few_digits else tuple(dict.fromkeys((why, *because)))
     plan = replace(plan, session=session, why=reasons, identities=identities)
     if scheme is Scheme.STEPS:
         expect_memory(plan)
@@ -155,6 +154,7 @@ def _session_plan(
         chosen_by=str(study.chosen_by or ChosenBy.LOO) if study.alphas else "",
         weighted=study.weighted,
         robust=str(study.robust or ""),
+        digits=_digits(study, m, counts),
         block=study.block_size,
         mode=mode,
         check_ids=study.check_ids,
@@ -174,6 +174,16 @@ def _model(study: Study, m: int, counts: tuple[int, ...]) -> ModelPlan | None:
     """The model of a study, with the digits that its sums will have."""
     about = study.glm
     return None if about is None else decided(about, m, study.centre is not False, counts, study.record_bits)
+
+
+def _digits(study: Study, m: int, counts: tuple[int, ...]) -> Digits:
+    """The digits that the sums of a regression table will have."""
+    if not opens_table(study):
+        return Digits.ALL
+    about = study.about
+    intercept = about.centred if study.centre is None else study.centre
+    robust = study.robust is not None
+    return decided_table(study.digits, m, intercept, study.targets, robust, counts, study.record_bits)
 
 
 def _release(study: Study) -> tuple[Item, ...]:

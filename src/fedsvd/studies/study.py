@@ -51,6 +51,7 @@ class Study:
     chosen_by: ChosenBy | None = None  # how, where there are some; None: by leaving out each row
     weighted: bool = False  # every party brings weights of its rows
     robust: Robust | None = None  # standard errors that do not assume equal variances
+    digits: Digits = Digits.ALL  # of the sums of a regression table on split rows
     targets: int = 0
     label_user: int = 0
     block_size: int = 0
@@ -80,7 +81,8 @@ class Study:
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
-        for name, kind in (("task", Task), ("split", Split), ("trust", Trust), ("check", Check)):
+        choices_of = (("task", Task), ("split", Split), ("trust", Trust), ("check", Check), ("digits", Digits))
+        for name, kind in choices_of:
             try:
                 object.__setattr__(self, name, kind(getattr(self, name)))
             except ValueError:
@@ -96,11 +98,17 @@ class Study:
 
 
 def with_all_digits(study: Study) -> Study:
-    """The same study where no one chose the digits of its model: with all of them."""
+    """The same study where no one chose the digits of its model or table: with all of them."""
+    study = replace(study, digits=Digits.ALL) if study.digits is Digits.AUTO else study
     about = study.glm
     if about is None or about.digits is not Digits.AUTO:
         return study
     return replace(study, glm=replace(about, digits=Digits.ALL))
+
+
+def opens_table(study: Study) -> bool:
+    """Whether a regression table is made of sums over split rows, whose digits can be chosen."""
+    return study.task is Task.LR and study.split is Split.HORIZONTAL and Item.INFERENCE in (study.release or ())
 
 
 def released(task: Task, asked: tuple[Item, ...] | None) -> tuple[Item, ...]:

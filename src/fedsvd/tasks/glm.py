@@ -10,13 +10,10 @@ from fedsvd.protocol.model import (
     ESTIMATED,
     HOME_TESTS,
     MOMENT_BITS,
-    PIECE_BITS,
-    PIECES,
     SCORE_BITS,
     START_SIZES,
     STARTS,
     ModelPlan,
-    more_digits,
 )
 from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
@@ -25,6 +22,7 @@ from fedsvd.protocol.steps import PlannedStep, What, digits, from_user_1, maybe,
 from fedsvd.protocol.sums import FELL, STEPPED
 from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
 from fedsvd.tasks.declared import Declared
+from fedsvd.tasks.pieces import pieces
 
 OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_"),
@@ -73,24 +71,15 @@ def _by_digits(plan: SessionPlan, about: ModelPlan) -> tuple[PlannedStep, ...]:
         ),
         maybe(STARTS, sizes("start", START_SIZES + m)),
         digits("score", HOME_TESTS + 2 + P, SCORE_BITS, What.SCORE),
-        maybe(CURVED, *_pieces("information", P)),
+        maybe(CURVED, *pieces("information", P)),
         maybe(
             ENDS,
-            *_pieces("table", P),
+            *pieces("table", P),
             sizes("end sizes", 2),
             digits("end", 2, ending, What.DEVIANCE),
             maybe(CONSTANT, sizes("null sizes", 2), digits("null", 2, ending, What.DEVIANCE), likelihood),
         ),
     )
-
-
-def _pieces(name: str, P: int) -> tuple[PlannedStep, ...]:
-    """A matrix in pieces of twelve bits, each of what the pieces before have left."""
-    body: tuple[PlannedStep, ...] = ()
-    for piece in range(PIECES, 0, -1):
-        more = (maybe(more_digits(piece), *body),) if body else ()
-        body = (digits(f"{name} {piece}", P * (P + 1) // 2, PIECE_BITS, What.INFORMATION), *more)
-    return body
 
 
 TASK = Declared(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from fedsvd.protocol.model import ENDING_BITS, MEAN_BITS, MOST_SCORES, SCORE_BITS
 from fedsvd.protocol.outputs import FEATURE, PENALTY, RECORD, TARGET, TERM, To, array, column, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import INVERSE, VECTORS, challenge_numbers, shared_words, shares_inverse, shares_vectors
@@ -12,10 +13,13 @@ from fedsvd.protocol.steps import (
     StepKind,
     What,
     bound,
+    digits,
     flags,
     folded,
     from_user_1,
     maybe,
+    repeat,
+    sizes,
     total,
     triangle,
     upload,
@@ -24,6 +28,7 @@ from fedsvd.protocol.steps import (
 from fedsvd.protocol.sums import CHECK_NUMBERS, IMPLAUSIBLE, LOST, NULL_SPACE, PROBE
 from fedsvd.protocol.tasks import Answer, ChosenBy, Item, Labels, Mode, Robust, Split, Task
 from fedsvd.tasks.declared import Declared
+from fedsvd.tasks.pieces import pieces
 from fedsvd.tasks.predict import scores_of
 
 OUTPUTS = (
@@ -57,6 +62,8 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
 
 def _rows(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     before = [wide("weights", 2, What.WEIGHTS)] if plan.weighted else []
+    if plan.few_digits:
+        return *before, *_by_digits(plan)
     before += [wide("mean", plan.M, What.MEAN)] if plan.centre else []
     before.append(bound("bound"))
     energy, after = wide("energy", plan.M, What.ENERGY), (total("norm", 1, What.NORM), *_opened_rows(plan))
@@ -85,6 +92,23 @@ def _opened_rows(plan: SessionPlan) -> tuple[PlannedStep, ...]:
         found.append(wide("clusters", 1, What.COUNT))
     if plan.robust:
         found += [bound("scores bound"), total("squared scores", products * plan.targets, What.SQUARED_SCORES)]
+    return tuple(found)
+
+
+def _by_digits(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """A table whose sums open few digits: units, the Gram matrix once, as many scores as coefficients have digits."""
+    P, t, ending = plan.m + int(plan.centre), plan.targets, ENDING_BITS[plan.digits]
+    found = [sizes("columns", plan.M)]
+    if plan.centre:
+        found += [digits("moments", plan.M, MEAN_BITS, What.MOMENTS), sizes("start", plan.M)]
+    found += pieces("table", P)
+    found.append(repeat("evaluation", MOST_SCORES, digits("score", P * t, SCORE_BITS, What.SCORE)))
+    found += [sizes("end sizes", t), digits("end", t, ending, What.RESIDUALS)]
+    if plan.robust == Robust.CLUSTER:
+        found.append(wide("clusters", 1, What.COUNT))
+    if plan.robust:
+        squares = pieces("squares", P, What.SQUARED_SCORES, t)
+        found += [sizes("squares sizes", t), maybe("leverages below 1", *squares)]
     return tuple(found)
 
 

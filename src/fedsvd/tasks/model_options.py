@@ -200,13 +200,14 @@ MODEL = (
         Digits.AUTO,
         "Digits of the sums that parties open: table, more, all, or auto.",
         (
-            'how many digits of the sums the parties open (`glm`): `"table"`, as few as coefficients to 1e-10 standard '
-            'errors and standard errors to 1e-4 need; `"more"`, standard errors to 1e-7; `"all"`, a Gram matrix in all '
-            'digits for each iteration, from which single records can be read; `"auto"`, the most of these that opens '
-            "less than a quarter of what the others' records hold, from public numbers alone, and in one process, "
-            "where one person has all records, `all`. Sums of few digits need linearly independent columns"
+            "how many digits of the sums the parties open (`glm`; `lr` with `inference`, split rows): "
+            '`"table"`, as few as coefficients to 1e-10 standard errors and standard errors to 1e-4 need; '
+            '`"more"`, standard errors to 1e-7; `"all"`, Gram matrices in all digits, from which single records can '
+            'be read; `"auto"`, the most of these that opens less than a quarter of what the others\' records hold, '
+            "from public numbers alone, and in one process, where one person has all records, `all`. Sums of few "
+            "digits need linearly independent columns"
         ),
-        tasks=(Task.GLM,),
+        tasks=(Task.GLM, Task.LR),
     ),
     Option(
         "least_class",

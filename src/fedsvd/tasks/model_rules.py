@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from fedsvd.protocol.model import FEW
 from fedsvd.protocol.tasks import Answer, ChosenBy, Clusters, ComponentRule, Item, Mode, Scheme, Split, Task, is_rule
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import Rule
@@ -71,6 +72,15 @@ INFERENCE = (
         'leave mode out (mode "A": the parties open the sum), or leave inference out',
     ),
 )
+
+DIGITS = (
+    Rule(
+        lambda study: study.digits in FEW and not _table_of_rows(study),
+        "digits are those of a model's sums, or of a regression table's on split rows",
+        "leave digits out, or set inference = true",
+    ),
+)
+"""Without a table a regression opens its coefficients alone."""
 
 # --- weights, robust errors, the choice of a ridge --------------------------------------------------------------------
 

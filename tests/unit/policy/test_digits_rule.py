@@ -6,7 +6,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.policy.policy_file import read_policy
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.protocol.model import Digits, ModelPlan
-from fedsvd.protocol.tasks import Family, Task
+from fedsvd.protocol.tasks import Family, Item, Task
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
@@ -24,6 +24,17 @@ def test_a_model_of_more_digits_is_refused(most, digits):
     found = rules(Digits(digits), Policy(digits=most))
     order = ("table", "more", "all")
     assert [each.below for each in found] == [True] * (order.index(digits) > order.index(most))
+
+
+@pytest.mark.parametrize("digits", ["table", "more", "all"])
+def test_so_is_a_regression_table_and_coefficients_alone_have_none(digits):
+    table = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)
+    plans = [
+        plan_study(Study(Task.LR, targets=1, **asked), 4, (400,) * 3, SessionId("00" * 16)).plan
+        for asked in ({"release": table, "digits": digits}, {})
+    ]
+    found = [[each.rule for each in findings(plan, Policy(digits="table")) if each.rule == "digits"] for plan in plans]
+    assert found == [["digits"] * (digits != "table"), []]
 
 
 def test_what_auto_decides_is_judged_and_the_sentence_says_what_to_set():

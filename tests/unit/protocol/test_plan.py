@@ -54,6 +54,7 @@ OTHER = {
     "chosen_by": "gcv",
     "weighted": True,
     "robust": "HC3",
+    "digits": Digits.MORE,
     "left": Form.MIXING,
     "right": Form.MIXING,
     "block": 3,

@@ -59,6 +59,7 @@ RARE = [
     ("robust errors need the residual", Task.LR, V, {"release": (*TABLE, Item.ROBUST), "robust": Robust.HC3}),
     ("inference follows from the exact sum", Task.LR, H, {"release": TABLE, "scheme": "mask"}),
     ("inference shows every party the joint Gram", Task.LR, H, {"release": TABLE, "mode": Mode.B}),
+    ("digits are those of a model's sums", Task.LR, H, {"digits": "table"}),
     (
         "robust errors are those of a regression table",
         Task.LR,

@@ -160,7 +160,7 @@ def _verified(plan: SessionPlan) -> str:
             "squared, relative to the largest singular value, the orthogonality how far the columns of the result are "
             "from being orthonormal."
         )
-    if plan.glm is not None and plan.glm.few_digits:
+    if plan.few_digits:
         return (
             "Every party opened the same totals, each under a tag that the CSP cannot make, and took the same steps: "
             "the residual is the length of the last one in standard errors, where the coefficients stand."

@@ -1,4 +1,4 @@
-"""A generalised linear model by sums of few digits, as a user plays it (specification, section 3).
+"""Sums of few digits as a user plays them, and a generalised linear model by them (specification, section 3).
 
 ``statistics.newton`` asks for sums in public units; here a user rounds its own numbers to them at home, adds a whole
 number within four units of its own stream, and opens the total. No mask and no Gram matrix in all digits: the CSP sees
@@ -27,22 +27,78 @@ from fedsvd.statistics.newton import NOISE, refused
 from fedsvd.statistics.newton_requests import Asked, Point, Sizes, Totals
 from fedsvd.types import Float, Ring
 
-_NAMES = {"end": "end sizes", "null": "null sizes", "likelihood": "likelihood sizes"}
+_NAMES = {"end": "end sizes", "null": "null sizes", "likelihood": "likelihood sizes", "squares": "squares sizes"}
 _MOST = 2.0**100  # words of a number at home; far below what a sum of 500 holds
 _HIDING = np.uint64(2**52 - 1)  # of a high half: a random word hides any number, and 500 of them do not wrap
 
 
-class DigitsSession:
-    """The sums of all models of one session, numbered by evaluations; ``bits`` were opened so far."""
+def name_of(asked: Sizes | Asked) -> str:
+    """The step of a plan that a request asks for, without the number of its round."""
+    if isinstance(asked, Sizes):
+        return _NAMES.get(asked.of, asked.of)
+    return f"{asked.of} {asked.piece + 1}" if asked.of in ("information", "table", "squares") else asked.of
+
+
+class DigitSums:
+    """Sums of few digits of one session; ``bits`` were opened so far."""
 
     def __init__(self, work: Work) -> None:
+        self._work, self._granted = work, float(granted_bits(work.plan))
+        self.bits = 0.0
+
+    def sizes(self, name: str, own: Float) -> Script:
+        """For each number the exponent of the least class that no user reaches; one above all where there is none."""
+        _, exponents = np.frexp(np.where(np.isfinite(own), own, np.inf))
+        exponents = np.where(own == 0.0, SIZE_CLASSES.start, np.where(np.isfinite(own), exponents, SIZE_CLASSES.stop))
+        reached = np.add.outer(exponents, -np.asarray(SIZE_CLASSES)) > 0
+        self._count(SIZE_BITS * len(own))
+        found = yield from any_of(name, reached.ravel(), self._work.own)
+        return SIZE_CLASSES.start + found.reshape(reached.shape).sum(axis=1)
+
+    def total(self, name: str, values: Float, units: Float) -> Script:
+        """The total of what every user rounded at home, and this user's part of it as it was sent."""
+        whole, noise = self._rounded(name, values, units)
+        words = words128.to_words(whole, 0, noise=noise, terms=self._work.plan.k)
+        found: Float = yield from self._opened(name, words, units)
+        return found, (whole + noise) * units
+
+    def _rounded(self, name: str, values: Float, units: Float) -> tuple[Float, NDArray[np.int64]]:
+        """Own numbers in units, and noise of this user's own stream; neither where nothing is asked for."""
+        asked = units > 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = np.rint(np.where(asked, values, 0.0) / np.where(asked, units, 1.0))
+        whole = np.clip(np.nan_to_num(whole, nan=_MOST, posinf=_MOST, neginf=-_MOST), -_MOST, _MOST)
+        drawn = Keystream.of(self._work.own, "noise", name).words(len(values))
+        noise = (drawn % np.uint64(2 * NOISE + 1)).astype(np.int64) - NOISE
+        return whole, np.where(asked, noise, 0)
+
+    def _opened(self, name: str, words: Ring, units: Float) -> Script:
+        """The total in natural units; its bits are counted, and none are opened beyond what is granted."""
+        cuts = batches_of_numbers(len(units))
+        total: Ring = yield Sum(name, lambda batch: words[cuts[batch]])
+        whole = words128.to_numbers(total, 0)
+        self._count(float(np.log2(2.0 * np.abs(whole[units > 0.0]) + 2.0).sum()))
+        found: Float = whole * np.where(units > 0.0, units, 1.0)
+        return found
+
+    def _count(self, bits: float) -> None:
+        self.bits += bits
+        if self.bits > self._granted:
+            raise refused()
+
+
+class DigitsSession(DigitSums):
+    """The sums of all models of one session, numbered by evaluations."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
         assert work.plan.glm is not None
-        self._work, self._about, self._granted = work, work.plan.glm, float(granted_bits(work.plan))
+        self._about = work.plan.glm
         self._coefficients = work.plan.M - 1
         self._evaluations, self._number = count(1), 1
         next(self._evaluations)
         self._scored = False
-        self.bits, self.residual = 0.0, 0.0
+        self.residual = 0.0
 
     def play(self, model: Model) -> Script:
         """The fit of one model."""
@@ -64,27 +120,20 @@ class DigitsSession:
         if asked.of in ("columns", "start"):
             self._next_evaluation()
         own: Float = yield Local("evaluate", lambda: home.sizes(asked))
-        _, exponents = np.frexp(np.where(np.isfinite(own), own, np.inf))
-        exponents = np.where(own == 0.0, SIZE_CLASSES.start, np.where(np.isfinite(own), exponents, SIZE_CLASSES.stop))
-        reached = np.add.outer(exponents, -np.asarray(SIZE_CLASSES)) > 0
-        self._count(SIZE_BITS * len(own))
-        name = _NAMES.get(asked.of, asked.of)
-        found = yield from any_of(f"{name} {self._number}", reached.ravel(), self._work.own)
-        classes = found.reshape(reached.shape).sum(axis=1)
-        if (classes == len(SIZE_CLASSES)).any():
+        exponents = yield from self.sizes(f"{name_of(asked)} {self._number}", own)
+        if (exponents == SIZE_CLASSES.stop).any():
             raise refused()
-        return SIZE_CLASSES.start + classes
+        return exponents
 
     def _totals(self, home: Home, asked: Asked) -> Script:
         """The total of what every user rounded at home."""
         if asked.of == "score":
             return (yield from self._score(home, asked))
         values: Float = yield Local("evaluate", lambda: home.values(asked))
-        name = f"{asked.of} {asked.piece + 1}" if asked.of in ("information", "table") else asked.of
         units = self._padded(asked.units, asked)
-        whole, noise = self._rounded(name, self._padded(values, asked), units)
-        home.sent(asked, ((whole + noise) * units)[: len(values)])
-        total = yield from self._opened(name, words128.to_words(whole, 0, noise=noise, terms=self._work.plan.k), units)
+        name = f"{name_of(asked)} {self._number}"
+        total, sent = yield from self.total(name, self._padded(values, asked), units)
+        home.sent(asked, sent[: len(values)])
         found = total[: len(values)]
         if asked.of == "moments":
             expect_counts(self._work.plan, self._counts(found))
@@ -106,7 +155,7 @@ class DigitsSession:
         units = self._padded(np.concatenate((np.zeros(HOME_TESTS), asked.units)), asked)
         numbers = self._padded(np.concatenate((np.zeros(HOME_TESTS), values)), asked)
         words = self._tested(stands_out, beyond, numbers, units)
-        total = yield from self._opened("score", words, units)
+        total = yield from self._opened(f"score {self._number}", words, units)
         failed = total[:HOME_TESTS] != 0.0
         if failed[0]:
             return Totals(None)
@@ -115,37 +164,13 @@ class DigitsSession:
     def _tested(self, stands_out: bool, beyond: bool, numbers: Float, units: Float) -> Ring:
         """Words of a score; none of them says anything where a test failed, but for the two that say so."""
         if not (stands_out or beyond):
-            whole, noise = self._rounded("score", numbers, units)
+            whole, noise = self._rounded(f"score {self._number}", numbers, units)
             return words128.to_words(whole, 0, noise=noise, terms=self._work.plan.k)
         stream = Keystream.of(self._work.own, "noise", "refused", str(self._number))
         words = stream.words(2 * len(numbers)).reshape(-1, 2).astype(np.uint64)
         words[:, 1] &= _HIDING
         words[:HOME_TESTS][~np.array([stands_out, beyond])] = 0
         return words
-
-    def _rounded(self, name: str, values: Float, units: Float) -> tuple[Float, NDArray[np.int64]]:
-        """Own numbers in units, and noise of this user's own stream; neither where nothing is asked for."""
-        asked = units > 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            whole = np.rint(np.where(asked, values, 0.0) / np.where(asked, units, 1.0))
-        whole = np.clip(np.nan_to_num(whole, nan=_MOST, posinf=_MOST, neginf=-_MOST), -_MOST, _MOST)
-        drawn = Keystream.of(self._work.own, "noise", name, str(self._number)).words(len(values))
-        noise = (drawn % np.uint64(2 * NOISE + 1)).astype(np.int64) - NOISE
-        return whole, np.where(asked, noise, 0)
-
-    def _opened(self, name: str, words: Ring, units: Float) -> Script:
-        """The total in natural units; its bits are counted, and none are opened beyond what is granted."""
-        cuts = batches_of_numbers(len(units))
-        total: Ring = yield Sum(f"{name} {self._number}", lambda batch: words[cuts[batch]])
-        whole = words128.to_numbers(total, 0)
-        self._count(float(np.log2(2.0 * np.abs(whole[units > 0.0]) + 2.0).sum()))
-        found: Float = whole * np.where(units > 0.0, units, 1.0)
-        return found
-
-    def _count(self, bits: float) -> None:
-        self.bits += bits
-        if self.bits > self._granted:
-            raise refused()
 
     def _next_evaluation(self) -> None:
         if not self._scored:

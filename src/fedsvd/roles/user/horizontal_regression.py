@@ -52,7 +52,7 @@ from fedsvd.secagg import wide
 from fedsvd.statistics.centred import infer_centred
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.refine import Refined
-from fedsvd.statistics.robust import CLUSTER, ClusterSums, robust, root_of, score_rows, without_errors
+from fedsvd.statistics.robust import CLUSTER, LEAST_LEFT, ClusterSums, robust, root_of, score_rows, without_errors
 from fedsvd.statistics.triangle import least_norm
 from fedsvd.statistics.undefined import LEVERAGE, NO_FEATURES, is_array
 from fedsvd.types import Float
@@ -64,25 +64,47 @@ _BEYOND = 2.0**1000  # 500 of them are a float64
 def robust_errors(work: Work, models: tuple[LinearInference, ...]) -> Script:
     """The same models with robust covariances."""
     plan, q = work.plan, len(models[0].coefficients)
-    defined = all(is_array(model.covariance) for model in models)
-    clusters = 0
-    if plan.robust == CLUSTER:
-        own = len(np.unique(_clusters(work))) if defined else 0
-        (joint,) = yield from wide_sum("clusters", [own << wide.LOWEST], [3], work.own)
-        clusters = round(joint / (1 << wide.LOWEST))
-    grams = np.zeros((len(models), q, q))
-    if defined:
-        grams = yield Local("scores", lambda: _own_grams(work, models))
-    squares = np.stack([upper_triangle(gram, q) for gram in grams])
+    defined = _defined(models)
+    clusters = (yield from joint_clusters(work, defined)) if plan.robust == CLUSTER else 0
+    squares = yield Local("scores", lambda: own_squares(work, models))
     total = yield from _summed(work, squares if np.isfinite(squares).all() else np.full_like(squares, _BEYOND))
-    if defined and float(np.abs(total).max(initial=0.0)) >= _BEYOND / 2.0:
-        return tuple(without_errors(model, plan.robust, LEVERAGE) for model in models)
-    if not defined:
+    beyond = defined and float(np.abs(total).max(initial=0.0)) >= _BEYOND / 2.0
+    matrices = np.stack([from_upper_triangle(packed, q) for packed in total])
+    return robust_tables(work, models, None if beyond else matrices, clusters)
+
+
+def joint_clusters(work: Work, defined: bool = True) -> Script:
+    """How many clusters all parties have."""
+    own = len(np.unique(_clusters(work))) if defined else 0
+    (joint,) = yield from wide_sum("clusters", [own << wide.LOWEST], [3], work.own)
+    return round(joint / (1 << wide.LOWEST))
+
+
+def own_squares(work: Work, models: tuple[LinearInference, ...], least: float = LEAST_LEFT) -> Float:
+    """The upper triangle of ``M_i^T M_i`` of every target; zeros where there is no table, not finite where a record
+    of leverage 1 leaves nothing to divide by."""
+    q = len(models[0].coefficients)
+    grams = _own_grams(work, models, least) if _defined(models) else np.zeros((len(models), q, q))
+    return np.stack([upper_triangle(gram, q) for gram in grams])
+
+
+def robust_tables(
+    work: Work, models: tuple[LinearInference, ...], total: Float | None, clusters: int
+) -> tuple[LinearInference, ...]:
+    """The models with the summed ``M^T M`` of each; without errors where a record has leverage 1 (None)."""
+    plan, q = work.plan, len(models[0].coefficients)
+    if not _defined(models):
         return tuple(robust(model, np.zeros((0, q)), plan.robust) for model in models)
-    factors = [root_of(from_upper_triangle(packed, q)) for packed in total]
+    if total is None:
+        return tuple(without_errors(model, plan.robust, LEVERAGE) for model in models)
+    factors = [root_of(matrix) for matrix in total]
     return tuple(
         robust(model, factor, plan.robust, clusters=clusters) for model, factor in zip(models, factors, strict=True)
     )
+
+
+def _defined(models: tuple[LinearInference, ...]) -> bool:
+    return all(is_array(model.covariance) for model in models)
 
 
 def _summed(work: Work, own: Float) -> Script:
@@ -96,7 +118,7 @@ def _summed(work: Work, own: Float) -> Script:
     return np.ldexp(total, E)
 
 
-def _own_grams(work: Work, models: tuple[LinearInference, ...]) -> Float:
+def _own_grams(work: Work, models: tuple[LinearInference, ...], least: float) -> Float:
     """``M_i^T M_i`` of every target."""
     f, kind, q = work.plan.m, work.plan.robust, len(models[0].coefficients)
     grams = np.zeros((len(models), q, q))
@@ -107,7 +129,7 @@ def _own_grams(work: Work, models: tuple[LinearInference, ...]) -> Float:
         weights = None if work.row_weights is None else work.row_weights[place]
         for k, model in enumerate(models):
             plain = "HC0" if kind == CLUSTER else kind
-            rows = score_rows(D[:, :f], D[:, f + k], model, plain, weights=weights)
+            rows = score_rows(D[:, :f], D[:, f + k], model, plain, weights=weights, least=least)
             if sums:
                 sums[k].add(place, rows)
             else:

@@ -54,6 +54,7 @@ class RegressionResult:
     fitted: Float | None = None  # the label holder's: fitted values on the training rows
     inference: tuple[LinearInference, ...] = ()  # to each target, where the plan releases it
     path: ChosenRidge | None = None  # where a ridge was chosen by cross-validation
+    bits: float = 0.0  # that users opened, by few digits
 
     def __repr__(self) -> str:
         return f"RegressionResult(coefficients={self.coefficients.shape}, rank={self.rank})"

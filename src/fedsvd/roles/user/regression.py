@@ -14,7 +14,7 @@ from fedsvd.linalg.backend import norm, to_numpy
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.roles.user import horizontal_regression
+from fedsvd.roles.user import horizontal_regression, regression_digits
 from fedsvd.roles.user.challenge import Probe, Sizes, check_solution, expect_squares, moved_along
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.masked_rows import Stacked
@@ -32,8 +32,10 @@ from fedsvd.types import Float
 
 
 def script(work: Work) -> Script:
-    """The script of this plan's split."""
-    return vertical(work) if work.plan.split is Split.VERTICAL else horizontal_regression.script(work)
+    """The script of this plan's split, and of its digits."""
+    if work.plan.split is Split.VERTICAL:
+        return vertical(work)
+    return regression_digits.script(work) if work.plan.few_digits else horizontal_regression.script(work)
 
 
 def vertical(work: Work) -> Script:

@@ -130,7 +130,7 @@ def centred(work: Work) -> Script:
     """A_i about the joint mean, in the data's own units."""
     plan = work.plan
     if plan.compress:
-        weight: _JointWeight = yield from _joint_weight(work)
+        weight: JointWeight = yield from joint_weight(work)
         shift = yield Local("first mean", lambda: own_shift(work.source, work.device))
         reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
         _expect_squares(_size_of([reduced.L_i]))
@@ -155,7 +155,7 @@ def centred(work: Work) -> Script:
 def uncentred(work: Work) -> Script:
     """A_i as it is: the factor of the data, or the data."""
     if work.plan.compress:
-        weight: _JointWeight = yield from _joint_weight(work)
+        weight: JointWeight = yield from joint_weight(work)
         reduced: Reduced = yield Local("compress", work.reduce)
         A_i = Dense(reduced.L_i)
         return Prepared(A_i, weight=weight.total, log_weights=weight.logs, solved=reduced.solved)
@@ -163,7 +163,7 @@ def uncentred(work: Work) -> Script:
 
 
 @dataclass(frozen=True, repr=False)
-class _JointWeight:
+class JointWeight:
     """What a mean is divided by: the number of all records, or the sum of their weights, as an exact number."""
 
     units: int  # of 2^-1074
@@ -171,19 +171,20 @@ class _JointWeight:
     logs: float  # the sum of the logarithms of all weights
 
 
-def _joint_weight(work: Work) -> Script:
+def joint_weight(work: Work) -> Script:
+    """The sum of all records' weights, and of their logarithms: their number, where they have none."""
     if work.row_weights is None:
-        return _JointWeight(work.plan.n << wide.LOWEST, float(work.plan.n), 0.0)
+        return JointWeight(work.plan.n << wide.LOWEST, float(work.plan.n), 0.0)
     with np.errstate(divide="ignore"):
         logs = np.log(work.row_weights)
     # Where a weight is zero the likelihood of a row is not defined, and inference is refused before it comes here.
     own = np.array([math.fsum(work.row_weights), math.fsum(logs) if np.isfinite(logs).all() else 0.0])
     widths = [noise.value_width(value) for value in own.tolist()]
     weight, joint_logs = yield from wide_sum("weights", wide.integers(own), widths, work.own)
-    return _JointWeight(weight, float(wide.rounded([weight])[0]), float(wide.rounded([joint_logs])[0]))
+    return JointWeight(weight, float(wide.rounded([weight])[0]), float(wide.rounded([joint_logs])[0]))
 
 
-def _joint_mean(work: Work, own: "OwnMean", weight: _JointWeight) -> Script:
+def _joint_mean(work: Work, own: "OwnMean", weight: JointWeight) -> Script:
     """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
     W = weight.units
     total = yield from _summed_means(work, own)
