@@ -55,6 +55,9 @@ STATSMODELS_BAR = 1e-7
 DIGITS_ERRORS_BAR, DIGITS_MORE_BAR = 1e-4, 1e-7
 """Of standard errors and of the likelihood, by ``digits = "table"`` and by ``"more"``."""
 
+A_TENTH = 0.1
+"""Of a standard deviation: an attack that comes so near to every entry of a record has read it."""
+
 A_FIFTH_OF_A_PIXEL = 0.2
 """How far a length in a drawing may be from the number it stands for: one decimal is written."""
 

@@ -72,9 +72,8 @@ def test_with_one_degree_of_freedom_who_knows_the_features_reads_all_labels_and_
 
 def test_beyond_coefficients_and_a_sum_of_squares_a_table_says_nothing_of_single_labels():
     parts, labels = tables((120, 120, 120), p=5)
-    regression = FederatedLinearRegression(inference=True, federation=Simulation(policy=Policy(enforce=True))).fit(
-        parts, labels
-    )
+    where = Simulation(policy=Policy(enforce=True))
+    regression = FederatedLinearRegression(inference=True, digits="all", federation=where).fit(parts, labels)
     design = np.column_stack((np.ones(360), np.concatenate(parts)))
     truth, (model,) = np.concatenate(labels), regression.inference_
     left = truth - design @ model.coefficients

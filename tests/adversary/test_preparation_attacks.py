@@ -5,16 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.tolerances import assert_close, digits_lost
+from tests.tolerances import A_TENTH, assert_close, digits_lost
 
 from fedsvd.errors import DataError, FedSVDError, SumAltered
 from fedsvd.policy.rules import Policy
-from fedsvd.prepare import categories, missing
-from fedsvd.prepare.rule import CategoryRule, Rule
+from fedsvd.prepare import categories, missing, soft_impute
+from fedsvd.prepare.rule import CategoryRule, LowRank, Rule
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.messages import SumReply, SumShare
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Split, Task
+from fedsvd.roles.user.digits import DigitSums
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.jobs import run_job
@@ -161,3 +162,83 @@ def test_a_site_as_a_term_shows_every_partys_totals_where_the_gram_matrix_is_ope
     G = np.linalg.inv(model.covariance / model.sigma**2)  # 1, age, site b, site c
     assert_close(G[1, 2:], np.array([given[name]["age"].sum() for name in "bc"]), digits_lost(7))
     assert any("read each other's totals" in line for line in job.prepare.description())
+
+
+# --- low-rank imputation ----------------------------------------------------------------------------------------------
+
+
+def rounds_seen(monkeypatch, tables, minimum):
+    """The sums of all rounds as any user opens them, and how records are standardised."""
+    totals, original = [], DigitSums.total
+
+    def recorded(sums, name, values, units):
+        total, sent = yield from original(sums, name, values, units)
+        totals.append((name, total, float(units[0])))
+        return total, sent
+
+    monkeypatch.setattr(DigitSums, "total", recorded)
+    rule = Rule(low_rank=LowRank(0.2, rounds=12), minimum=minimum)
+    found = Federation(tables, Task.PREPARE, Split.HORIZONTAL, rule=rule).run()
+    rounds = [each for each in totals if each[0] == "low rank, round 1"][:1]
+    for number in range(2, 13):
+        rounds += [each for each in totals if each[0] == f"low rank, round {number}"][:1]
+    return rounds, found[0].recipe.completion
+
+
+def gapped(rows):
+    """Three parties' records of six columns; these rows of the second miss the first column."""
+    rng = np.random.default_rng(6)
+    whole = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 6)) + 0.4 * rng.normal(size=(90, 6))
+    tables = [pd.DataFrame(part, columns=list("abcdef")) for part in np.split(whole.copy(), 3)]
+    for row in rows:
+        tables[1].loc[row, "a"] = np.nan
+    return whole[30:60], tables
+
+
+def test_the_record_of_a_person_with_a_gap_is_read_from_rounds_unless_few_of_a_pattern_take_the_mean():
+    """From round to round only rows with gaps move: products with what is filled in, of one row the row itself."""
+    theirs, tables = gapped([7])
+    upper = np.triu_indices(6)
+    for minimum in (1, 5):
+        with pytest.MonkeyPatch.context() as patch:
+            rounds, how = rounds_seen(patch, tables, minimum)
+        moved = np.zeros((6, 6))
+        moved[upper] = sum(total for _, total, _ in rounds[1:])
+        noise = 3 * 5 * rounds[0][2]  # of the first round, which the later ones take back
+        if minimum == 1:
+            filled = np.sqrt(moved[0, 0])
+            read = moved[0, 1:] / filled
+            record = ((theirs[7] - how.means) / how.deviations)[1:]
+            assert min(np.abs(read - record).max(), np.abs(read + record).max()) < A_TENTH
+        else:
+            assert np.abs(moved).max() <= noise
+
+
+def test_rows_of_a_pattern_that_five_records_share_move_their_sum_of_products_and_no_more(monkeypatch):
+    """Whatever rounds follow, they are functions of the sum over these rows of products of present entries."""
+    rows = [3, 7, 11, 20, 25]
+    theirs, tables = gapped(rows)
+    turned = [table.copy() for table in tables]
+    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(5, 5)))[0]
+    _, how = rounds_seen(monkeypatch, tables, 5)
+    Z = (theirs[rows] - how.means)[:, 1:]
+    # Other rows with the same sum of products: nothing that is opened after the means tells them apart.
+    turned[1].loc[rows, list("bcdef")] = Q @ Z + how.means[1:]
+    assert np.abs(Q @ Z - Z).max() > A_TENTH
+    first, other = (soft_impute_rounds(each, how) for each in (tables, turned))
+    for one, two in zip(first, other, strict=True):
+        assert_close(one, two, digits_lost(4))
+
+
+def soft_impute_rounds(tables, how):
+    """The joint Gram matrix of each of six rounds, in the clear, about the same means and deviations."""
+    X = np.concatenate([table.to_numpy() for table in tables])
+    now, found = replace(how, W=np.zeros((6, 6))), []
+    penalty = None
+    for _ in range(6):
+        Z = now.standard(X)
+        G = Z.T @ Z
+        penalty = penalty or 0.2 * np.sqrt(np.linalg.eigvalsh(G)[-1])
+        found.append(G)
+        now = replace(now, W=soft_impute.shrinkage(G, penalty))
+    return found

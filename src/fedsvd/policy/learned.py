@@ -22,7 +22,7 @@ _FITTED = {What.COEFFICIENTS, What.OWN_COEFFICIENTS}
 
 def determines_gram(plan: SessionPlan) -> bool:
     """Whether what is released determines the joint Gram matrix: all of U and S, or a regression's covariance."""
-    if What.COEFFICIENTS in opened(plan):
+    if {What.COEFFICIENTS, What.RESIDUALS} & opened(plan):
         return plan.releases(Item.INFERENCE) and plan.alpha == 0.0
     full = plan.components is None or plan.components >= min(plan.m, plan.n)
     return What.VECTORS in opened(plan) and plan.releases(Item.SPECTRUM) and full
@@ -34,7 +34,7 @@ def gram_by_consent(plan: SessionPlan) -> bool:
     A model that iterates has no other way: its approval shows what the parties open, and asks no second consent.
     """
     found = opened(plan)
-    return What.GRAM in found and What.ITERATES not in found and not determines_gram(plan)
+    return bool({What.GRAM, What.RESIDUALS} & found) and What.ITERATES not in found and not determines_gram(plan)
 
 
 def full_outputs(plan: SessionPlan) -> bool:

@@ -29,7 +29,8 @@ _STEPS = {
     "squares of entries": "Every party learns the joint deviation of each column of numbers.",
     "low rank, round ": (
         "Every party sees, round by round, the joint Gram matrix ({m} x {m}) of the tables with their gaps filled so "
-        "far, in standard deviations; what is stored is that of the last round."
+        "far, in standard deviations, sixteen bits of what it moved by; what is stored is that of the last round. Rows "
+        "whose gaps fewer than {least} rows of their party share are filled with means, and move nothing."
     ),
     "means for ": "Every party learns the joint mean of each prepared column.",
     "products for ComBat": (

@@ -146,7 +146,8 @@ def _plain(part: Any) -> Any:
 def _part(kind: type[Any], record: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for each in fields(kind):
-        value = record[each.name]
+        # A completion of version 0.2.0 has no patterns of few rows.
+        value = record.get(each.name, []) if each.name == "alone" else record[each.name]
         if isinstance(value, list):
             texts = each.name in ("names", "marked", "covariates")
             value = tuple(value) if texts else np.asarray(value, dtype=np.float64)

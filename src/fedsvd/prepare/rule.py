@@ -18,7 +18,10 @@ from fedsvd.prepare.joint_counts import COUNTS, RARE, CountRule, Item, counted_i
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over
 from fedsvd.prepare.soft_impute import numbers_of_a_round
-from fedsvd.protocol.steps import PlannedStep, StepKind, What, flags
+from fedsvd.protocol.steps import PlannedStep, StepKind, What, digits, flags
+
+ROUND_BITS = 16
+"""Of each number that a round of low-rank imputation opens."""
 
 _MOST_COLUMNS = 1 << 24  # of a formula whose levels are not known yet
 
@@ -164,7 +167,8 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
         steps.append(_numbers("squares of entries", numbers))
         size = numbers_of_a_round(numbers)
         rounds = range(1, rule.low_rank.rounds + 1)
-        steps += [_numbers(f"low rank, round {number}", size, What.GRAM) for number in rounds]
+        steps += [digits(f"low rank, round {number}", size, ROUND_BITS, What.GRAM) for number in rounds]
+        steps.append(_numbers("low rank, moved", 2))
     width = _widest(rule, parsed, numbers)
     if rule.combat:
         preserved = len(rule.preserve)

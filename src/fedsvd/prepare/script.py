@@ -10,6 +10,7 @@ left out where the rule does not ask for it:
             -> covariates partialled out -> centring and scaling
 """
 
+import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -40,7 +41,7 @@ from fedsvd.prepare.joint_counts import (
 )
 from fedsvd.prepare.missing import Gaps
 from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
-from fedsvd.prepare.rule import LowRank, Rule
+from fedsvd.prepare.rule import ROUND_BITS, LowRank, Rule
 from fedsvd.prepare.sites import Moments, Over
 from fedsvd.prepare.soft_impute import Completion
 from fedsvd.randomness.seed import Seed
@@ -51,11 +52,16 @@ _SETTLED = 1e-4  # of the filled values' size, in the last round
 
 @dataclass(frozen=True, repr=False)
 class AskSum:
-    """All parties' vectors, added up; the answer has the same shape. From ``whole`` on they hold whole numbers."""
+    """All parties' vectors, added up; the answer has the same shape. From ``whole`` on they hold whole numbers.
+
+    With a ``unit`` numbers are rounded to it before they are added up, and the answer has two rows: the total, and this
+    party's own part as it was sent.
+    """
 
     what: str
     vector: Float
     whole: int
+    unit: float = 0.0
 
     def __repr__(self) -> str:
         return f"AskSum({self.what}, {self.vector.shape})"
@@ -124,13 +130,13 @@ def prepared_alone(source: MatrixSource, rule: Rule) -> PreparedTable:
 
 def play_together(scripts: Sequence[Script]) -> list[PreparedTable]:
     """All parties' scripts played in one process, with sums in the clear."""
-    answer: Float | None = None
+    answers: list[Float] = []
     while True:
         asks: list[AskSum] = []
         results: list[PreparedTable] = []
-        for script in scripts:
+        for place, script in enumerate(scripts):
             try:
-                asks.append(next(script) if answer is None else script.send(answer))
+                asks.append(script.send(answers[place]) if answers else next(script))
             except StopIteration as end:
                 results.append(end.value)
         if (results and asks) or any(
@@ -139,7 +145,8 @@ def play_together(scripts: Sequence[Script]) -> list[PreparedTable]:
             raise DataError("parties ask for different sums", "give every party the same rule and the same columns")
         if results:
             return results
-        answer = np.asarray(np.sum([ask.vector for ask in asks], axis=0))
+        total = np.asarray(np.sum([ask.vector for ask in asks], axis=0))
+        answers = [np.stack((total, ask.vector)) if ask.unit else total for ask in asks]
 
 
 @dataclass(frozen=True, repr=False)
@@ -295,22 +302,32 @@ def _completed(
     names, own = names_of(table), missing.totals(table)
     joint = missing.Totals.of_vector((yield AskSum("totals and counts", own.vector(), whole=columns)), columns)
     joint.expect_enough(names, rule.minimum)
-    means = joint.means(names)
+    means = _rounded(joint.means(names), names, rule)
     ours = missing.squares(table, means)
     squares = yield AskSum("squares of entries", ours, whole=columns)
     findings = sites.scale_findings(names, own, joint, sites.rough_deviations(table), (ours, squares))
     deviations = np.sqrt(np.maximum(squares, 0.0) / joint.present)
     deviations = np.where(deviations > 0, deviations, 1.0)
-    now = before = Completion(means, deviations, np.zeros((columns, columns)))
-    penalty = 0.0
+    # A party that fills the gaps of its own columns alone shows no one what moves.
+    alone = soft_impute.patterns_of_few(table, rule.minimum if rule.shared_by > 1 else 1)
+    now = before = Completion(means, deviations, np.zeros((columns, columns)), alone)
+    # In standard deviations no product is above the number of records, but for gaps that are filled.
+    largest, penalty, sent = float(joint.rows), 0.0, np.zeros(0)
+    held = np.zeros(soft_impute.numbers_of_a_round(columns))
     for number in range(1, how.rounds + 1):
-        vector = soft_impute.contribution(table, now, before).vector()
-        total = yield AskSum(f"low rank, round {number}", vector, whole=vector.size)
-        summed = soft_impute.Contribution.of_vector(total, columns)
+        own_part = soft_impute.contribution(table, now, before)
+        left = own_part.gram - (sent if number > 1 else 0.0)
+        unit = 2.0 ** (math.frexp(largest)[1] - ROUND_BITS)
+        moved, part = yield AskSum(f"low rank, round {number}", left, whole=left.size, unit=unit)
+        sent = part + (sent if number > 1 else 0.0)
+        held = held + moved
+        largest = max(float(np.abs(moved).max()), unit)
+        gram = soft_impute.from_triangle(held, columns)
         if number == 1:
-            penalty = how.penalty * float(np.sqrt(max(np.linalg.eigvalsh(summed.gram)[-1], 0.0)))
-        now, before = replace(now, W=soft_impute.shrinkage(summed.gram, penalty)), now
-    summed.expect_settled(_SETTLED, how.rounds)
+            penalty = how.penalty * float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
+        now, before = replace(now, W=soft_impute.shrinkage(gram, penalty)), now
+    settled = yield AskSum("low rank, moved", np.array([own_part.moved, own_part.size]), whole=2)
+    soft_impute.expect_settled(float(settled[0]), float(settled[1]), _SETTLED, how.rounds)
     return now, Filled(int(joint.rows), columns, int(columns * joint.rows - joint.present.sum())), findings
 
 

@@ -9,6 +9,10 @@ majorant that a round minimises whole: a few dozen rounds do.
 
 Columns are standardised first, by means and deviations of present entries at all parties, and the penalty is a share of
 the largest singular value of the first Z. What remains at the end is W, so that new rows are completed alike.
+
+A round opens sixteen bits of what the Gram matrix has moved by: a party sends what its own is beyond all that it sent
+before, in a unit that falls with the largest number of the round before. A pattern of gaps that few own rows have
+takes the means: from round to round only rows with gaps move, and one row alone would be read from that.
 """
 
 from dataclasses import dataclass
@@ -28,6 +32,7 @@ class Completion:
     means: Float
     deviations: Float
     W: Float
+    alone: Float  # (patterns, columns), 1 where an entry is missing: own patterns of too few rows, which take the means
 
     def standard(self, cells: Float) -> Float:
         """These rows in joint deviations from the joint means, each gap filled from its row's own entries."""
@@ -35,44 +40,57 @@ class Completion:
         missing = np.isnan(Z)
         gapped = np.flatnonzero(missing.any(axis=1))
         patterns, which = np.unique(missing[gapped], axis=0, return_inverse=True)
+        alone = {pattern.astype(np.bool_).tobytes() for pattern in self.alone.reshape(-1, cells.shape[1])}
         for number, gaps in enumerate(patterns):
             these = gapped[np.ravel(which) == number]
+            if gaps.tobytes() in alone:
+                Z[np.ix_(these, gaps)] = 0.0
+                continue
             # W has eigenvalues below 1, so that I - W_mm is positive definite.
             left = np.eye(int(gaps.sum())) - self.W[np.ix_(gaps, gaps)]
             Z[np.ix_(these, gaps)] = np.linalg.solve(left, self.W[np.ix_(gaps, ~gaps)] @ Z[np.ix_(these, ~gaps)].T).T
         return Z
 
 
+def patterns_of_few(source: MatrixSource, least: int) -> Float:
+    """One pass: the patterns of gaps that some, and fewer than ``least``, rows of a table have."""
+    found: dict[bytes, int] = {}
+    for _, panel in row_panels(source):
+        missing = np.isnan(panel)
+        patterns, counts = np.unique(missing[missing.any(axis=1)], axis=0, return_counts=True)
+        for pattern, count in zip(patterns, counts.tolist(), strict=True):
+            found[pattern.tobytes()] = found.get(pattern.tobytes(), 0) + count
+    few = [np.frombuffer(pattern, np.bool_) for pattern, count in found.items() if count < least]
+    return np.array(few, dtype=np.float64).reshape(len(few), source.shape[1])
+
+
 @dataclass(frozen=True)
 class Contribution:
-    """What a party adds to the sum of one round."""
+    """A party's own part of one round."""
 
-    gram: Float  # (columns, columns), of its filled table
+    gram: Float  # (columns (columns + 1) / 2,), the upper triangle of that of its filled table
     moved: float  # squared change of its filled values since the round before
     size: float  # their squared size
 
-    def vector(self) -> Float:
-        """What goes into a secure sum: the upper triangle and two numbers more."""
-        return np.concatenate((self.gram[np.triu_indices(len(self.gram))], [self.moved, self.size]))
 
-    @classmethod
-    def of_vector(cls, vector: Float, columns: int) -> "Contribution":
-        """The inverse of ``vector``."""
-        expect_shape("the sum of a round", vector, numbers_of_a_round(columns))
-        gram = np.zeros((columns, columns))
-        gram[np.triu_indices(columns)] = vector[:-2]
-        return cls(gram + np.triu(gram, 1).T, float(vector[-2]), float(vector[-1]))
+def from_triangle(values: Float, columns: int) -> Float:
+    """The symmetric matrix of this upper triangle."""
+    expect_shape("the sum of a round", values, numbers_of_a_round(columns))
+    gram = np.zeros((columns, columns))
+    gram[np.triu_indices(columns)] = values
+    return gram + np.triu(gram, 1).T
 
-    def expect_settled(self, tolerance: float, rounds: int) -> None:
-        """Refuse an imputation whose filled values still moved by more than ``tolerance`` of their size."""
-        if self.moved > tolerance**2 * max(self.size, np.finfo(np.float64).tiny):
-            fault = f"low-rank imputation still moved after {rounds} rounds"
-            raise NotConverged(fault, "allow more rounds, or a larger penalty")
+
+def expect_settled(moved: float, size: float, tolerance: float, rounds: int) -> None:
+    """Refuse an imputation whose filled values still moved by more than ``tolerance`` of their size."""
+    if moved > tolerance**2 * max(size, np.finfo(np.float64).tiny):
+        fault = f"low-rank imputation still moved after {rounds} rounds"
+        raise NotConverged(fault, "allow more rounds, or a larger penalty")
 
 
 def numbers_of_a_round(columns: int) -> int:
     """The numbers of one sum."""
-    return columns * (columns + 1) // 2 + 2
+    return columns * (columns + 1) // 2
 
 
 def contribution(source: MatrixSource, now: Completion, before: Completion) -> Contribution:
@@ -84,7 +102,7 @@ def contribution(source: MatrixSource, now: Completion, before: Completion) -> C
         gram += Z.T @ Z
         moved += float(change @ change)
         size += float(Z[missing] @ Z[missing])
-    return Contribution(gram, moved, size)
+    return Contribution(gram[np.triu_indices(len(gram))], moved, size)
 
 
 def shrinkage(gram: Float, penalty: float) -> Float:

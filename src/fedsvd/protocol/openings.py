@@ -97,6 +97,8 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
     if plan.few_digits:
         return regression_bits(plan.digits, plan.m, plan.centre, plan.targets, bool(plan.robust), label)
     found = totals(each for each in openings(plan, listed(plan.steps)) if each.to is not To.CSP)
+    if any(what is What.PREPARED for what, _ in found):
+        return sum(bits for _, bits in found.values())  # every round of an imputation opens a matrix of its own
     gram = any(what is What.GRAM for what, _ in found)
     features = plan.M if label else plan.m
     bits = 0
@@ -141,7 +143,8 @@ def in_bits(bits: int) -> str:
 
 def granted_bits(plan: SessionPlan) -> int:
     """Bits beyond which every user ends a model by few digits before it opens them."""
-    return _GRANTED * expected_bits(plan) if plan.few_digits else 0
+    counted = plan.few_digits or any(step.kind is StepKind.DIGITS for step in plan.steps)
+    return _GRANTED * expected_bits(plan) if counted else 0
 
 
 def totals(found: Iterable[Opening]) -> dict[tuple[What, To], tuple[int, int]]:

@@ -152,7 +152,8 @@ PREPARE = (
             '`"constant"`: filled in; `"mean"`: filled in with the exact mean of the column\'s entries at all '
             'parties, together; `"low-rank"`: completed by low-rank imputation (soft-impute) of all columns of '
             "numbers, together, which shows all parties their joint Gram matrix and takes every owner's "
-            "`consent_to_gram`. A missing label is never filled in"
+            "`consent_to_gram`; rows whose gaps fewer than `minimum` rows of their table share take the means. A "
+            "missing label is never filled in"
         ),
     ),
     Option(

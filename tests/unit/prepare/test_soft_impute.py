@@ -12,7 +12,7 @@ from fedsvd.errors import ConfigError, NotConverged
 from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.rule import LowRank, Rule, planned_steps
 from fedsvd.prepare.script import play_together, prepare, prepared_again
-from fedsvd.prepare.soft_impute import Contribution, shrinkage
+from fedsvd.prepare.soft_impute import from_triangle, shrinkage
 from fedsvd.randomness.seed import Seed
 
 
@@ -38,8 +38,8 @@ def table(request, monkeypatch):
     return whole, X
 
 
-def completed(X, **how):
-    parts, rule = np.split(X, [11, 25]), Rule(low_rank=LowRank(**how))
+def completed(X, minimum=1, **how):
+    parts, rule = np.split(X, [11, 25]), Rule(low_rank=LowRank(**how), minimum=minimum)
     return parts, rule, play_together([prepare(open_source(part), rule, Seed(bytes(32))) for part in parts])
 
 
@@ -55,7 +55,7 @@ def test_rows_are_completed_as_soft_impute_of_the_joint_table_does_when_it_has_s
     for column in range(9):
         assert_close(rows[:, column], expected[:, column], digits_lost(7))
     assert_array_equal(rows[~np.isnan(X)], X[~np.isnan(X)])
-    assert [step.name for step in planned_steps(rule, 9)][-1] == "low rank, round 150"
+    assert [step.name for step in planned_steps(rule, 9)][-2:] == ["low rank, round 150", "low rank, moved"]
     assert found[0].recipe.joint.missing == int(np.isnan(X).sum())
 
 
@@ -93,5 +93,22 @@ def test_one_that_still_moves_and_a_penalty_of_zero_are_refused(table):
         completed(table[1], penalty=0.001, rounds=2)
     with pytest.raises(ConfigError, match="penalty"):
         shrinkage(np.eye(2), 0.0)
-    vector = Contribution(np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T, 1.0, 2.0).vector()
-    assert_array_equal(Contribution.of_vector(vector, 3).vector(), vector)
+    whole = np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T
+    assert_array_equal(from_triangle(whole[np.triu_indices(3)], 3), whole)
+
+
+def test_patterns_of_gaps_that_few_own_rows_have_take_the_means(table):
+    """At their own party: another one's rows with the same gaps do not count."""
+    _, X = table
+    parts, _, found = completed(X, penalty=0.1, rounds=60, minimum=2)
+    means = np.nanmean(X, axis=0)
+    seen = 0
+    for part, each in zip(parts, found, strict=True):
+        gaps, rows = np.isnan(part), each.table.rows(0, len(part))
+        _, which, counts = np.unique(gaps, axis=0, return_inverse=True, return_counts=True)
+        few = gaps & (counts[np.ravel(which)] < 2)[:, None]
+        assert_close(rows[few], np.broadcast_to(means, part.shape)[few], digits_lost(3))
+        completed_rows = gaps & ~few
+        assert not np.any(rows[completed_rows] == np.broadcast_to(means, part.shape)[completed_rows])
+        seen += int(few.sum())
+    assert 0 < seen < int(np.isnan(X).sum())

@@ -169,7 +169,7 @@ def test_combat_is_neurocombat_on_the_joint_table(joint, files):
 
 
 def test_low_rank_imputation_is_soft_impute_on_the_joint_table(joint, files):
-    words = {"missing": "low-rank", "columns": ["a", "b", "c", "age"], "penalty": 0.3, "rounds": 25}
+    words = {"missing": "low-rank", "columns": ["a", "b", "c", "age"], "penalty": 0.3, "rounds": 25, "minimum": 1}
     prepared, outcome = run(files, words, **SPECTRUM)
     X = joint[list(NUMBERS)].to_numpy()
     means, deviations, missing = np.nanmean(X, axis=0), np.nanstd(X, axis=0), np.isnan(X)
