@@ -21,8 +21,8 @@ from fedsvd.types import Float
 
 def t_two_sided(t: ArrayLike, freedom: float) -> Float:
     """The probability of a value of Student's t at least this far from 0."""
-    square = np.square(np.asarray(t, dtype=np.float64))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # of an exact fit t may be 1e200, and its square is infinite
+        square = np.square(np.asarray(t, dtype=np.float64))
         near = 1.0 - special.betainc(0.5, freedom / 2.0, square / (freedom + square))
         far = special.betainc(freedom / 2.0, 0.5, freedom / (freedom + square))
     tail: Float = np.where(square < 0.1, near, far)

@@ -50,3 +50,8 @@ def test_chi_squared_and_beta():
     for x in (0.1, 5.0, 300.0):
         assert_each_close(distributions.chi2_tail(x, 7), stats.chi2.sf(x, 7), digits_lost(5))
     assert_each_close(distributions.beta_quantile(0.95, 1.5, 20.0), stats.beta.ppf(0.95, 1.5, 20.0), digits_lost(5))
+
+
+def test_the_tail_of_t_beyond_the_squares_of_float64_is_0_and_no_warning():
+    with np.errstate(all="raise"):
+        assert distributions.t_two_sided(np.array([1e200, -1e200]), 8.0).tolist() == [0.0, 0.0]
