@@ -62,7 +62,7 @@ def permuted_spectra(blocks, tables, rng):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_parallel_analysis_finds_what_a_permutation_within_the_same_blocks_finds_in_one_place(seed):
     D = StandardScaler().fit_transform(joint(seed=seed))
-    found = FederatedPCA("parallel").fit(parted(D))
+    found = FederatedPCA("parallel", federation=Simulation(random_state=seed)).fit(parted(D))
     reference = permuted_spectra(parted(D), 400, np.random.default_rng(3))
     sigma = np.linalg.svd(D - D.mean(axis=0), compute_uv=False)
     above = sigma > np.quantile(reference, 0.95, axis=0)
