@@ -23,7 +23,7 @@ def _blocks(user: User) -> list[tuple[int, int]]:
 
 
 def _product(user: User, columns: float) -> Work:
-    """X_i, or its transpose, times so many columns, in all; it is read once for each step."""
+    """The cost of X_i, or its transpose, times this number of columns; X_i is read once for each step."""
     entries = float(user.plan.m * user.n_i)
     return Work(gemm=2.0 * entries * columns, memory=8.0 * entries * len(user.expected.passes))
 

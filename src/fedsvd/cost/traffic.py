@@ -140,7 +140,7 @@ def _rounds(plan: SessionPlan, expected: Expected, step: PlannedStep) -> Iterato
 
 
 def _not_needed(passes: int) -> set[str]:
-    """Further passes that a block which takes so many does without."""
+    """Names of the further passes that a block leaves out when it takes this number of them."""
     return set(ILL[passes - USUAL_PASSES :])
 
 

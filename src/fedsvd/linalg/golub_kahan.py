@@ -128,7 +128,7 @@ class Block:
         _, g = self._outside(C)
         self._expect_kept(rows, g * size)
         # As many columns as rows, and none longer than the least eigenvalue allows. Were it singular, the block could
-        # not become orthonormal with so many columns, and that all parties see in the last C.
+        # not become orthonormal with this number of columns, which all parties see in the last C.
         if root.shape[1] != int(rows.sum()) or np.linalg.norm(root * g[:, None]) > _SLACK * self.width / _LEAST**0.5:
             raise refused()
 

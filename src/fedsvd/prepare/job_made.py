@@ -48,7 +48,7 @@ def combined(table: MatrixSource, most_values: int) -> Iterator[Combined]:
 
 
 def empty_cells(table: MatrixSource, cells: Combined) -> int:
-    """Combinations of the dictionary's levels that no row has, and that are none of its structural zeros.
+    """Combinations of the dictionary's levels that no row has and that are not structural zeros.
 
     Of a column that the dictionary does not describe, or that has many values, only those count that occur. None where
     there is no dictionary: without one, no level is known that does not occur.

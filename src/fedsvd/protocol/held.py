@@ -108,7 +108,7 @@ def _most(columns: int, others: int, counts: tuple[int, ...], described: float |
 
 
 def _within(most: float | None, whole: int, more: int) -> Digits:
-    """As many digits as open at most so many bits; those of the table where none do."""
+    """The most digits that stay within these bits; those of the table where none do."""
     if most is None or whole <= most:
         return Digits.ALL
     return Digits.MORE if more <= most else Digits.TABLE
