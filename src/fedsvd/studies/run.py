@@ -120,7 +120,7 @@ def run_study(
     task, with_what = expect_installed(plan, policy), Engine.of(device, engine)
 
     def statistic(plan: SessionPlan, i: int) -> Statistic | None:
-        return statistic_for(task, plan, names_of(parties[i].table))
+        return None if task is None else statistic_for(task, plan, names_of(parties[i].table))
 
     try:
         how = pick, record, scratch, progress, with_what, files, asked, statistic
