@@ -17,6 +17,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.secagg import bound, noise, wide
 from fedsvd.secagg.aggregate import TaggedSum
 from fedsvd.secagg.keys import PadKeys
+from fedsvd.secagg.neighbours import neighbours
 from fedsvd.secagg.pads import PadsOnce
 from fedsvd.secagg.sums import PlannedSum, SumKind
 from fedsvd.secagg.tagged import SumSeeds, open_total, share, tag_seed
@@ -93,11 +94,11 @@ def second(case):
 
     def pads(secret, use):
         drawn = words_of(derived(secret, ("pad", use, name, batch)), halves * len(integers[1]))
-        tag = words_of(derived(secret, ("pad", f"{use} tag", name, batch)), 3)
+        tag = int.from_bytes(derived(secret, ("pad", f"{use} tag", name, batch))[:24], "little")
         joined = [
             sum(drawn[halves * i + half] << 64 * half for half in range(halves)) for i in range(len(drawn) // halves)
         ]
-        return joined, sum(word << 64 * i for i, word in enumerate(tag))
+        return joined, tag
 
     def combined(words, tag, pad, sign):
         pad_words, pad_tag = pad
@@ -143,6 +144,18 @@ def noise_vector():
         drawn.append(f"{value >> 64 * count - 1 - width:x}")
         at += count
     return {"noise": drawn}
+
+
+def neighbours_vector():
+    """Users on a circle in the order of the words of one stream: who stands within eight places of users 1 and 20."""
+    words = words_of(derived(USERS_SEED, ("neighbours",)), 20)
+    circle = [place + 1 for _, place in sorted((word, place) for place, word in enumerate(words))]
+    near = {user: [circle[(circle.index(user) + step) % 20] for step in range(-8, 9) if step] for user in (1, 20)}
+    return {"neighbours": {str(user): sorted(found) for user, found in near.items()}}
+
+
+def written():
+    return {"sums": [second(case) for case in CASES], **noise_vector(), **neighbours_vector()}
 
 
 @pytest.fixture(scope="module", params=range(len(CASES)), ids=[case["name"] for case in CASES])
@@ -201,8 +214,14 @@ def test_noise_is_the_pinned_one():
     assert [f"{value:x}" for value in noise.uniform_integers(WIDTHS, Keystream(Seed(OWN[1])))] == stored
 
 
+def test_neighbours_are_the_pinned_ones():
+    stored = json.loads(VECTORS.read_text())["neighbours"]
+    order = Seed(USERS_SEED).derive("neighbours")
+    assert {user: list(neighbours(20, int(user), order)) for user in stored} == stored
+
+
 def test_the_pinned_vectors_are_those_of_the_second_implementation():
-    assert json.loads(VECTORS.read_text()) == {"sums": [second(case) for case in CASES], **noise_vector()}
+    assert json.loads(VECTORS.read_text()) == written()
 
 
 def test_the_bare_tags_add_up_to_the_tag_of_the_total(pinned):
@@ -217,4 +236,4 @@ def test_the_bare_tags_add_up_to_the_tag_of_the_total(pinned):
 
 
 if __name__ == "__main__":
-    VECTORS.write_text(json.dumps({"sums": [second(case) for case in CASES], **noise_vector()}, indent=1) + "\n")
+    VECTORS.write_text(json.dumps(written(), indent=1) + "\n")

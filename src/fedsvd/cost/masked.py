@@ -20,6 +20,7 @@ from fedsvd.protocol.sums import ORDER_BLOCK, order_steps
 from fedsvd.protocol.upload import batches, writes_out
 from fedsvd.roles.user.masked_rows import LINES
 from fedsvd.roles.user.masking import OF_MEMORY
+from fedsvd.secagg.neighbours import degree
 
 _POINT, _BLIND = 1.1, 0.75  # hashing an id to a point, and blinding one, in units of a key agreement
 _LIMBS = 32  # products of limbs and slices behind one product in the ring
@@ -106,11 +107,11 @@ def _upload_rows(user: User) -> Pieces:
 
 
 def _pad(plan: SessionPlan, rows: int, frees: tuple[str, ...] = ()) -> Piece:
-    """Batches: floats into the ring, and k - 1 pads on top."""
+    """Batches: floats into the ring, and the pads of all neighbours on top."""
     width = max(width for _, width in plan.panels)
     sent = sum(8.0 * height * width for height, width in plan.panels)
     batch = max(b.shape[0] * b.shape[1] for b in batches(plan))
-    return Piece("pad", Work(filled=sent, aes=(plan.k - 1) * sent), float(rows * width + batch), frees=frees)
+    return Piece("pad", Work(filled=sent, aes=degree(plan.k) * sent), float(rows * width + batch), frees=frees)
 
 
 def _draw_P(plan: SessionPlan) -> Piece:
@@ -203,7 +204,7 @@ def challenge(user: User) -> Pieces:
         yield _draw_P(plan)
     sent = 8.0 * plan.M * columns
     work = _times(user, columns) + left(plan, columns).work
-    work += Work(filled=sent, aes=(plan.k - 1) * sent, normals=plan.M)
+    work += Work(filled=sent, aes=degree(plan.k) * sent, normals=plan.M)
     lines = 8 * LINES * plan.M * columns <= plan.memory  # else they are in a file
     yield Piece("challenge", work, (3.5 + lines) * plan.M * columns)
 

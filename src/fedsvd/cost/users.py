@@ -19,6 +19,7 @@ from fedsvd.protocol.steps import PlannedStep, StepKind, What
 from fedsvd.protocol.sums import ORDER_BLOCK, gram_batches, order_steps, summed
 from fedsvd.protocol.tasks import PERMUTED_TABLES, SAMPLED_PANELS, Check, Item, Mode
 from fedsvd.protocol.upload import upload_bytes
+from fedsvd.secagg.neighbours import degree
 from fedsvd.secagg.sums import PlannedSum, SumKind
 
 _TAG = 30.0  # bytes of memory traffic that a word's tag is worth
@@ -122,13 +123,13 @@ def add_up(user: User, step: PlannedStep) -> Pieces:
 
 
 def _work_of(user: User, planned: PlannedSum) -> Work:
-    """Encoded, tagged, padded against every other user; the reply opened and its tag compared."""
+    """Encoded, tagged, padded with every neighbour; the reply opened and its tag compared."""
     words = 8.0 * planned.length * planned.kind.columns  # in bytes
     wide = float(planned.length) if planned.kind is SumKind.WIDE else 0.0
     opens = planned.receiver in (None, user.i + 1)
-    pads = (user.plan.k - 1) + 1.5 * (1 + opens)  # of all pairs; the group's, and keys of tags, both ways
+    pads = degree(user.plan.k) + 1.5 * (1 + opens)  # of neighbours; the group's, and keys of tags, both ways
     tags = _TAG * planned.length * (1 + opens)
-    keys = 0.5 * len(planned.batches) * user.plan.k  # the pads of a batch have keys of their own
+    keys = 0.5 * len(planned.batches) * (1 + degree(user.plan.k))  # the pads of a batch have keys of their own
     return Work(scalars=wide, aes=pads * words, encode=2 * words, memory=4 * words + tags, keys=keys)
 
 
@@ -279,9 +280,9 @@ def permuted(user: User) -> Pieces:
 
 
 def uploading(user: User) -> Pieces:
-    """Words under the pads of all pairs."""
+    """Words under the pads of all neighbours."""
     plan, sent = user.plan, float(upload_bytes(user.plan))
-    work = Work(aes=(plan.k - 1) * sent, memory=2 * sent)
+    work = Work(aes=degree(plan.k) * sent, memory=2 * sent)
     yield Piece("pad", work, kernels.words(plan.M, user.width).numbers, frees=(SHARE,))
 
 

@@ -16,6 +16,7 @@ from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Trust
+from fedsvd.secagg.neighbours import colluding, degree
 
 _FITTED = {What.COEFFICIENTS, What.OWN_COEFFICIENTS}
 
@@ -109,15 +110,25 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
     if What.RECORDS in opened(plan):
         return [*matched(plan)]
     if opened(plan) & {What.PREPARED, What.CAPPED}:
-        return [*prepared_together(plan)]
+        return [*prepared_together(plan), *_neighbours(plan)]
     if What.DECLARED in opened(plan):
-        return [*foreign_together(plan)]
+        return [*foreign_together(plan), *_neighbours(plan)]
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
     if plan.trust is Trust.AUTHORITY:
         lines.append(_authority(plan))
     if not opens_records_alone(plan):
         lines.append(_collusion(plan))
-    return lines
+    return [*lines, *_neighbours(plan)]
+
+
+def _neighbours(plan: SessionPlan) -> Iterator[str]:
+    """How many parties may pool with the CSP where not all pairs of parties share pads (threat model, Theorem 2)."""
+    if (pads := degree(plan.k)) < plan.k - 1:
+        yield (
+            f"Each of the {plan.k} parties shares pads with {pads} others. The CSP with up to {colluding(plan.k)} "
+            "parties, fixed before the session, sees no part of what the others add up: only their total "
+            "(but for a chance of 2^-40)."
+        )
 
 
 def _authority(plan: SessionPlan) -> str:

@@ -15,6 +15,8 @@ anything is sealed. Pads and sealed messages between users never use prekeys, wh
 while.
 """
 
+import hashlib
+
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.messages import KeyBook, KeyOffer
 from fedsvd.protocol.parties import TA, Party, Role
@@ -87,6 +89,7 @@ class SessionKeys:
         self.mine = AgreementKey(secret.derive("agreement"))
         self._commitments: dict[Party, bytes] = {}
         self.publics: dict[int, bytes] = {}
+        self.book = b""  # SHA-256 of all keys and commitments of the session, once they are read
         self._plan = plan
         self.identity = identity
         self._sealers: dict[Party, Sealer] = {}
@@ -112,13 +115,16 @@ class SessionKeys:
         expected = [party for party in self._plan.parties if party.role is not Role.CSP]
         if [party for party, _, _, _ in directory.offers] != expected:
             raise NotSealed("the key directory does not list the plan's parties", "the CSP altered it: stop and ask")
+        book = hashlib.sha256()
         for party, public, commits_to, signature in directory.offers:
             statement = _statement(self._plan, party, public, commits_to)
             verify(self._plan.identity(party), _PURPOSE, statement, signature)
             if party == self.me and public != self.mine.public:
                 raise NotSealed("the key directory holds another key for us", "the CSP altered it: stop and ask")
+            book.update(framed(statement))
             self.publics[party.index] = public
             self._commitments[party] = commits_to
+        self.book = book.digest()
 
     def seal(self, to: Party, plaintext: bytes) -> bytes:
         """A sealed message that only ``to`` can read."""

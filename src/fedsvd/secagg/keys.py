@@ -1,37 +1,43 @@
-"""The keys between users from which pads follow: one seed per pair, session and purpose (step 1, ADR 0007).
+"""The keys between users from which pads follow: one seed per pair, session and purpose (step 1, ADR 0007, 0092).
 
 Users are counted from 1 to k, as in the paper, and every user's table of public keys includes its own: a table
 that is off by one, or that the relaying CSP reordered, does not pass. The CSP holds none of this and never
 imports this file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NoReturn
 
 from fedsvd.errors import ConfigError, LocalProtocolError
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
+from fedsvd.secagg.neighbours import degree, neighbours
 from fedsvd.types import Digest, SessionId
 
 PADS = "pads"
 
 
 class PadKeys:
-    """User ``user``'s seeds, one for every other of the ``k`` users; frozen, and silent about them."""
+    """User ``user``'s seeds, one for each of its neighbours among ``k`` users; frozen, and silent about them.
+
+    Without ``k`` they are for every other user.
+    """
 
     __slots__ = ("_seeds", "k", "user")
     _seeds: Mapping[int, Seed]
     k: int
     user: int
 
-    def __init__(self, user: int, seeds: Mapping[int, Seed]) -> None:
-        k = len(seeds) + 1
+    def __init__(self, user: int, seeds: Mapping[int, Seed], k: int | None = None) -> None:
+        k, expected = (len(seeds) + 1, len(seeds)) if k is None else (k, degree(k))
         if k < 2:
             raise ConfigError("secure aggregation needs k >= 2 users, got 1", "invite another user")
-        if user not in range(1, k + 1) or set(seeds) != set(range(1, k + 1)) - {user}:
+        others = set(range(1, k + 1)) - {user}
+        # A user with fewer pads than the graph has would be hidden by fewer users than it was promised.
+        if user not in range(1, k + 1) or len(seeds) != expected or not others.issuperset(seeds):
             raise ConfigError(
-                f"user {user} of {k} needs one seed for every other user, got them for {sorted(seeds)}",
+                f"user {user} of {k} needs seeds for {expected} other users, got them for {sorted(seeds)}",
                 "count users from 1 to k",
             )
         # Equal seeds would cancel inside one payload: with p_12 = p_23, user 2 sends its share bare.
@@ -72,8 +78,9 @@ def pair_keys(
     session: SessionId,
     plan: Digest,
     purpose: str,
+    peers: Iterable[int] | None = None,
 ) -> dict[int, Seed]:
-    """User ``user``'s key for this purpose with every other user.
+    """User ``user``'s key for this purpose with each of ``peers``, or with every other user.
 
     ``publics`` holds the session's public keys of all users 1 .. k, one's own among them; the caller has
     verified their signatures.
@@ -86,13 +93,25 @@ def pair_keys(
         raise LocalProtocolError(
             f"the public key listed for user {user} is not this user's", "count users from 1, or renew the session"
         )
-    others = (peer for peer in publics if peer != user)
     return {
         peer: pair_key(mine, publics[peer], me=user, them=peer, session=session, plan=plan, purpose=purpose)
-        for peer in others
+        for peer in (peers or [other for other in publics if other != user])
     }
 
 
-def pad_keys(mine: AgreementKey, user: int, publics: Mapping[int, bytes], session: SessionId, plan: Digest) -> PadKeys:
-    """User ``user``'s pad keys of this session, agreed with every other user."""
-    return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS))
+def pad_keys(
+    mine: AgreementKey,
+    user: int,
+    publics: Mapping[int, bytes],
+    session: SessionId,
+    plan: Digest,
+    order: Seed | None = None,
+) -> PadKeys:
+    """User ``user``'s pad keys of this session, agreed with its neighbours in the graph of ``order``.
+
+    Without an order every two users share pads.
+    """
+    if order is None:
+        return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS))
+    peers = neighbours(len(publics), user, order)
+    return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS, peers), len(publics))

@@ -1,16 +1,19 @@
 """Pads that hide a share and cancel in the sum (steps 3 and 5 of the specification; section 3.2 of the paper).
 
-Every pair i < j of users shares a stream of words per (stream, batch): user i adds it and user j subtracts it,
-modulo 2^64, so that a payload alone is uniform and the sum of all k is the sum of the encodings, bit for bit.
+Every pair i < j of neighbours (``neighbours.py``; up to 17 users all are) shares a stream of words per (stream, batch):
+user i adds it and user j subtracts it, modulo 2^64, so that a payload alone is uniform and the sum of all k is the sum
+of the encodings, bit for bit.
 A users-only sum carries one more pad, added by exactly one user and removed by those who know its seed; to the
 CSP the sum itself is then uniform. With ``halves = 2`` the payload holds words of Z_2^128, shape (n, 2), and a pad is
-two uint64 a word, added with the carry between them. Tags have pads of their own, three uint64 each.
+two uint64 a word, added with the carry between them. Tags have pads of their own, three uint64 each: the first 24 bytes
+that HKDF derives for them, for a cipher of its own would cost more than all else that a short sum needs.
 
 Law of this file: a pad is used once. Two plaintexts under one pad show their difference, so every pad is
 claimed from a ``PadsOnce`` first, and a claim cannot be undone. The CSP never imports this file.
 """
 
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -18,7 +21,7 @@ import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
 from fedsvd.kernels.words import add, subtract
-from fedsvd.randomness.keystream import Each, Keystream, words_of
+from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
@@ -138,29 +141,32 @@ def remove_group_pad(total: Ring, seed: Seed, stream: str, batch: int, *, halves
 def pad_tag(tag: Ring, bits: int, keys: PadKeys, stream: str, batch: int, once: PadsOnce) -> Ring:
     """The tag, three uint64, with the pads of all peers: modulo 2^bits below, modulo 2^(192 - bits) above."""
     once.claim(_PAIR + _TAG, stream, batch)
-    for peer in keys.peers:
-        tag = _with_tag_pad(tag, bits, keys.seed(peer), _PAIR, stream, batch, keys.user < peer)
-    return tag
+    signed = ((keys.seed(peer), 1 if keys.user < peer else -1) for peer in keys.peers)
+    return _with_tag_pads(tag, bits, _PAIR, stream, batch, signed)
 
 
 def add_group_pad_to_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int, once: PadsOnce) -> Ring:
     """The tag plus its users-only pad; exactly one user of a sum does this."""
     once.claim(_USERS_ONLY + _TAG, stream, batch)
-    return _with_tag_pad(tag, bits, seed, _USERS_ONLY, stream, batch, True)
+    return _with_tag_pads(tag, bits, _USERS_ONLY, stream, batch, [(seed, 1)])
 
 
 def remove_group_pad_from_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int) -> Ring:
     """The tag less its users-only pad."""
-    return _with_tag_pad(tag, bits, seed, _USERS_ONLY, stream, batch, False)
+    return _with_tag_pads(tag, bits, _USERS_ONLY, stream, batch, [(seed, -1)])
 
 
-def _with_tag_pad(tag: Ring, bits: int, seed: Seed, kind: str, stream: str, batch: int, plus: bool) -> Ring:
+def _with_tag_pads(
+    tag: Ring, bits: int, kind: str, stream: str, batch: int, signed: Iterable[tuple[Seed, int]]
+) -> Ring:
     """Both parts modulo their own power of two: no carry of the tag may show in what lies above it."""
-    value, pads = tag_value(tag), tag_value(words_of(seed, TAG_WORDS, "pad", kind + _TAG, stream, batch))
-    sign = 1 if plus else -1
-    below = (value + sign * pads) % (1 << bits)
-    above = ((value >> bits) + sign * (pads >> bits)) % (1 << (64 * TAG_WORDS - bits))
-    return tag_words(above << bits | below)
+    below = tag_value(tag)
+    above = below >> bits
+    for seed, sign in signed:
+        derived = seed.derive("pad", kind + _TAG, stream, batch).reveal()
+        pads = sign * int.from_bytes(derived[: 8 * TAG_WORDS], "little")
+        below, above = below + pads, above + sign * (abs(pads) >> bits)
+    return tag_words(above % (1 << (64 * TAG_WORDS - bits)) << bits | below % (1 << bits))
 
 
 def _combine(part: Ring, pads: Ring, plus: bool, halves: int) -> None:

@@ -134,6 +134,8 @@ class User(Machine):
         if not self._seeding.complete:
             return State.SEEDING, ()
         self.group = Group(self.me, self.plan, self.seeds["users"], self.inputs.identity, self.inputs.memo)
+        # Not every two users share pads that another key would spoil: a user who signs two is found by this.
+        self.group.witness("keys", self.keys.book)
         return State.SEEDING, (Compute("seeding", lambda: self._seeding.prepare(self.group)),)
 
     def _on_prepared(self, prepared: tuple[Work, Ring | None]) -> Step:

@@ -135,10 +135,15 @@ class Seeding:
         return all(name in self.seeds for party in plan.parties for name in deals(plan, party))
 
     def sums(self) -> SumsOfUser:
-        """Our end of the sums, with the pads of all pairs of users."""
+        """Our end of the sums, with the pads that we share with our neighbours among the users.
+
+        Who they are follows from the users' seed alone, which user 1 drew and committed to before it saw a key. Were
+        the keys of the session in it, a user who signs two keys could look for an order that suits it (ADR 0092).
+        """
         plan = self._plan
         publics = {party.index: self.keys.publics[party.index] for party in plan.users}
-        pads = pad_keys(self.keys.mine, self._me.index, publics, plan.session, plan.digest)
+        order = self.seeds["users"].derive("neighbours")
+        pads = pad_keys(self.keys.mine, self._me.index, publics, plan.session, plan.digest, order)
         return SumsOfUser(pads, self.seeds, self.own, PadsOnce(), self._inputs.each)
 
     def early(self) -> list[Relayed]:

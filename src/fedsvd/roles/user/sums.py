@@ -65,12 +65,12 @@ class SumsOfUser:
         return open_total(planned, batch, payload, tag, self._seeds(planned))
 
     def padded(self, payload: Ring, stream: str, batch: int) -> Ring:
-        """A batch of an upload under the pads of all pairs: words of 128 bits, or rows of 64-bit ones."""
+        """A batch of an upload under our pads: words of 128 bits, or rows of 64-bit ones."""
         halves = 2 if stream == "gram" else 1
         return pad(payload, self._keys, stream, batch, self._once, self._each, halves=halves)
 
     def pads(self, stream: str, batch: int) -> Pads:
-        """The pads of all pairs for a batch, of words as in ``padded``, for a caller that adds them; spent."""
+        """Our pads for a batch, of words as in ``padded``, for a caller that adds them; spent."""
         return claimed(self._keys, stream, batch, self._once, halves=2 if stream == "gram" else 1)
 
     def _seeds(self, planned: PlannedSum) -> SumSeeds:
