@@ -4,7 +4,7 @@ Data sets come with scikit-learn and statsmodels, or are drawn here with a seed 
 dealt to the parties at random, once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +15,14 @@ import statsmodels.datasets as econometric
 from sklearn import datasets
 
 from fedsvd.data.arrays import ArraySource
+from fedsvd.data.source import MatrixSource
 from fedsvd.policy.bits_held import balance, judged_by_bits
 from fedsvd.policy.opened_columns import OpenedColumns
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.joint_counts import CountRule, Rare
-from fedsvd.prepare.missing import Gaps, Missing
+from fedsvd.prepare.missing import Filled, Gaps, Missing
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.rule import Rule
 from fedsvd.prepare.script import play_together, prepare
@@ -74,6 +75,7 @@ class Honest:
     names: tuple[str, ...] | None = None
     months: int = 1  # in each of which the study is done again, the tables having grown to their size in the last
     counted: bool = False  # by a dictionary: joint counts are taken before
+    decimals: Mapping[str, int] | None = None  # of columns whose gaps are filled with means; None for no gaps
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -104,7 +106,10 @@ def judged(study: Honest) -> Verdict:
     for i, (first, last) in enumerate(pairwise(edges)):
         rows, columns = (slice(None), slice(first, last)) if vertical else (slice(first, last), slice(None))
         labels = None if y is None or (vertical and i) else y[rows]
-        own = PartyData(ArraySource(X[rows, columns], study.names), labels=labels, prepared=_report(study, m))
+        table: MatrixSource = ArraySource(X[rows, columns], study.names)
+        if study.decimals is not None:
+            table = Filled(table, _means(X, names_of(table), study.decimals), decimals=study.decimals)
+        own = PartyData(table, labels=labels, prepared=_report(study, m))
         before = _before(asked, study, X[rows, columns], labels) if study.months > 1 else Before()
         found += home_findings(plan, own, Policy(), before)
         if judged_by_bits(plan):
@@ -114,6 +119,12 @@ def judged(study: Honest) -> Verdict:
     rules = tuple(sorted({each.rule for each in found if each.below or each.asks}))
     held, ratio = (None, None) if worst is None else (worst.held, worst.ratio)
     return Verdict(said, rules, X.shape[1], expected_bits(plan) if worst is None else worst.opened, held, ratio)
+
+
+def _means(X: Any, names: Sequence[str], decimals: Mapping[str, int]) -> Any:
+    """What gaps are filled with."""
+    means = np.nanmean(X, axis=0)
+    return np.array([round(mean, decimals.get(name, 17)) for mean, name in zip(means.tolist(), names, strict=True)])
 
 
 def _passed(study: Honest, X: Any, edges: Any) -> Any:
@@ -201,6 +212,12 @@ def _drawn() -> Iterator[Honest]:
     y, often = rng.normal(size=n), 24
     yield Honest("a registry each month, regression table", registry, X, sizes, Task.LR, y, months=often, more=TABLE)
     yield Honest("a registry each month, logistic", registry, X, sizes, Task.GLM, y > 0.5, months=often, more=LOGIT)
+    X = np.column_stack((rng.normal(62, 9, 900).round(), rng.normal(27, 5, 900).round(1), _findings(rng, 900, 3)))
+    X[rng.random(X.shape) < 0.02] = np.nan
+    gaps, y = "drawn: age, BMI, 3 findings, 2 % of the entries missing", rng.normal(size=900)
+    yield Honest("gaps filled with means, regression table", gaps, X, thirds(900), Task.LR, y, decimals={}, more=TABLE)
+    named, each = "the same by a dictionary with decimals", {"x0": 0, "x1": 1, "x2": 0, "x3": 0, "x4": 0}
+    yield Honest(named, gaps, X, thirds(900), Task.LR, y, decimals=each, more=TABLE)
 
 
 def studies() -> Iterator[Honest]:

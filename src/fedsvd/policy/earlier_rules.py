@@ -6,7 +6,7 @@ that this does not happen (``row_sets.py``); what it cannot mend is a finding he
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from fedsvd.policy.learned import full_outputs
@@ -44,7 +44,8 @@ class Asked:
     roster: Roster  # who took part, by organisation
     job: str = ""  # digest of the job as its researcher signed it
     chooser: str = ""  # what chooses rows: a view of the dictionary, or columns of the job; empty for all rows
-    filled: str = ""  # how gaps are filled
+    filled: Mapping[str, str] = field(default_factory=dict)  # with what gaps of few records are, by column
+    completed: str = ""  # whose patterns of gaps choose what low-rank imputation completes; empty for none
     weights: str = ""  # the column of weights
     columns: tuple[str, ...] = ()  # where columns are split: those that were brought
 
@@ -66,7 +67,6 @@ class OwnRows:
 
     smallest: int = 0  # records in the smallest part that it would tell from others, where that is too few
     corrected: frozenset[str] = frozenset()  # columns with corrections that are used
-    few_gaps: int = 0  # columns in which few records have a gap
     weighted_apart: int = 0  # records whose weights differ from an earlier study's, where they are few
     unlike: int = 0  # remembered tables of the same columns, with other records and no ids
 
@@ -80,9 +80,15 @@ def record_findings(asked: Asked, earlier: Sequence[Asked], rows: OwnRows, polic
     if rows.weighted_apart:
         text = f"{rows.weighted_apart} of your records have other weights than in an earlier study, {least} are needed"
         yield Finding("re-run", f"{text}: {difference}")
-    if rows.few_gaps and any(each.filled != asked.filled for each in earlier):
+    if any(each.filled.get(name, how) != how for each in earlier for name, how in asked.filled.items()):
         text = f"gaps of fewer than {least} of your records are filled otherwise than in an earlier study"
         yield Finding("re-run", f"{text}: {difference}")
+    if asked.completed and any(each.completed not in ("", asked.completed) for each in earlier):
+        text = (
+            "gaps in the columns of this study choose which records its low-rank imputation completes together, and an "
+            "earlier one of this table had other columns: both together tell records apart"
+        )
+        yield Finding("rows", text, below=False, asks=True)
     few = min((apart for each in earlier if (apart := _columns_apart(asked, each, rows.corrected))), default=0)
     if asked.columns and 0 < few < least:
         text = f"{few} of your columns changed since an earlier study, {least} are asked for"

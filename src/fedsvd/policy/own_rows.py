@@ -65,6 +65,7 @@ class OwnRows:
     design: Leverage = Leverage()  # in all columns
     alike: tuple[str, ...] = ()  # two columns that passed joint counts and that few own records tell apart
     cells: tuple[Cells, ...] = ()  # of columns whose products are asked for
+    fills: tuple[str, ...] = ()  # columns with gaps that are filled with numbers unlike their entries
     classes: tuple[int, ...] = ()  # records of each
     clusters: tuple[int, ...] = ()  # records of each
     offset: float = 0.0  # the largest, without its sign
@@ -86,6 +87,7 @@ def row_findings(own: OwnRows, policy: Policy) -> tuple[Finding, ...]:
     return (
         *_at_once(tuple(_leverage(own, policy)), tuple(_few(own, policy)), policy),
         *_cells(own, policy),
+        *_fills(own),
         *_classes(own, policy),
         *_clusters(own),
         *_offset(own),
@@ -186,6 +188,17 @@ def _cells(own: OwnRows, policy: Policy) -> Iterator[Finding]:
                 "can leave products out, or pool levels"
             )
         yield Finding("cells", text, below=False, asks=True)
+
+
+def _fills(own: OwnRows) -> Iterator[Finding]:
+    if own.fills:
+        columns = ", ".join(map(repr, own.fills))
+        text = (
+            f"your gaps in {columns} are filled with numbers that no entries there are, which tells them apart in sums "
+            "of products: users can compute other entries of these records. Researchers can name the decimals of these "
+            'columns in a dictionary, to which means are rounded, or set missing = "drop"'
+        )
+        yield Finding("gaps", text, below=False, asks=True)
 
 
 def _classes(own: OwnRows, policy: Policy) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ counts to a secure sum, and fills its own gaps with what comes out. ``constant``
 columns get an indicator is decided by the joint counts, so that all parties have the same columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -135,7 +135,13 @@ def squares(source: MatrixSource, means: Float) -> Float:
 class Filled(Derived):
     """A table with its gaps filled, column by column, and after it indicator columns: 1 where an entry was missing."""
 
-    def __init__(self, base: MatrixSource, fills: Float, indicators: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        base: MatrixSource,
+        fills: Float,
+        indicators: Sequence[str] = (),
+        decimals: Mapping[str, int] | None = None,
+    ) -> None:
         names = names_of(base)
         unknown = [name for name in indicators if name not in names]
         if unknown:
@@ -144,7 +150,9 @@ class Filled(Derived):
         expect_shape("the values to fill in", fills, len(names))
         if not np.isfinite(fills).all():
             raise ConfigError("a value to fill in is not finite", "give one finite number for each column")
-        self._fills = fills
+        self.gapped, self.fills = base, fills
+        self.decimals = decimals
+        """Of columns whose means are rounded to them; None where the job says what fills gaps."""
         self.marked = tuple(INDICATOR.format(name) for name in indicators)
         """The indicators."""
         self._of = np.concatenate((np.arange(len(names)), [names.index(name) for name in indicators])).astype(np.intp)
@@ -158,7 +166,7 @@ class Filled(Derived):
         read, place = np.unique(self._of[wanted], return_inverse=True)
         cells = self._base.raw(rows, slice(int(read[0]), int(read[-1]) + 1) if np.all(np.diff(read) == 1) else read)
         missing = np.isnan(cells)
-        values = np.where(missing, self._fills[read], cells)[:, place]
+        values = np.where(missing, self.fills[read], cells)[:, place]
         flags = wanted >= self._base.shape[1]
         if flags.any():
             values[:, flags] = missing[:, place[flags]]

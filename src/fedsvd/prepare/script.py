@@ -194,9 +194,9 @@ class _Start:
         """The numbers with their gaps filled and encoded columns after them, or what the formula makes of them."""
         table = self.numbers
         if recipe.fills is not None:
-            table = missing.Filled(table, recipe.fills.of(names_of(table)), recipe.fills.marked)
+            table = missing.Filled(table, recipe.fills.of(names_of(table)), recipe.fills.marked, dict(rule.decimals))
         if recipe.completion is not None:
-            table = soft_impute.Completed(table, recipe.completion)
+            table = soft_impute.Completed(table, recipe.completion, dict(rule.decimals))
         levels = {joint.name: joint for joint in recipe.levels}
         if rule.parsed is not None:
             gaps = {name: level for name in self.text if (level := rule.category(name).missing) is not None}

@@ -15,6 +15,7 @@ before, in a unit that falls with the largest number of the round before. A patt
 takes the means: from round to round only rows with gaps move, and one row alone would be read from that.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, NotConverged
 from fedsvd.prepare.derived import Derived, names_of, row_panels
+from fedsvd.prepare.missing import Filled
 from fedsvd.types import Float, expect_shape
 
 
@@ -119,10 +121,14 @@ def shrinkage(gram: Float, penalty: float) -> Float:
 class Completed(Derived):
     """A table with its gaps filled row by row; what is not missing stays as it is, to the last bit."""
 
-    def __init__(self, base: MatrixSource, found: Completion) -> None:
+    def __init__(self, base: MatrixSource, found: Completion, decimals: Mapping[str, int] | None = None) -> None:
         super().__init__(base, names_of(base))
         expect_shape("the shrinkage of a completion", found.W, base.shape[1], base.shape[1])
         self._found = found
+        taking = np.asarray(found.alone.reshape(-1, base.shape[1]).any(axis=0))
+        self.by_means = Filled(base, found.means, decimals=decimals or {})
+        """The table with all gaps filled by means, as those of ``taking_means`` are."""
+        self.taking_means = tuple(name for name, takes in zip(names_of(base), taking.tolist(), strict=True) if takes)
 
     def _cells(self, rows: Index, columns: Index) -> Float:
         cells = self._base.raw(rows, slice(0, self.shape[1]))

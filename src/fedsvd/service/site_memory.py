@@ -83,7 +83,13 @@ class SiteMemory:
         roster = frozenset(organisation(record, party_caller(party.name)) for party in job.parties)
         complete = all(party_caller(party.name) in record.enlisted for party in job.parties)
         asked = Asked(
-            plain_id(record.id), roster, record.asked.digest, _chooser(job), _filled(job), job.study.weights or ""
+            plain_id(record.id),
+            roster,
+            record.asked.digest,
+            _chooser(job),
+            _filled(job, own, self.policy.least_count),
+            _by_columns(job) if job.prepare.missing is Missing.LOW_RANK else "",
+            job.study.weights or "",
         )
         if job.study.split is Split.VERTICAL and own.data.table.shape[1] <= _MOST_COLUMNS:
             asked = _with_columns(asked, own)
@@ -104,11 +110,9 @@ class SiteMemory:
         known = own.remembered
         assert known is not None
         earlier = [Asked.of(each) for each in memory.studies(known.number) if each["run"] != asked.run]
-        gaps = None if own.data.prepared is None or not asked.filled else own.data.prepared.gaps.counts
         rows = OwnRows(
             known.smallest_part(own.data.table.places()) if own.row_set is None else 0,
             known.changed,
-            0 if gaps is None else int(((gaps > 0) & (gaps < known.least)).sum()),
             _weighted_apart(known, asked, earlier, own),
             len(known.unlike),
         )
@@ -195,13 +199,29 @@ def _chooser(job: Job) -> str:
     words = job.prepare
     if words.missing is not Missing.DROP:
         return ""
-    named = "\x00".join(sorted({*words.rule.columns, *words.drop, *job.study.label_columns}))
-    return f"view {words.view}" if words.view else f"{BY_COLUMNS}{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+    return f"view {words.view}" if words.view else f"{BY_COLUMNS}{_by_columns(job)}"
 
 
-def _filled(job: Job) -> str:
+def _by_columns(job: Job) -> str:
+    """A word for the columns of a job whose gaps choose rows."""
     words = job.prepare
-    return f"{words.missing} {words.constant:g}" if words.missing.fills else ""
+    named = "\x00".join(sorted({*words.rule.columns, *words.drop, *job.study.label_columns}))
+    return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
+def _filled(job: Job, own: OpenedData, least: int) -> dict[str, str]:
+    """With what gaps of few records are filled, by the columns of the party's own table.
+
+    Low-rank imputation fills gaps that few records have in a column with the mean, as means do.
+    """
+    words, prepared = job.prepare, own.data.prepared
+    if prepared is None or not words.missing.fills:
+        return {}
+    decimals = {} if words.joint is None else dict(words.joint.decimals)
+    own_names = {column.study: column.own for column in own.columns}
+    few = [name for name, n in zip(prepared.gaps.names, prepared.gaps.counts.tolist(), strict=True) if 0 < n < least]
+    constant = f"{words.constant!r}" if words.missing is Missing.CONSTANT else ""
+    return {own_names.get(name, name): constant or f"mean {decimals.get(name, 'of all digits')}" for name in few}
 
 
 def _with_columns(asked: Asked, own: OpenedData) -> Asked:

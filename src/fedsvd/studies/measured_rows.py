@@ -17,6 +17,7 @@ from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Cells, Leverage, OwnRow
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_made, persons
+from fedsvd.prepare.telling_fills import telling_fills
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import CAPPED_AT, What
@@ -43,7 +44,7 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
         own = replace(own, weighted=rows.weighted())
     if refusals:
         return own
-    own = replace(own, cells=tuple(_cells(party, policy)))
+    own = replace(own, cells=tuple(_cells(party, policy)), fills=telling_fills(party.table, policy.least_count))
     if party.clusters is not None and What.COUNT in opened(plan):
         own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
     if not model:

@@ -147,8 +147,17 @@ class PrepareSection(Section):
             most_levels=self.most_levels,
             counts=self._counts,
             knots=tuple((name, each.knots) for name, each in described.items() if name in splines and each.knots),
-            decimals=tuple((name, each.decimals) for name, each in described.items() if each.decimals is not None),
+            decimals=self._decimals,
         )
+
+    @property
+    def _decimals(self) -> tuple[tuple[str, int], ...]:
+        """Of the dictionary's columns, levels in order being whole numbers: means to fill gaps with have as many."""
+        if self._dictionary is None:
+            return ()
+        described = self._dictionary.described
+        held = {name: each.decimals for name, each in described.items() if each.decimals is not None}
+        return tuple({**held, **dict.fromkeys(self.orders, 0)}.items())
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
 
 FIRST = Asked("aa", frozenset("ABC"))
-ZERO, MEAN = replace(FIRST, filled="constant 0"), replace(FIRST, filled="mean 0")
+ZERO, MEAN = replace(FIRST, filled={"age": "0.0"}), replace(FIRST, filled={"age": "mean 0"})
 SPLIT = replace(FIRST, columns=tuple("pqrstuvwxyz"))
 
 
@@ -23,14 +23,13 @@ SPLIT = replace(FIRST, columns=tuple("pqrstuvwxyz"))
         (FIRST, [FIRST], OwnRows(), []),
         (FIRST, [FIRST], OwnRows(smallest=1), ["re-run refused"]),
         (FIRST, [FIRST], OwnRows(weighted_apart=1), ["re-run refused"]),
-        (
-            replace(FIRST, filled="constant 0"),
-            [MEAN],
-            OwnRows(few_gaps=1),
-            ["re-run refused"],
-        ),
-        (ZERO, [MEAN], OwnRows(), []),
-        (MEAN, [MEAN], OwnRows(few_gaps=1), []),
+        (ZERO, [MEAN], OwnRows(), ["re-run refused"]),
+        (replace(FIRST, filled={"age": "mean 1"}), [FIRST, MEAN], OwnRows(), ["re-run refused"]),
+        (replace(FIRST, filled={"bmi": "mean 1"}), [MEAN], OwnRows(), []),
+        (MEAN, [FIRST, MEAN], OwnRows(), []),
+        (replace(FIRST, completed="ab"), [FIRST, replace(FIRST, completed="cd")], OwnRows(), ["rows asks"]),
+        (replace(FIRST, completed="ab"), [FIRST, replace(FIRST, completed="ab")], OwnRows(), []),
+        (FIRST, [replace(FIRST, completed="ab")], OwnRows(), []),
         (SPLIT, [SPLIT], OwnRows(), []),
         (SPLIT, [replace(SPLIT, columns=tuple("pqrstuvwxy"))], OwnRows(), ["re-run refused"]),
         (SPLIT, [replace(SPLIT, columns=tuple("pqrstu"))], OwnRows(), []),
@@ -49,7 +48,7 @@ def test_what_earlier_studies_forbid_or_ask(now, earlier, rows, verdicts):
 
 
 def test_what_is_written_of_a_study_is_read_again():
-    study = replace(SPLIT, job="ab" * 32, chooser="view main", filled="mean 0", weights="w")
+    study = replace(SPLIT, job="ab" * 32, chooser="view main", filled={"a": "mean 0"}, completed="ab", weights="w")
     assert Asked.of({"event": "study", "when": "now", "table": 1, **study.record()}) == study
 
 
