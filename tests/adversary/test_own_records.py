@@ -132,7 +132,7 @@ def test_a_column_that_one_record_has(made):
 
 
 def test_an_indicator_of_the_one_gap(made):
-    asked = {"columns": ["age", "lab"], "missing": "mean", "indicators": ["lab"]}
+    asked = {"columns": ["age", "lab"], "missing": "constant", "indicators": ["lab"]}
     expect_done(made, asked, label="cost")
     expect_refused(made, GAP, asked, "below your policy: leverage", "lab", label="cost")
 

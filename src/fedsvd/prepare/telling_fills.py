@@ -1,7 +1,7 @@
 """Which gaps of a party's own table are filled with numbers that can be told from entries, in sums of products.
 
 Product sums of columns of whole numbers are whole numbers. One gap that is filled with 5.3 adds 0.3 times that person's
-other entry to each of them, and whoever sees the sum in enough digits reads the entry: of five people with one gap each
+other entry to each of them, and a user who sees the sum in enough digits reads it: of five people with one gap each
 all 35 other entries were read. It is the same on any grid that entries lie on (tenths, even numbers, whole pounds in
 kilograms, float32), and with a number that is far from all entries. So what fills gaps should be what entries are.
 """
