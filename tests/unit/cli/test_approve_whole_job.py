@@ -41,7 +41,9 @@ def made(tmp_path_factory):
             table.to_csv(root / f"{name}.csv", index=False)
             kit = federation.kits[f"party/{name}"]
             (kit / "site.toml").write_text(f'[data]\ndefault = "{root / name}.csv"\n')
-        (federation.kits["party/a"] / "policy.toml").write_text(spelt_policy(Policy(consent_to_two=True, most_leverage=1.0)))
+        (federation.kits["party/a"] / "policy.toml").write_text(
+            spelt_policy(Policy(consent_to_two=True, most_leverage=1.0))
+        )
         with federation.csp_node() as csp:
             for name in SIZES:
                 kit = federation.kits[f"party/{name}"]
