@@ -39,16 +39,16 @@ def tables(rows=(20, 15, 12), features=30, scale=1.0, seed=1):
 
 def held(federation, monkeypatch):
     """The directions and images that users hold at the end: G K = Z (Z^T K) with G the joint Gram matrix."""
-    spaces = {}
-    add = Space.add
+    spaces = []
+    added = Space.added
 
     def noted(self, Z):
-        add(self, Z)
-        spaces[id(self)] = self
+        spaces.append(added(self, Z))
+        return spaces[-1]
 
-    monkeypatch.setattr(Space, "add", noted)
+    monkeypatch.setattr(Space, "added", noted)
     federation.run()
-    return next(iter(spaces.values()))
+    return spaces[-1]
 
 
 # --- the CSP ----------------------------------------------------------------------------------------------------------

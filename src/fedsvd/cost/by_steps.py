@@ -29,8 +29,9 @@ def _product(user: User, columns: float) -> Work:
 
 
 def lengths(user: User) -> Pieces:
-    """Norms of all features at this user."""
-    yield Piece("products", Work(memory=8.0 * _FOUR_NORMS * user.plan.m * user.n_i))
+    """Norms of all features at this user; where there are means these say it."""
+    if not user.plan.centre:
+        yield Piece("products", Work(memory=8.0 * _FOUR_NORMS * user.plan.m * user.n_i))
 
 
 def directions(user: User) -> Pieces:

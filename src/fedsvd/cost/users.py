@@ -17,7 +17,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind, What
 from fedsvd.protocol.sums import ORDER_BLOCK, gram_batches, order_steps, summed
-from fedsvd.protocol.tasks import PERMUTED_TABLES, SAMPLED_PANELS, Check, Item, Mode
+from fedsvd.protocol.tasks import PERMUTED_TABLES, SAMPLED_PANELS, Check, Item, Mode, Scheme
 from fedsvd.protocol.upload import upload_bytes
 from fedsvd.secagg.neighbours import degree
 from fedsvd.secagg.sums import PlannedSum, SumKind
@@ -370,8 +370,11 @@ def scores(user: User, product: bool = False) -> Pieces:
     plan, r, n_i = user.plan, user.r, user.n_i
     if not plan.releases(Item.OWN_PART):
         return  # squared scores of a regression, which are small
-    work = _own_pass(user, product) + Work(memory=16.0 * plan.m * n_i)
     part = float(r * (n_i if user.expected.in_memory else user.panel))
+    if plan.scheme is Scheme.STEPS:
+        yield Piece("own part", Work(), 2 * part, keeps=(("own part", part),))  # the certificate has made them
+        return
+    work = _own_pass(user, product) + Work(memory=16.0 * plan.m * n_i)
     centred = plan.m * user.panel if plan.reads_rows else min(plan.m * user.panel, 1 << 18)
     yield Piece("own part", work, 2 * part + centred, keeps=(("own part", part),))
 

@@ -14,6 +14,7 @@ what the wanted Ritz vectors lack.
 """
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -21,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import VerificationFailed
+from fedsvd.linalg.backend import EPS, matmul
+from fedsvd.linalg.columns import Columns
 from fedsvd.types import Float
 
-EPS = 2.0**-52
 TOLERANCE = 5e-14
 """Residual of a wanted Ritz vector, relative to s_1, at which the iteration ends."""
 
@@ -181,15 +183,28 @@ class Ritz:
 
 
 class Space:
-    """Directions, their images, and the reservoir: functions of what was opened and of what the leader sent."""
+    """Directions, their images, and the reservoir: functions of what was opened and of what the leader sent.
+
+    A space does not change: what follows from it is another one, which shares its memory.
+    """
 
     def __init__(self, start: Float) -> None:
         m = len(start)
-        self.K, self.Z = np.zeros((m, 0)), np.zeros((m, 0))
-        self._known = start  # the first block and the reservoir, orthonormal: the range of all that was opened
+        self._K, self._Z = Columns(m), Columns(m)
+        self._known = Columns.of(start)  # the first block and the reservoir, orthonormal: the range of all opened
         self._first, self._block = start.shape[1], start
         self._used = np.zeros((0, 0))  # combinations of the reservoir that were multiplied
         self._products = np.zeros((0, 0))  # Z^T K
+
+    @property
+    def K(self) -> Float:
+        """The directions."""
+        return self._K.all
+
+    @property
+    def Z(self) -> Float:
+        """Their images."""
+        return self._Z.all
 
     @property
     def block(self) -> Float:
@@ -199,7 +214,7 @@ class Space:
     @property
     def reservoir(self) -> Float:
         """E."""
-        return self._known[:, self._first :]
+        return self._known.all[:, self._first :]
 
     @property
     def unused(self) -> int:
@@ -208,17 +223,17 @@ class Space:
 
     def before(self) -> Float:
         """``H``: what ``X^T Q`` of the next block has of earlier columns of W."""
-        found: Float = self.Z.T @ self._block
+        found: Float = matmul(self.Z.T, self._block)
         return found
 
-    def add(self, Z: Float) -> None:
-        """The images of the block in hand, which has become (m, kept)."""
-        new = self._block
-        right = np.concatenate((self._products, self.Z.T @ new), axis=1)
-        self.K, old = np.concatenate((self.K, new), axis=1), self.K
-        below = np.concatenate((Z.T @ old, Z.T @ new), axis=1)
-        self.Z = np.concatenate((self.Z, Z), axis=1)
-        self._products = np.concatenate((right, below))
+    def added(self, Z: Float) -> "Space":
+        """With the images of the block in hand, which has become (m, kept)."""
+        found, new = copy(self), self._block
+        right = np.concatenate((self._products, matmul(self.Z.T, new)), axis=1)
+        below = np.concatenate((matmul(Z.T, self.K), matmul(Z.T, new)), axis=1)
+        found._K, found._Z = self._K.with_more(new), self._Z.with_more(Z)
+        found._products = np.concatenate((right, below))
+        return found
 
     def ritz(self, r: int, n: int) -> Ritz:
         """Ritz values, and the residuals of the first r."""
@@ -229,22 +244,29 @@ class Space:
         p, s, y_t = np.linalg.svd(self._products, full_matrices=False)
         cut = 8.0 * EPS * float(s[0]) * math.sqrt(max(m, n))
         wanted = min(r, int(np.count_nonzero(s > cut)))
-        left = self.Z @ p[:, :wanted] - (self.K @ y_t[:wanted].T) * s[:wanted]
-        return Ritz(p, s, y_t.T, left, cut)
+        return Ritz(p, s, y_t.T, self._left(p, s, y_t.T, wanted), cut)
+
+    def _left(self, p: Float, s: Float, y: Float, count: int) -> Float:
+        """What ``X W p - K y s`` leaves of the first ``count`` vectors."""
+        left: Float = matmul(self.Z, p[:, :count])
+        left -= matmul(self.K, y[:, :count] * s[:count])
+        return left
 
     # --- directions outside of what is known ------------------------------------------------------------------------
 
     def _outside(self, A: Float) -> Float:
+        known = self._known.all
         for _ in range(2):
-            A = A - self._known @ (self._known.T @ A)
+            A = A - matmul(known, matmul(known.T, A))
         return A
 
     def propose_directions(self, Z: Float, s1: float) -> Float:
         """The leader's N, (m, c): what Z has outside of all that is known, orthonormal."""
         q, s, _ = np.linalg.svd(self._outside(Z), full_matrices=False)
         q = q[:, s > least_direction(s1, len(Z))]
+        known = self._known.all
         for _ in range(2):
-            q = q - self._known @ (self._known.T @ q)
+            q = q - matmul(known, matmul(known.T, q))
             if q.shape[1]:
                 q = np.linalg.qr(q)[0]
         return q
@@ -260,7 +282,7 @@ class Space:
             raise refused()
         if c == 0:
             return
-        off = np.abs(N.T @ N - np.eye(c)).max(), np.abs(self._known.T @ N).max(initial=0.0)
+        off = np.abs(N.T @ N - np.eye(c)).max(), np.abs(matmul(self._known.all.T, N)).max(initial=0.0)
         a, held, _ = np.linalg.svd(N.T @ P)
         if max(off) > _EXACT or len(held) < c or held[c - 1] < least / _SLACK:
             raise refused()
@@ -271,10 +293,12 @@ class Space:
         if np.any(outside > _EXACT + rounding / held[:c]) or np.any(missing > _EXACT + rounding / s[large]):
             raise refused()
 
-    def keep(self, N: Float) -> None:
-        """Put directions into the reservoir."""
-        self._known = np.concatenate((self._known, N), axis=1)
-        self._used = np.concatenate((self._used, np.zeros((N.shape[1], self._used.shape[1]))))
+    def kept(self, N: Float) -> "Space":
+        """With these directions in the reservoir."""
+        found = copy(self)
+        found._known = self._known.with_more(N)
+        found._used = np.concatenate((self._used, np.zeros((N.shape[1], self._used.shape[1]))))
+        return found
 
     # --- the next block ---------------------------------------------------------------------------------------------
 
@@ -282,7 +306,7 @@ class Space:
         """The leader's c, (reservoir, q): what the wanted Ritz vectors that have not converged lack, q at most r."""
         E, used = self.reservoir, self._used
         short = ritz.rank(r) < r
-        G = E.T @ ritz.left[:, ritz.residuals > tolerance / 2.0]
+        G = matmul(E.T, ritz.left[:, ritz.residuals > tolerance / 2.0])
         for _ in range(2):
             G = G - used @ (used.T @ G)
         c, s, _ = np.linalg.svd(G, full_matrices=False)
@@ -305,17 +329,19 @@ class Space:
         if max(off) > _EXACT:
             raise refused()
 
-    def go_on(self, c: Float) -> None:
-        """Take the next block in hand."""
-        self._block = self.reservoir @ c
-        self._used = np.concatenate((self._used, c), axis=1)
+    def onward(self, c: Float) -> "Space":
+        """With the next block in hand."""
+        found = copy(self)
+        found._block = matmul(self.reservoir, c)
+        found._used = np.concatenate((self._used, c), axis=1)
+        return found
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def answer(self, ritz: Ritz, r: int) -> tuple[Float, Float, Float]:
         """The leader's singular vectors V, (m, rank), values and p, (d, rank)."""
         rank = ritz.rank(r)
-        V = self.K @ ritz.y[:, :rank]
+        V = matmul(self.K, ritz.y[:, :rank])
         if rank:
             Q, R = np.linalg.qr(V)
             V = Q * np.where(np.diagonal(R) < 0.0, -1.0, 1.0)
@@ -340,7 +366,7 @@ class Space:
         if ritz.residual > tolerance:
             return False
         near = int(np.count_nonzero(ritz.s > ritz.s[r - 1] - _NEAR * ritz.top))
-        left = self.Z @ ritz.p[:, :near] - (self.K @ ritz.y[:, :near]) * ritz.s[:near]
+        left = self._left(ritz.p, ritz.s, ritz.y, near)
         return float(np.linalg.norm(left, axis=0).max()) <= tolerance * ritz.top
 
     def expect_answer(self, V: Float, s: Float, p: Float, ritz: Ritz, r: int, tolerance: float = math.inf) -> None:
@@ -352,16 +378,16 @@ class Space:
             raise refused()
         if rank == 0:
             return
-        y, top, R = self.K.T @ V, ritz.top, self._products
+        y, top, R = matmul(self.K.T, V), ritz.top, self._products
         found = (
             np.abs(V.T @ V - np.eye(rank)).max(),
             np.abs(p.T @ p - np.eye(rank)).max(),
-            np.abs(self.K @ y - V).max(),
+            np.abs(matmul(self.K, y) - V).max(),
             np.abs(s - ritz.s[:rank]).max() / top,
             np.linalg.norm(R @ y - p * s, axis=0).max() / top,
             np.linalg.norm(R.T @ p - y * s, axis=0).max() / top,
         )
-        residual = np.linalg.norm(self.Z @ p - V * s, axis=0).max() / top
+        residual = np.linalg.norm(matmul(self.Z, p) - V * s, axis=0).max() / top
         if not max(found) <= _EXACT or not residual <= 2.0 * tolerance or np.any(np.diff(s) > 0.0) or not s[-1] > 0.0:
             raise refused()
 

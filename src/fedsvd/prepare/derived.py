@@ -114,7 +114,7 @@ def table_digest(table: MatrixSource) -> bytes:
 
 def names_of(source: MatrixSource) -> tuple[str, ...]:
     """The column names; x0, x1, ... where the data has none."""
-    return tuple(source.names if source.names is not None else NumberedNames(source.shape[1]))
+    return tuple(source.names if source.names is not None else NumberedNames(source.shape[1])[:])
 
 
 def distinct(names: Sequence[str]) -> Sequence[str]:

@@ -8,6 +8,7 @@ from fedsvd.errors import StorageError
 from fedsvd.linalg.golub_kahan import PASSES
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SHORT_STEP
+from fedsvd.protocol.tasks import Scheme
 from fedsvd.types import byte_size
 
 MOST_STEPS = 200
@@ -51,6 +52,11 @@ def most_directions(plan: SessionPlan) -> int:
 def most_steps(plan: SessionPlan) -> int:
     """Steps after the first, at most: each opens a direction."""
     return min(MOST_STEPS, most_directions(plan) - first_width(plan))
+
+
+def means_in_a_unit(plan: SessionPlan) -> bool:
+    """Whether means go as words of 128 bits in the unit of the joint norm: by steps, where columns are not scaled."""
+    return plan.scheme is Scheme.STEPS and plan.centre and not plan.unit_variance
 
 
 def most_products(plan: SessionPlan) -> int:

@@ -89,6 +89,7 @@ def expected_bits(plan: SessionPlan) -> int:
     return judged_bits(plan, label=True)
 
 
+@lru_cache(maxsize=64)
 def judged_bits(plan: SessionPlan, label: bool) -> int:
     """The same; where ``label`` is not set, without the numbers that labels alone went into."""
     about = plan.glm

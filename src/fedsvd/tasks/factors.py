@@ -5,6 +5,7 @@ The opening is shared with PCA too.
 
 import math
 
+from fedsvd.protocol.directions import means_in_a_unit
 from fedsvd.protocol.outputs import COMPONENT, FEATURE, RECORD, To, array, column, fact
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import (
@@ -22,6 +23,7 @@ from fedsvd.protocol.steps import (
     total,
     triangle,
     upload,
+    wide,
 )
 from fedsvd.protocol.sums import (
     CHECK_NUMBERS,
@@ -58,6 +60,13 @@ def factorised(plan: SessionPlan, what: What = What.VECTORS) -> tuple[PlannedSte
     # Nothing to compute: in mode A of the sum family the rest is played in zeros, so that the CSP sees no difference.
     zeros = plan.mode is Mode.A and plan.scheme is Scheme.SUM
     return (bound("bound"), *(opened if zeros else (maybe("entries that are not zero", *opened),)))
+
+
+def means(plan: SessionPlan) -> list[PlannedStep]:
+    """The mean of every feature, without a unit, or in the unit of the joint norm."""
+    if means_in_a_unit(plan):
+        return [bound("range"), total("mean", plan.M, What.MEAN)]
+    return [wide("mean", plan.M, What.MEAN)]
 
 
 def opening(plan: SessionPlan, what: What) -> tuple[PlannedStep, ...]:

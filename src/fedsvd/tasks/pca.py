@@ -6,7 +6,7 @@ from fedsvd.protocol.steps import PlannedStep, What, bound, total, wide
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Answer, Item, Own, Split, Task
 from fedsvd.tasks.components import COMPONENTS
 from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.factors import opening
+from fedsvd.tasks.factors import means, opening
 
 OUTPUTS = (
     array("components", COMPONENT, FEATURE, attribute="components_", padded=True),
@@ -21,7 +21,7 @@ OUTPUTS = (
 
 def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Every step of a PCA."""
-    found = [wide("mean", plan.m, What.MEAN)] if plan.centre else []
+    found = means(plan) if plan.centre else []
     found.append(bound("bound"))
     if plan.unit_variance:
         found.append(wide("energy", plan.m, What.ENERGY))

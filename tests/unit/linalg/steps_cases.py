@@ -105,10 +105,8 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
             raise refused()
         Z = summed([off(i, x.T @ w) for i, (x, w) in enumerate(zip(parts, W, strict=True))], F * 2.0**-57)
         U = [np.concatenate((u, w), axis=1) for u, w in zip(U, W, strict=True)]
-        ritz = []
-        for i, space in enumerate(spaces):
-            space.add(off(i, Z))
-            ritz.append(space.ritz(r, n))
+        spaces = [space.added(off(i, Z)) for i, space in enumerate(spaces)]
+        lead, ritz = spaces[0], [space.ritz(r, n) for space in spaces]
         s1 = ritz[0].top
         steps.append(s1)
         said = decided(ritz[0], r, 1, tolerance)
@@ -117,8 +115,8 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
             N = sent("directions", lead.propose_directions(Z, s1))
             for i, space in enumerate(spaces[1:], start=1):
                 space.expect_directions(N, off(i, Z), ritz[i].top)
-            for space in spaces:
-                space.keep(N)
+            spaces = [space.kept(N) for space in spaces]
+            lead = spaces[0]
         said = Verdict(sent("verdict", decided(ritz[0], r, lead.unused, tolerance)))
         for space, own in zip(spaces[1:], ritz[1:], strict=True):
             space.expect_verdict(said, own, r, tolerance)
@@ -127,8 +125,8 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
         c = sent("mixture", lead.propose_mixture(ritz[0], r, tolerance))
         for space in spaces[1:]:
             space.expect_mixture(c, r)
-        for space in spaces:
-            space.go_on(c)
+        spaces = [space.onward(c) for space in spaces]
+        lead = spaces[0]
     V, s, p = lead.answer(ritz[0], r)
     V, s, p = sent("answer", (V, s, p))
     for space, own in zip(spaces[1:], ritz[1:], strict=True):

@@ -19,6 +19,7 @@ import numpy as np
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.errors import NotConverged, VerificationFailed
 from fedsvd.linalg.backend import EPS, matmul, to_numpy
+from fedsvd.linalg.columns import Columns
 from fedsvd.linalg.golub_kahan import (
     TOLERANCE,
     Block,
@@ -47,6 +48,7 @@ from fedsvd.roles.user.checks import Checked, joint_trace
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, orthogonality_of
 from fedsvd.roles.user.requests import Common, Local, Script
+from fedsvd.roles.user.shared import once_in_process
 from fedsvd.roles.user.statistics import Prepared, in_data_units, lengths
 from fedsvd.roles.user.streamed import powers_of_two
 from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, short_sum, total_sum, wide_sum_of_floats
@@ -83,46 +85,65 @@ class _Own:
 
     times: Callable[[Float], Float]  # X_i W
     transposed_times: Callable[[Float], Float]  # X_i^T Q
-    W: Float
+    columns: Columns
+
+    @property
+    def W(self) -> Float:
+        """(n_i, d)."""
+        return self.columns.all
+
+    def add(self, W: Float) -> None:
+        """More columns."""
+        self.columns = self.columns.with_more(W)
 
 
 def open_by_steps(work: Work, prepared: Prepared) -> Script:
     """U and S of the joint matrix, and this user's own vectors, by steps."""
     plan, F1 = work.plan, prepared.F1
-    longest, norm = yield Local("lengths", lambda: lengths(work, prepared.A_i))
+    longest, norm = yield Local("lengths", lambda: lengths(work, prepared))
     (length,) = yield from total_sum(plan, "length", np.array([longest]), work.own, NORM_WIDTH)
     trace: float = yield from joint_trace(work, norm, unit(F1))
     power = math.frexp(_MARGIN * min(F1, math.sqrt(max(length, 0.0))))[1]
     own = yield Local("lengths", lambda: _own_side(work, prepared.A_i))
     normals = Keystream.of(work.checks, "start").normal((plan.m, first_width(plan)))
-    space, s1, passes = Space(start_block(normals)), F1, list[int]()
+    space = once_in_process(work.memo, "start", (normals,), lambda: Space(start_block(normals)))
+    s1, passes = F1, list[int]()
     for step in count():
         kept, number = yield from _orthonormal_block(work, space, own, s1, step)
         passes.append(number)
         own_image: Float = yield Local("products", partial(own.times, kept))
         width = first_width(plan) if step == 0 else later_width(plan)
         opened: Float = yield from short_sum(f"step {step}", _filled(own_image, width), power, work.own)
-        own.W = np.concatenate((own.W, kept), axis=1)
+        own.add(kept)
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
-        ritz: Ritz = yield Local("ritz values", partial(_grown, work, space, Z))
+        space, ritz = yield Local("ritz values", partial(_grown, work, space, Z))
         s1 = ritz.top
-        said: Verdict = yield from _decide(work, space, Z, ritz, step)
+        said: Verdict
+        said, space = yield from _decide(work, space, Z, ritz, step)
         if said is not Verdict.GO_ON:
             break
     U, s, p = yield from _answer(work, space, ritz, said)
     vectors = matmul(own.W, p)
-    residual: float = yield from _certified(work, own, (U, s, vectors), power)
+    residual, product = yield from _certified(work, own, (U, s, vectors), power)
     found = Searched(tuple(passes), space.K.shape[1], first_width(plan))
     energy = in_data_units(trace, prepared.E)
     opens = DIRECTION_BITS * plan.m * space.Z.shape[1]
     checked = Checked(found, residual, trace, opens)
     released = np.ldexp(s, prepared.E)
-    return Opened(U, released, len(s), residual, orthogonality_of(U), checked, energy, None, vectors)
+    return Opened(
+        U, released, len(s), residual, orthogonality_of(U), checked, energy, np.ldexp(product, prepared.E), vectors
+    )
 
 
-def _grown(work: Work, space: Space, Z: Float) -> Ritz:
-    space.add(Z)
-    return space.ritz(work.plan.planned_rank, work.plan.n)
+def _grown(work: Work, space: Space, Z: Float) -> tuple[Space, Ritz]:
+    """The space with these images, and its Ritz values."""
+
+    def grown() -> tuple[Space, Ritz]:
+        larger = space.added(Z)
+        return larger, larger.ritz(work.plan.planned_rank, work.plan.n)
+
+    found: tuple[Space, Ritz] = once_in_process(work.memo, "ritz values", (space, Z), grown)
+    return found
 
 
 # --- products with this user's data -----------------------------------------------------------------------------------
@@ -130,7 +151,7 @@ def _grown(work: Work, space: Space, Z: Float) -> Ritz:
 
 def _own_side(work: Work, A_i: Operand) -> _Own:
     """Products of stored entries, where the data lies, with a copy of it centred and scaled, or panel by panel."""
-    W = np.zeros((work.n_i, 0))
+    W = Columns(work.n_i)
     if isinstance(A_i, Streamed) and work.device is None and A_i.off_products and isinstance(A_i.source, SparsePanels):
         return _stored_side(A_i, A_i.source.sparse_columns(0, work.n_i), W)
     if isinstance(A_i, Streamed) and A_i.at_once:
@@ -146,7 +167,7 @@ def _own_side(work: Work, A_i: Operand) -> _Own:
     return _Own(lambda W: _times(work, A_i, places, W), lambda Q: _transposed_times(work, A_i, places, Q), W)
 
 
-def _stored_side(A_i: Streamed, X: Any, W: Float) -> _Own:
+def _stored_side(A_i: Streamed, X: Any, W: Columns) -> _Own:
     """Products of a sparse table: the mean is taken off the product, and nothing is made dense."""
     rows = np.ones(X.shape[0]) if A_i.inverse is None else A_i.inverse
     for factor in powers_of_two(A_i.power):
@@ -187,8 +208,7 @@ def _orthonormal_block(work: Work, space: Space, own: _Own, s1: float, step: int
     plan, Q = work.plan, space.block
     width = first_width(plan) if step == 0 else later_width(plan)
     before = first_width(plan) + later_width(plan) * (step - 1) if step else 0
-    H = space.before()
-    W: Float = yield Local("directions", lambda: own.transposed_times(Q) - own.W @ H)
+    W: Float = yield Local("directions", lambda: _outside(work, space, own, own.transposed_times(Q)))
     energies = yield from wide_sum_of_floats(f"energies {step}", _filled(_squares(W), width)[0], work.own)
     block = Block(energies[: W.shape[1]], least_column(s1, Q.shape[1]))
     W = W * block.scale
@@ -202,11 +222,18 @@ def _orthonormal_block(work: Work, space: Space, own: _Own, s1: float, step: int
         done, root = _read_root(content, W.shape[1], width)
         if not work.leads:
             block.expect(C, root, done)
-        W = (W if done else W - own.W @ C[: own.W.shape[1]]) @ root
+        W = matmul(W if done else W - matmul(own.W, C[: own.W.shape[1]]), root)
         block.take(root)
         if done and number >= USUAL_PASSES:
             return W, number
     raise refused()
+
+
+def _outside(work: Work, space: Space, own: _Own, W: Float) -> Float:
+    """W less what earlier columns have of it, which follows from opened numbers."""
+    H = once_in_process(work.memo, "before", (space,), space.before)
+    W -= matmul(own.W, H)
+    return W
 
 
 def _squares(W: Float) -> Float:
@@ -219,14 +246,14 @@ def _cross(work: Work, name: str, before: Float, W: Float, reach: int, width: in
     """``[W_before W]^T W`` of all users, (d + b, b), as a sum of the planned length."""
     d, b = before.shape[1], W.shape[1]
     own = np.zeros((reach + width, width))
-    own[:d, :b] = before.T @ W
-    own[reach : reach + b, :b] = W.T @ W
+    own[:d, :b] = matmul(before.T, W)
+    own[reach : reach + b, :b] = matmul(W.T, W)
     total: Float = yield from total_sum(work.plan, name, own, work.own, SPECTRUM_WIDTH)
     return np.concatenate((total[:d, :b], total[reach : reach + b, :b]))
 
 
 def _decide(work: Work, space: Space, Z: Float, ritz: Ritz, step: int) -> Script:
-    """What user 1 says after a step; the space goes on with it."""
+    """What user 1 says after a step, and the space that goes on with it."""
     plan, r = work.plan, work.plan.planned_rank
     sizes, held = _Sizes(plan.m, *_widths(work, step)), space.reservoir.shape[1]
 
@@ -235,29 +262,33 @@ def _decide(work: Work, space: Space, Z: Float, ritz: Ritz, step: int) -> Script
         if said is Verdict.FOUND:
             return sizes.packed(said, np.zeros((plan.m, 0)), np.zeros((0, 0)))
         N = space.propose_directions(Z, ritz.top)
-        space.keep(N)
-        said = decided(ritz, r, space.unused, TOLERANCE)
-        c = space.propose_mixture(ritz, r, TOLERANCE) if said is Verdict.GO_ON else np.zeros((0, 0))
+        larger = space.kept(N)
+        said = decided(ritz, r, larger.unused, TOLERANCE)
+        c = larger.propose_mixture(ritz, r, TOLERANCE) if said is Verdict.GO_ON else np.zeros((0, 0))
         return sizes.packed(said, N, c)
 
     content: bytes = yield Common(f"verdict {step}", made)
     said, N, c = sizes.read(content, held)
+
+    def accepted() -> None:
+        once_in_process(work.memo, "accepted", (space, content), lambda: _accept(space, Z, ritz, r, said, N, c))
+
     if not work.leads:
-        yield Local("acceptance", lambda: _accept(space, Z, ritz, r, said, N, c))
-    if said is Verdict.GO_ON:
-        if step == most_steps(plan) or space.K.shape[1] + c.shape[1] > most_directions(plan):
-            raise NotConverged(
-                f"{space.K.shape[1]} directions in {step + 1} steps, and the residual is {ritz.residual:.1e}",
-                "ask for another number of components: one after which the singular values fall",
-            )
-        space.go_on(c)
-    return said
+        yield Local("acceptance", accepted)
+    if said is not Verdict.GO_ON:
+        return said, space
+    if step == most_steps(plan) or space.K.shape[1] + c.shape[1] > most_directions(plan):
+        raise NotConverged(
+            f"{space.K.shape[1]} directions in {step + 1} steps, and the residual is {ritz.residual:.1e}",
+            "ask for another number of components: one after which the singular values fall",
+        )
+    return said, once_in_process(work.memo, "next", (space, content), lambda: space.kept(N).onward(c))
 
 
 def _accept(space: Space, Z: Float, ritz: Ritz, r: int, said: Verdict, N: Float, c: Float) -> None:
     if said is not Verdict.FOUND:
         space.expect_directions(N, Z, ritz.top)
-        space.keep(N)
+        space = space.kept(N)
     space.expect_verdict(said, ritz, r, TOLERANCE)
     if said is Verdict.GO_ON:
         space.expect_mixture(c, r)
@@ -272,31 +303,41 @@ def _answer(work: Work, space: Space, ritz: Ritz, said: Verdict) -> Script:
         signs = np.asarray(signs_of(V))
         return _bytes(_filled(s[None], r), _filled(V * signs, r), _filled(_below(p * signs, most), r))
 
-    numbers = _numbers((yield Common("answer", made)))
+    content: bytes = yield Common("answer", made)
+    numbers = _numbers(content)
     s, V, p = numbers[:r], numbers[r : r + m * r].reshape(m, r), numbers[r + m * r :].reshape(most, r)
     rank = int(np.count_nonzero(s))
     s, V, p = s[:rank].copy(), np.ascontiguousarray(V[:, :rank]), np.ascontiguousarray(p[:d, :rank])
     if not work.leads:
         tolerance = TOLERANCE if said is Verdict.FOUND else math.inf
-        yield Local("acceptance", lambda: space.expect_answer(V, s, p, ritz, r, tolerance))
+
+        def accepted() -> None:
+            expect = partial(space.expect_answer, V, s, p, ritz, r, tolerance)
+            once_in_process(work.memo, "accepted", (space, content), expect)
+
+        yield Local("acceptance", accepted)
     return V, s, p
 
 
 def _certified(work: Work, own: _Own, found: tuple[Float, Float, Float], power: int) -> Script:
-    """The larger of both residuals, relative to s_1, from sums of their own; beyond its bound nothing is released."""
+    """The larger of both residuals, relative to s_1, from sums of their own, and ``X_i^T U``.
+
+    Beyond its bound nothing is released.
+    """
     (U, s, vectors), plan, r = found, work.plan, work.plan.planned_rank
     image: Float = yield Local("products", lambda: own.times(vectors))
     total: Float = yield from short_sum("images", _filled(image, r), power, work.own)
-    rest: Float = yield Local("directions", lambda: own.transposed_times(U) - vectors * s)
+    product: Float = yield Local("directions", lambda: own.transposed_times(U))
+    rest = product - vectors * s
     squares: Float = yield from wide_sum_of_floats("remainders", _filled(_squares(rest), r)[0], work.own)
     if not len(s):
-        return 0.0
+        return 0.0, product
     images = np.linalg.norm(total[:, : len(s)] - U * s, axis=0).max()
     remainders = math.sqrt(max(float(squares[: len(s)].max()), 0.0))
     residual = float(max(images, remainders) / s[0])
     if not residual <= most_residual(plan.m, first_width(plan)):
         raise VerificationFailed("the residual of the singular vectors is beyond its bound", "nothing is released")
-    return residual
+    return residual, product
 
 
 def most_residual(m: int, b: int) -> float:

@@ -25,7 +25,7 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.linalg.solved_columns import multiply
 from fedsvd.linalg.widen import unit
-from fedsvd.protocol.tasks import PERMUTED_TABLES, Item
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Scheme
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened
@@ -123,7 +123,8 @@ def script(work: Work) -> Script:
     U, sigma = opened.U[:, :taken], None if spectrum is None else spectrum[:taken]
     scores_i = None
     if plan.releases(Item.OWN_PART) and not isinstance(work.sink, Nowhere):
-        scores_i = yield Local("scores", lambda: scores(work, mean, scales, U))
+        made = opened.product if plan.scheme is Scheme.STEPS else None  # it is in the certificate by steps
+        scores_i = yield Local("scores", lambda: scores(work, mean, scales, U, made))
     total = 0.0 if spectrum is None or opened.total_energy is None else opened.total_energy
     return PCAResult(
         mean,
@@ -147,12 +148,14 @@ def padded_spectrum(sigma: Float, length: int) -> Float:
     return np.pad(sigma, (0, length - len(sigma)))
 
 
-def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
-    """``(X_i - mean)^T U``, rows scaled first where unit variance was asked for; one pass over the data."""
+def scores(work: Work, mean: Float, scales: Float | None, U: Float, made: Float | None = None) -> Any:
+    """``(X_i - mean)^T U``, rows scaled first where unit variance was asked for; one pass, where they are not made."""
     W = U if scales is None else U * _inverse(scales)[:, None]
     sink: Sink = work.sink or InMemory()
     sink.open(U.shape[1], work.n_i)
-    if work.plan.reads_rows:
+    if made is not None:
+        sink.write(made[:, : U.shape[1]].T)
+    elif work.plan.reads_rows:
         sink.write(_scores_by_rows(work, mean, W).T)
     else:
         _scores_by_columns(work, mean[:, None], W, sink)

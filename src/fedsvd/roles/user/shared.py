@@ -1,12 +1,15 @@
-"""What users of one process compute from one and the same object is computed once.
+"""What users of one process compute from the same inputs is computed once.
 
 In a simulation the CSP's answer reaches all users as the same object, and every user would check it alike and take the
-same P off it. An answer that differs is another object. Between institutions there is no memo: each computes by itself.
+same P off it. An answer that differs is another object. Totals that each user opens are other objects, and compared.
+Between institutions there is no memo: each computes by itself.
 """
 
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 Memo = dict[bytes, Any]
 
@@ -26,3 +29,23 @@ def once_for(memo: Memo | None, given: object, what: str, users: int, work: Call
     if not found[2]:
         del memo[key]
     return found[1]
+
+
+def once_in_process(memo: Memo | None, what: str, given: tuple[Any, ...], work: Callable[[], Any]) -> Any:
+    """What ``work`` makes of these inputs, the last that users of one process had under this name.
+
+    Arrays and bytes are compared, other objects are the same one; a value is shared, and no user may change it.
+    """
+    if memo is None:
+        return work()
+    key = f"last {what}".encode()
+    last = memo.get(key)
+    if last is None or not all(map(_same, last[0], given)):
+        last = memo[key] = given, work()
+    return last[1]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return a == b if isinstance(a, bytes) else a is b

@@ -18,7 +18,9 @@ from fedsvd.errors import ConstantData, FixedPointOverflow, NumericalError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace, to_numpy
 from fedsvd.linalg.solved_columns import SolvedColumns
+from fedsvd.protocol.directions import means_in_a_unit
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.roles.user.fixed_means import joint_mean
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.streamed import NEAR_ZERO, powers_of_two
@@ -141,15 +143,31 @@ def centred(work: Work) -> Script:
         A_i = Dense(at_offset(reduced, offset))
         return Prepared(A_i, mean=mean, own=own, weight=weight.total, log_weights=weight.logs)
     own = yield Local("means", lambda: own_mean(work))
-    total = yield from _summed_means(work, own)
-    mean = wide.rounded(total, plan.n)
-    n, about = plan.n, Streamed(work.source, mean, device=work.device)
+    mean, rest = yield from _joint_mean_and_rest(work, own)
+    about = Streamed(work.source, mean, device=work.device)
     if bool(np.all(np.abs(mean) <= NEAR_ZERO * own.deviation)):
         norm = own.norm_about(mean, np.zeros_like(mean), work.n_i)
         return Prepared(replace(about, norm=norm, own_mean=own.mean), mean=mean, own=own)
     # What float64 has no digits for in a large mean is taken off by itself.
-    rest = wide.rounded([joint - n * high for joint, high in zip(total, wide.integers(mean), strict=True)], n)
-    return Prepared(replace(about, norm=own.norm_about(mean, rest, work.n_i), rest=rest), mean=mean, own=own)
+    below = rest()
+    return Prepared(replace(about, norm=own.norm_about(mean, below, work.n_i), rest=below), mean=mean, own=own)
+
+
+def _joint_mean_and_rest(work: Work, own: OwnMean) -> Script:
+    """The joint mean, and what makes the digits that are below its last one."""
+    n = work.plan.n
+    if means_in_a_unit(work.plan):
+        nothing = np.zeros_like(own.shift)
+        norm = own.norm_about(nothing, nothing, work.n_i)
+        mean, rest = yield from joint_mean(work, norm, own.shift, own.offset, own.deviation)
+        return mean, lambda: rest
+    total = yield from _summed_means(work, own)
+    mean = wide.rounded(total, n)
+
+    def below() -> Float:
+        return wide.rounded([joint - n * high for joint, high in zip(total, wide.integers(mean), strict=True)], n)
+
+    return mean, below
 
 
 def uncentred(work: Work) -> Script:
@@ -353,9 +371,21 @@ def _ldexp(A: Array, power: int) -> Array:
     return A * math.ldexp(1.0, half) * math.ldexp(1.0, power - half)
 
 
-def lengths(work: Work, A_i: Operand) -> tuple[float, float]:
-    """The squared norm of the longest row of A_i, and of all rows together, A_i in units of 2^E."""
-    energy = _energy(work, A_i) / _LIFT**2
+def lengths(work: Work, prepared: Prepared) -> tuple[float, float]:
+    """The squared norm of the longest row of A_i, and of all rows together, A_i in units of 2^E.
+
+    Where this user's own means are known they say it, and nothing is read.
+    """
+    own, A_i = prepared.own, prepared.A_i
+    if own is not None and isinstance(A_i, Streamed) and A_i.mean is not None:
+        off = own.shift - A_i.mean + own.offset - (0.0 if A_i.rest is None else A_i.rest)
+        norms = math.sqrt(work.n_i) * np.hypot(own.deviation, off)
+        norms = norms if A_i.inverse is None else norms * A_i.inverse
+        for factor in powers_of_two(A_i.power):
+            norms = norms * factor
+        energy = np.square(norms)
+    else:
+        energy = _energy(work, A_i) / _LIFT**2
     return float(energy.max()), math.fsum(energy.tolist())
 
 
