@@ -21,6 +21,7 @@ PANEL_CELLS = 1 << 20
 _BITS = 20
 _RECURS = 0.1  # a column of which a smaller fraction of cells recurs was re-scaled, or is another one of the same name
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SAMPLE = 4096  # values of a column by which it is said to recur
 _GAP = np.float64(2.0**200)  # no rounded number is as large
 
@@ -50,6 +51,23 @@ def by_ids(old: Ring, new: Ring) -> Matched:
 def id_words(table: MatrixSource, ids: Sequence[str], key: Seed) -> Ring:
     """A word for each record of a table, from the columns that name it."""
     return _numbered(_words(table, (), ids, np.empty(0), key))
+
+
+def persons(words: Ring) -> NDArray[np.intp] | None:
+    """Which records have one id, by their words; None where each has its own.
+
+    The word of a second record of an id follows from that of the first, and so on (``_numbered``).
+    """
+    base = _unmixed(words)
+    order = np.argsort(base)
+    place = np.minimum(np.searchsorted(base, base - _ODD, sorter=order), max(0, len(base) - 1))
+    before = order[place] if len(base) else order
+    first = np.where(base[before] == base - _ODD, before, np.arange(len(base)))
+    if np.array_equal(first, np.arange(len(base))):
+        return None
+    while not np.array_equal(first, first[first]):
+        first = first[first]
+    return np.unique(first, return_inverse=True)[1]
 
 
 def by_content(old: MatrixSource, new: MatrixSource, key: Seed) -> Matched | None:
@@ -172,7 +190,16 @@ def _numbered(words: Ring) -> Ring:
 def _mixed(words: Ring) -> Ring:
     """The finaliser of SplitMix64: every bit of a word depends on every bit."""
     words = words ^ (words >> np.uint64(30))
-    words = words * np.uint64(0xBF58476D1CE4E5B9)
+    words = words * np.uint64(_FACTORS[0])
     words = words ^ (words >> np.uint64(27))
-    words = words * np.uint64(0x94D049BB133111EB)
+    words = words * np.uint64(_FACTORS[1])
     return words ^ (words >> np.uint64(31))
+
+
+def _unmixed(words: Ring) -> Ring:
+    """The inverse of ``_mixed``: x ^ (x >> s) twice over is x ^ (x >> 2 s), until nothing is shifted in."""
+    for shift, factor in ((31, 1), (27, _FACTORS[1]), (30, _FACTORS[0])):
+        words = words * np.uint64(pow(factor, -1, 1 << 64))
+        while shift < 64:
+            words, shift = words ^ (words >> np.uint64(shift)), 2 * shift
+    return words

@@ -9,7 +9,9 @@ linear combination of what studies opened is one of sums over classes. So the ru
   large, or the whole class is;
 - corrected records are used as they were until there are ``least`` of a class, and as many without a correction.
 
-Who goes along is drawn once: ``order`` is a number for each record, from the party's own key. Arrays in, arrays out.
+Who goes along is drawn once: ``order`` is a number for each record, from the party's own key. Where persons have
+several records ``person`` says which one each is of, and persons are counted: five visits of one are one. Arrays in,
+arrays out.
 """
 
 from typing import NamedTuple
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 Classes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Order = NDArray[np.uint64]
+Persons = NDArray[np.intp] | None
 
 
 class Taken(NamedTuple):
@@ -29,31 +32,33 @@ class Taken(NamedTuple):
     taken: Flags
 
 
-def taken(classes: Classes, wanted: Flags, order: Order, least: int) -> Taken:
+def taken(classes: Classes, wanted: Flags, order: Order, least: int, person: Persons = None) -> Taken:
     """The records of a study that wants these: classes that it wants in part are split, or left out."""
     after, held = classes.copy(), wanted.copy()
     for members in _partly(classes, wanted):
         inside, outside = members[wanted[members]], members[~wanted[members]]
-        along = max(0, least - len(outside))
-        if len(inside) - along < least:
+        inside = inside[np.argsort(order[inside], kind="stable")]
+        along = _along(inside, outside, least, person)
+        if size(inside[along:], person) < least:
             held[inside] = False  # the class is left out whole, and stays one
             continue
-        gone = inside[np.argsort(order[inside], kind="stable")[:along]]
+        gone = inside[:along]
         held[gone] = False
         after[np.concatenate((outside, gone))] = after.max() + 1
     return Taken(after, held)
 
 
-def corrected(classes: Classes, changed: Flags, order: Order, least: int) -> Taken:
+def corrected(classes: Classes, changed: Flags, order: Order, least: int, person: Persons = None) -> Taken:
     """The classes after a version in which these records changed, and which corrections are used; the rest waits."""
     after, used = classes.copy(), changed.copy()
     for members in _partly(classes, changed):
         new, same = members[changed[members]], members[~changed[members]]
-        waiting = max(0, least - len(same))
-        if len(new) - waiting < least:
+        new = new[np.argsort(order[new], kind="stable")]
+        waiting = _along(new, same, least, person)
+        if size(new[waiting:], person) < least:
             used[new] = False
             continue
-        used[new[np.argsort(order[new], kind="stable")[:waiting]]] = False
+        used[new[:waiting]] = False
         after[members[used[members]]] = after.max() + 1
     return Taken(after, used)
 
@@ -63,18 +68,29 @@ def newcomers(count: int, known: int, least: int) -> int:
     return count if count >= least or not known else 0
 
 
-def smallest_part(classes: Classes, wanted: Flags, least: int) -> int:
+def smallest_part(classes: Classes, wanted: Flags, least: int, person: Persons = None) -> int:
     """The records in the smallest part below ``least`` that a study would make of a class; 0 where there is none.
 
     For studies in which a party cannot leave out further records: its rows belong to the other parties' rows.
     """
-    sizes = [size for members in _partly(classes, wanted) for size in _halves(wanted[members]) if size < least]
-    return min(sizes, default=0)
+    halves = [members[wanted[members] == some] for members in _partly(classes, wanted) for some in (True, False)]
+    return min((few for half in halves if (few := size(half, person)) < least), default=0)
 
 
-def _halves(flags: Flags) -> tuple[int, int]:
-    inside = int(flags.sum())
-    return inside, len(flags) - inside
+def size(records: NDArray[np.intp], person: Persons) -> int:
+    """How many records, or persons, these are."""
+    return len(records) if person is None else len(np.unique(person[records]))
+
+
+def _along(some: NDArray[np.intp], others: NDArray[np.intp], least: int, person: Persons) -> int:
+    """How many of some records, in their order, make others ``least`` of them; all where they are too few."""
+    lacking = least - size(others, person)
+    if lacking <= 0 or person is None:
+        return max(0, lacking)
+    _, first = np.unique(person[some], return_index=True)
+    joins = np.zeros(len(some), np.intp)
+    joins[first] = ~np.isin(person[some[first]], person[others])
+    return min(len(some), 1 + int(np.searchsorted(np.cumsum(joins), lacking)))
 
 
 def _partly(classes: Classes, flags: Flags) -> list[NDArray[np.intp]]:

@@ -23,8 +23,8 @@ from fedsvd.data.earlier_cells import WithEarlierCells
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError
 from fedsvd.policy.opened_columns import OpenedColumns, StudyColumns, read_columns, write_columns
-from fedsvd.policy.record_words import by_content, by_ids, id_words, names_of, places
-from fedsvd.policy.row_sets import Classes, Flags, Taken, corrected, newcomers, smallest_part, taken
+from fedsvd.policy.record_words import by_content, by_ids, id_words, names_of, persons, places
+from fedsvd.policy.row_sets import Classes, Flags, Persons, Taken, corrected, newcomers, size, smallest_part, taken
 from fedsvd.policy.stored_table import (
     MOST_CELLS,
     Brought,
@@ -62,6 +62,7 @@ class Recognised:
     number: int = 0  # of the remembered table; 0 for a new one
     classes: Classes = field(default_factory=lambda: np.empty(0, np.int64))
     order: Ring = field(default_factory=lambda: np.empty(0, np.uint64))
+    person: Persons = None  # of every record that is remembered, where persons have several
     waiting: int = 0  # corrected records whose earlier values are used
     changed: frozenset[str] = frozenset()  # columns with corrections that are used now
     corrected: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))  # records with such
@@ -72,18 +73,22 @@ class Recognised:
         """The rows that a study may take of those that it wants."""
         record = self.record[wanted]
         known, new = record >= 0, record == NEW
-        found = taken(self.classes, self._flags(record[known]), self.order, self.least)
-        held = new & (newcomers(int(new.sum()), len(self.classes), self.least) > 0)
+        found = taken(self.classes, self._flags(record[known]), self.order, self.least, self.person)
+        held = new & (newcomers(self._new(wanted[new]), len(self.classes), self.least) > 0)
         held[known] = found.taken[record[known]]
         return RowSet(found, wanted[held], len(wanted) - int(held.sum()))
 
     def smallest_part(self, wanted: NDArray[np.intp]) -> int:
         """The fewest records that a study of these rows would tell from others; 0 where that is enough of them."""
         record = self.record[wanted]
-        known, new = record >= 0, int((record == NEW).sum())
-        parts = [smallest_part(self.classes, self._flags(record[known]), self.least)]
+        known, new = record >= 0, self._new(wanted[record == NEW])
+        parts = [smallest_part(self.classes, self._flags(record[known]), self.least, self.person)]
         parts += [new if newcomers(new, len(self.classes), self.least) != new else 0]
         return min((size for size in parts if size), default=0)
+
+    def _new(self, rows: NDArray[np.intp]) -> int:
+        """How many new records, or persons, these rows are."""
+        return size(rows, persons(self.words) if len(self.words) else None)
 
     def _flags(self, records: NDArray[np.intp]) -> Flags:
         flags = np.zeros(len(self.classes), np.bool_)
@@ -164,7 +169,8 @@ class TableMemory:
         differ = differing_rows(stored, read, record)
         flags = np.zeros(stored.shape[0], np.bool_)
         flags[record[differ]] = True
-        after = corrected(stored.classes, flags, found.words, least)
+        person = persons(found.words) if ids else None
+        after = corrected(stored.classes, flags, found.words, least, person)
         used = after.taken[record[differ]]
         earlier = earlier_cells(stored, read, record, differ[~used])
         held = {place_of(table, name): cells for name, cells in earlier.items()}
@@ -176,6 +182,7 @@ class TableMemory:
             record=record,
             classes=after.classes,
             order=found.words,
+            person=person,
             waiting=int((~used).sum()),
             changed=frozenset(earlier_cells(stored, read, record, differ[used])),
             corrected=record[differ[used]],

@@ -26,6 +26,7 @@ from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Indicators, encoded
 from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.formula_table import FormulaTable
+from fedsvd.prepare.job_made import persons
 from fedsvd.prepare.joint_counts import (
     COUNTS,
     RARE,
@@ -309,7 +310,7 @@ def _completed(
     deviations = np.sqrt(np.maximum(squares, 0.0) / joint.present)
     deviations = np.where(deviations > 0, deviations, 1.0)
     # A party that fills the gaps of its own columns alone shows no one what moves.
-    alone = soft_impute.patterns_of_few(table, rule.minimum if rule.shared_by > 1 else 1)
+    alone = soft_impute.patterns_of_few(table, rule.minimum if rule.shared_by > 1 else 1, persons(table))
     now = before = Completion(means, deviations, np.zeros((columns, columns)), alone)
     # In standard deviations no product is above the number of records, but for gaps that are filled.
     largest, penalty, sent = float(joint.rows), 0.0, np.zeros(0)

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, NotConverged
@@ -54,15 +55,16 @@ class Completion:
         return Z
 
 
-def patterns_of_few(source: MatrixSource, least: int) -> Float:
-    """One pass: the patterns of gaps that some, and fewer than ``least``, rows of a table have."""
-    found: dict[bytes, int] = {}
-    for _, panel in row_panels(source):
-        missing = np.isnan(panel)
-        patterns, counts = np.unique(missing[missing.any(axis=1)], axis=0, return_counts=True)
-        for pattern, count in zip(patterns, counts.tolist(), strict=True):
-            found[pattern.tobytes()] = found.get(pattern.tobytes(), 0) + count
-    few = [np.frombuffer(pattern, np.bool_) for pattern, count in found.items() if count < least]
+def patterns_of_few(source: MatrixSource, least: int, person: NDArray[np.intp] | None = None) -> Float:
+    """One pass: the patterns of gaps that fewer than ``least`` rows of a table have, or persons with several rows."""
+    found: dict[bytes, set[int]] = {}
+    for rows, panel in row_panels(source):
+        missing, here = np.isnan(panel), np.arange(source.shape[0])[rows] if person is None else person[rows]
+        gapped = missing.any(axis=1)
+        patterns, which = np.unique(missing[gapped], axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            found.setdefault(pattern.tobytes(), set()).update(here[gapped][np.ravel(which) == number].tolist())
+    few = [np.frombuffer(pattern, np.bool_) for pattern, who in found.items() if len(who) < least]
     return np.array(few, dtype=np.float64).reshape(len(few), source.shape[1])
 
 

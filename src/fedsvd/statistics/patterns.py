@@ -142,20 +142,18 @@ def _entropy_of_levels(indicators: Float) -> float:
     return float(columns_of(level[:, None].astype(np.float64)).entropies[0])
 
 
-def pattern_counts(panels: Iterable[Float]) -> NDArray[np.intp]:
-    """How often each combination of values occurs among all rows."""
-    counted: dict[bytes, int] = {}
+def in_rare_patterns(panels: Iterable[Float], of_person: NDArray[np.intp] | None = None) -> int:
+    """Rows that are in a combination of values of 1 to 4 of them; of as many persons, where these have several rows."""
+    known: dict[bytes, int] = {}
+    codes = []
     for panel in panels:
-        rows = np.ascontiguousarray(panel + 0.0)  # -0.0 is 0.0
-        kinds, times = np.unique(rows, axis=0, return_counts=True)
-        for kind, count in zip(kinds, times.tolist(), strict=True):
-            counted[kind.tobytes()] = counted.get(kind.tobytes(), 0) + count
-    return np.fromiter(counted.values(), dtype=np.intp, count=len(counted))
-
-
-def in_rare_patterns(counts: NDArray[np.intp]) -> int:
-    """Records that are in a pattern of 1 to 4 of them."""
-    return int(counts[counts <= RARE].sum())
+        kinds, which = np.unique(np.ascontiguousarray(panel + 0.0), axis=0, return_inverse=True)  # -0.0 is 0.0
+        numbers = [known.setdefault(kind.tobytes(), len(known)) for kind in kinds]
+        codes.append(np.array(numbers, dtype=np.intp)[np.ravel(which)])
+    rows = np.concatenate(codes) if codes else np.empty(0, np.intp)
+    each = rows if of_person is None else np.unique(np.column_stack((rows, of_person)), axis=0)[:, 0]
+    counts = np.bincount(each, minlength=len(known))
+    return int(np.bincount(rows, minlength=len(known))[counts <= RARE].sum())
 
 
 def rank_share(rows: Float) -> float:

@@ -1,8 +1,9 @@
 """A party's own rows measured as a study would sum them, for ``policy/own_rows.py``: nothing of it is sent.
 
 Measured are the rows of the Gram matrix that is opened: a constant, the features, and the label where it is summed with
-them, each row times the root of its weight. Where the released factors are the study itself (SVD, PCA, LSA), or
-coefficients alone are opened, only what the job made of the table is measured: the rest its owner came to share.
+them, each row times the root of its weight; rows of one person together, where they have ids. Where released factors
+are the study itself (SVD, PCA, LSA), or coefficients alone are opened, only what the job made of the table is measured:
+the rest its owner came to share.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,15 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     return rows.judged(own, policy)
 
 
+def persons_of(party: PartyData) -> NDArray[np.intp] | None:
+    """Which person each row is of, by the dictionary's id or the job's; None where each person has one row."""
+    found = persons(party.table)
+    if found is not None or party.ids is None:
+        return found
+    ids, found = np.unique(party.ids, return_inverse=True)
+    return found if len(ids) < len(found) else None
+
+
 def determines_gram(plan: SessionPlan) -> bool:
     """Whether users will hold sums of products of all columns."""
     return bool(_DETERMINE_GRAM & opened(plan))
@@ -70,6 +80,7 @@ class _Rows:
     party: PartyData
     labels: Float | None
     weights: Float | None
+    of_person: NDArray[np.intp] | None = None  # of every row, where persons have several
     _job: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -77,11 +88,12 @@ class _Rows:
         labels, weights = party.labels if plan.joins_labels else None, party.row_weights
         if plan.glm is not None and party.labels is not None:
             weights = party.labels[:, -1] if plan.glm.weighted else None
-        return cls(party, labels, weights, job_made(party.table))
+        return cls(party, labels, weights, persons_of(party), job_made(party.table))
 
     @property
     def records(self) -> int:
-        return self.party.table.shape[0]
+        """Own rows; persons, where these have several."""
+        return self.party.table.shape[0] if self.of_person is None else 1 + int(self.of_person.max(initial=-1))
 
     @property
     def features(self) -> int:
@@ -123,8 +135,8 @@ class _Rows:
 
     def _added(self, made: tuple[int, ...], of: tuple[int, ...], policy: Policy) -> Leverage:
         columns = (*of, *made)
-        found = leverages(lambda: self._panels(columns, self.weights))
-        without = leverages(lambda: self._panels(of, self.weights)).values
+        found = leverages(lambda: self._panels(columns, self.weights), self.of_person)
+        without = leverages(lambda: self._panels(of, self.weights), self.of_person).values
         # A record that stands out in the data itself is not the job's doing: its owner is asked about the data.
         limits = np.where(without > REFUSED, 1.0, np.where(without > policy.most_leverage, REFUSED, 0.0))
         values = np.where(found.values > limits, found.values, 0.0)
@@ -140,7 +152,11 @@ class _Rows:
         total = float(self.weights.sum())
         if self.records < _FEWEST or not total > 0:
             return Leverage()
-        return Leverage(float(self.weights.max()) / total, "the weights")
+        return Leverage(self._most(self.weights) / total, "the weights")
+
+    def _most(self, values: Float) -> float:
+        """The largest of numbers of the rows, or of their sums over persons."""
+        return float(np.max(values if self.of_person is None else np.bincount(self.of_person, weights=values)))
 
     # --- what the data is -----------------------------------------------------------------------------------------
 
@@ -158,7 +174,7 @@ class _Rows:
         if alike is not None:
             own = replace(own, alike=tuple(self.called(j) for j in alike))
         many = not few_records(self.records, own.columns, policy)
-        alone, bound = in_each_column(lambda: self._with_weights(self.weights), together=many)
+        alone, bound = in_each_column(lambda: self._with_weights(self.weights), many, self.of_person)
         data = np.array([name not in self._job and j not in elsewhere for j, name in enumerate(self.names)])
         if data.any():
             place = int(np.argmax(np.where(data, alone, -1.0)))
@@ -176,8 +192,9 @@ class _Rows:
     def _counted(self, policy: Policy) -> tuple[int, ...]:
         """Features that the data brings and of which joint counts were taken as the data is now."""
         recipe = None if self.party.prepared is None else self.party.prepared.recipe
-        # Rows of weight 0 are left out, at other parties too, and were counted.
-        if recipe is None or recipe.rare is None or policy.least_count > CAPPED_AT or self.weights is not None:
+        # Rows of weight 0 are left out, at other parties too, and were counted. Columns are told apart by rows.
+        apart = self.weights is not None or self.of_person is not None
+        if recipe is None or recipe.rare is None or policy.least_count > CAPPED_AT or apart:
             return ()
         current, made = set(recipe.rare.current), columns_read(self.party.table, recipe.levels)
         names = enumerate(self.names[: self.features])
@@ -191,7 +208,7 @@ class _Rows:
         weights = counts if self.weights is None else counts * self.weights
         if self.records < _FEWEST or not np.isfinite(weights).all() or not weights.min() >= 0.0:
             return Leverage()  # which the model itself refuses
-        return Leverage(float(weights.max() / weights.sum()), "the outcome, near which the model weighs records")
+        return Leverage(self._most(weights) / float(weights.sum()), "the outcome, near which the model weighs records")
 
     def _codes(self, data: NDArray[np.bool_]) -> tuple[int, ...]:
         """Columns of the data with few values."""
@@ -206,7 +223,7 @@ class _Rows:
         return tuple(few)
 
     def _among(self, columns: tuple[int, ...]) -> Leverage:
-        found = leverages(lambda: self._panels(columns, self.weights))
+        found = leverages(lambda: self._panels(columns, self.weights), self.of_person)
         named = "the constant" if not found.column else self.called(columns[found.column - 1])
         return Leverage(found.largest, named)
 
@@ -269,7 +286,7 @@ class _Halves:
 
 def _cells(party: PartyData, policy: Policy) -> Iterator[Cells]:
     """Sets of columns with combinations that few own records have, or none: persons, where these have several rows."""
-    of_person = persons(party.table)
+    of_person = persons_of(party)
     for each in combined(party.table, MOST_VALUES):
         counts = _counted(each.rows, of_person)
         few = int(counts[counts < policy.least_count].sum())
@@ -292,7 +309,7 @@ def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
     y = party.labels[:, 0]
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
-    return tuple(_counted(y.astype(np.intp), persons(party.table)).tolist())
+    return tuple(_counted(y.astype(np.intp), persons_of(party)).tolist())
 
 
 def _largest_offset(plan: SessionPlan, party: PartyData) -> float:

@@ -25,7 +25,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Family
 from fedsvd.statistics.leverage import leverages
 from fedsvd.statistics.patterns import NUMBER_BITS, column_bits, rank_share
-from fedsvd.studies.measured_rows import determines_gram, opens_model
+from fedsvd.studies.measured_rows import determines_gram, opens_model, persons_of
 from fedsvd.studies.own_bits import LABEL, WIDE, measured_bits
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
@@ -102,7 +102,7 @@ def together(plan: SessionPlan, party: PartyData, before: Before, policy: Policy
         return Together()
     of = job_made(party.table)
     made = {j for name, of_it in of.items() for j, each in enumerate(now.names) if each in (name, *of_it)}
-    rows = _Rows(now, before, opens_model(plan), tuple(sorted(made)))
+    rows = _Rows(now, before, opens_model(plan), tuple(sorted(made)), persons_of(party))
     guessed = rows.largest(True, policy.most_leverage, policy)
     every = rows.largest(False, REFUSED, policy) if opens_model(plan) else Leverage()
     return Together(guessed, bool(now.made), every)
@@ -111,11 +111,21 @@ def together(plan: SessionPlan, party: PartyData, before: Before, policy: Policy
 class _Rows:
     """Rows of this study and of all records that are remembered, as several studies sum them."""
 
-    def __init__(self, now: StudyColumns, before: Before, model: bool, made: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        now: StudyColumns,
+        before: Before,
+        model: bool,
+        made: tuple[int, ...],
+        of_person: NDArray[np.intp] | None = None,
+    ) -> None:
         self._now, self._stored, self._model, self._made = now, before.columns, model, made
         known = before.record[before.record >= 0]
         rest = np.setdiff1d(np.arange(len(self._stored.values)), known)
         self._record = np.concatenate((before.record, rest))
+        # Records that this study does not take are looked at one by one.
+        others = np.arange(len(rest)) + (0 if of_person is None else 1 + of_person.max(initial=-1))
+        self._of_person = None if of_person is None else np.concatenate((of_person, others))
         self._again = set(self._stored.places(now.values, before.record).tolist())
         roots = np.empty((len(now.values), 0)) if now.roots is None else now.roots[:, None]
         self._roots = int(np.max(self._stored.places(roots, before.record), initial=NOWHERE))
@@ -152,11 +162,11 @@ class _Rows:
         if ours.shape[1] < 2 or all(each.shape[1] < 2 for each in theirs):
             return Leverage()
         joined = np.hstack((ours, *theirs))
-        both = leverages(partial(_whole, joined))
+        both = leverages(partial(_whole, joined), self._of_person)
         high = both.values > limit
         for part in (ours, *theirs):
             if high.any():
-                high &= leverages(partial(_whole, part)).values <= limit
+                high &= leverages(partial(_whole, part), self._of_person).values <= limit
         if not high.any():
             return Leverage()
         row = int(np.argmax(np.where(high, both.values, 0.0)))

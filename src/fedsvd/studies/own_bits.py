@@ -16,7 +16,8 @@ from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.protocol.held import LISTED
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.statistics.patterns import column_bits, columns_of, evenly, in_rare_patterns, pattern_counts, rank_share
+from fedsvd.statistics.patterns import column_bits, columns_of, evenly, in_rare_patterns, rank_share
+from fedsvd.studies.measured_rows import persons_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
@@ -57,7 +58,7 @@ def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
     # Patterns are not counted where no rule asks for them: long sparse tables have as many as they have rows.
     if not listed or own.record >= LISTED:
         return own
-    return replace(own, rare=in_rare_patterns(pattern_counts(_panels(party, label))))
+    return replace(own, rare=in_rare_patterns(_panels(party, label), persons_of(party)))
 
 
 def as_between(plan: SessionPlan, policy: Policy) -> SessionPlan:

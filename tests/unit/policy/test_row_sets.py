@@ -36,6 +36,30 @@ def test_no_two_studies_differ_by_fewer_than_five_records_however_they_choose_ro
 
 @settings(deadline=None, max_examples=300)
 @given(
+    st.integers(20, 60),
+    st.lists(st.tuples(st.booleans(), st.sets(st.integers(0, 59))), min_size=1, max_size=8),
+    st.integers(0, 2**32 - 1),
+)
+def test_where_persons_have_several_records_five_persons_are_told_from_others(size, events, seed):
+    classes, order, value = np.zeros(size, np.int64), ORDER[:size], np.zeros(size, int)
+    person, current = np.random.default_rng(seed).integers(0, size // 2, size), np.zeros(size, int)
+    person[:LEAST] = np.arange(LEAST)  # the first study has five persons
+    studies = [{(record, 0) for record in range(size)}]
+    for step, (corrects, records) in enumerate(events, start=1):
+        some = np.array([record in records for record in range(size)])
+        current[some] = step if corrects else current[some]
+        classes, used = corrected(classes, current != value, order, LEAST, person)
+        value[used] = current[used]
+        classes, held = taken(classes, np.ones(size, bool) if corrects else ~some, order, LEAST, person)
+        studies.append({(record, value[record]) for record in np.flatnonzero(held).tolist()})
+    parts = {}
+    for element in set().union(*studies):
+        parts.setdefault(tuple(element in study for study in studies), set()).add(person[element[0]])
+    assert min(map(len, parts.values())) >= LEAST
+
+
+@settings(deadline=None, max_examples=300)
+@given(
     st.integers(5, 60),
     st.lists(st.tuples(st.booleans(), st.sets(st.integers(0, 59))), min_size=1, max_size=8),
 )

@@ -81,6 +81,21 @@ def test_a_corrected_cell_waits_and_the_earlier_value_is_used(tmp_path):
     assert as_set(after) == as_set(before)
 
 
+def test_five_visits_of_one_person_are_one_record(tmp_path):
+    frame = registry(120).assign(patient=[f"p{k // 2:04d}" for k in range(120)])  # two visits each
+    before, brought = study(tmp_path, frame)
+    assert brought.person is None  # nothing is remembered yet
+    new = registry(125)[120:].assign(patient="q")
+    after, brought = study(tmp_path, pd.concat((frame, new)), "bb")
+    assert as_set(after) == as_set(before)
+    assert len(set(brought.person.tolist())) == 60
+    several = registry(125)[120:].assign(patient=["q", "r", "s", "t", "p0000"])
+    after, _ = study(tmp_path, pd.concat((frame, several)), "cc")
+    assert len(after) == 125
+    without, _ = study(tmp_path, pd.concat((frame[frame.patient != "p0007"], several)), "dd")
+    assert len({row[0] for row in as_set(after) - as_set(without)}) >= 5
+
+
 def test_five_corrections_are_used_together(tmp_path):
     frame = registry(60)
     study(tmp_path, frame)

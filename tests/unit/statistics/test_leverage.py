@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tolerances import assert_close, digits_lost
@@ -99,3 +100,44 @@ def test_the_bound_is_at_least_every_leverage(rows, columns, seed, heavy):
     X = rng.standard_cauchy(size=(rows, columns)) if heavy else rng.integers(0, 3, size=(rows, columns)).astype(float)
     _, bound = weighted(X, np.ones(rows))
     assert bound + digits_lost(7) >= hat(np.column_stack([np.ones(rows), X])).max()
+
+
+def block(X, groups, group):
+    """The largest part that a group's rows are of any direction, by SciPy's generalised eigenvalues."""
+    B = X[groups == group]
+    return scipy.linalg.eigh(B.T @ B, X.T @ X, eigvals_only=True)[-1]
+
+
+@pytest.mark.parametrize("height", [1, 7, 100])
+def test_the_leverage_of_a_person_is_that_of_all_its_rows_together(height):
+    rng = np.random.default_rng(6)
+    X, groups = rng.normal(size=(60, 4)), rng.integers(0, 12, 60)
+    X[groups == 3] *= 3.0
+    panels = [X[start : start + height] for start in range(0, 60, height)]
+    found = leverages(lambda: panels, groups).values
+    exact = np.array([block(X, groups, group) for group in groups])
+    large = exact > 0.25
+    assert large.any()
+    assert_close(found[large], exact[large], digits_lost(5))
+    assert (found + digits_lost(5) >= exact).all()
+    assert found[groups == 3].max() == found.max()
+    w = rng.uniform(1, 4, 60)
+    root = np.sqrt(w)[:, None]
+    pieces = [(X[start : start + height], w[start : start + height]) for start in range(0, 60, height)]
+    alone, bound = in_each_column(lambda: pieces, groups=groups)
+    lines = [root * np.column_stack((np.ones(60), X[:, j])) for j in range(4)]
+    assert_close(alone, np.array([max(block(line, groups, g) for g in range(12)) for line in lines]), digits_lost(5))
+    assert bound + digits_lost(5) >= max(block(root * np.column_stack((np.ones(60), X)), groups, g) for g in range(12))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(8, 30), st.integers(0, 40), st.integers(0, 2**32 - 1))
+def test_a_persons_leverage_among_all_rows_is_at_most_its_own_partys(own, others, seed):
+    """The lemma for several rows."""
+    rng = np.random.default_rng(seed)
+    X, groups = rng.standard_cauchy(size=(own + others, 3)), np.minimum(np.arange(own + others) // 2, own // 2)
+    alone = leverages(lambda: [X[:own]], groups[:own]).values
+    scale = np.linalg.norm(X, axis=0)
+    q = np.linalg.qr(X / scale)[0]
+    joint = [np.linalg.norm(q[:own][groups[:own] == group], 2) ** 2 for group in groups[:own]]
+    assert (np.array(joint) <= alone + digits_lost(7)).all()

@@ -143,6 +143,21 @@ def test_persons_are_counted_where_they_have_several_rows():
     assert cells_of(visits, "old:C(sex)") == [(16, 0)]
 
 
+def test_the_rows_of_one_person_stand_out_together():
+    """Five visits of a person make up most of a code that no one of them does, and two are half of its weight."""
+    rng = np.random.default_rng(12)
+    visits = pd.DataFrame({"age": rng.normal(50, 9, 300), "dialysis": (np.arange(300) < 8).astype(float)})
+    labels = [rng.normal(size=(300, 1)) for _ in range(3)]
+    several, others = np.repeat(np.arange(60), 5), np.arange(300)
+    for ids, found in ((others, NONE), (np.where(others < 8, 0, others), [ASKS] * 3)):
+        assert verdicts(LINEAR, [open_source(visits)] * 3, labels, ids=ids) == found
+    calm = visits.assign(dialysis=rng.normal(size=300))
+    assert verdicts(LINEAR, [open_source(calm)] * 3, labels, ids=several) == NONE
+    assert (
+        verdicts(LINEAR, [open_source(calm)] * 3, labels, ids=np.repeat(np.arange(12), 25)) == [[("few", "asks")]] * 3
+    )
+
+
 def counted(frames, policy=None, current=None):
     """The verdicts on a regression of these tables, after joint counts of which all passed."""
     names = tuple(frames[0])
