@@ -14,6 +14,9 @@ Parties = Annotated[
 Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The results folder; results/NAME where left out.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace older results in that folder.")]
+Figures = Annotated[
+    Path | None, typer.Option("--figures", metavar="DIR", help="Draw every figure of the results there: PNG and PDF.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="What standard output carries.")]
 KitOption = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folder with this role's kit.")]

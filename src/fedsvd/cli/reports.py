@@ -1,4 +1,4 @@
-"""What draws ``report.html``: the ``report`` extra, where it is installed; and ``fedsvd report``."""
+"""What draws ``report.html`` and figures: the ``report`` extra, where it is installed; and ``fedsvd report``."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsvd.cli.options import FormatOption
+from fedsvd.cli.options import Figures, FormatOption
 from fedsvd.cli.output import Format, Output
+from fedsvd.errors import MissingExtra
 from fedsvd.results.folder import REPORT
 from fedsvd.storage import private
 
@@ -37,12 +38,41 @@ def drawn(folder: Path) -> str | None:
     return str(folder / REPORT) if (folder / REPORT).is_file() else None
 
 
+def expect_matplotlib() -> None:
+    """Raise unless figures can be drawn here."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("--figures needs Matplotlib", "pip install 'fedsvd[report]'")
+
+
+def draw_figures(folder: Path, into: Path) -> list[Path]:
+    """Every picture of a results folder as files, and in ``parties/NAME`` those of each party's folder inside it."""
+    # Imported here: --help needs neither NumPy nor Matplotlib.
+    from fedsvd.results.drawings.axes import as_files
+    from fedsvd.results.drawings.declared import all_pictures
+    from fedsvd.results.write import PARTIES, party_folders, read_result
+
+    expect_matplotlib()
+    written = []
+    inside = [] if (here := read_result(folder)).index is not None else party_folders(folder)
+    for result, target in [(here, into), *((read_result(own), into / PARTIES / own.name) for own in inside)]:
+        pictures, counts = all_pictures(result), dict[str, int]()
+        for picture in pictures:
+            counts[picture.name] = number = counts.get(picture.name, 0) + 1
+            stem = picture.name if number == 1 else f"{picture.name}-{number}"
+            for kind, content in as_files(picture).items():
+                target.mkdir(mode=0o700, parents=True, exist_ok=True)
+                private.replace(target / f"{stem}.{kind}", content)
+            written.append(target / stem)
+    return written
+
+
 def report(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results folder, yours or what all share.")],
     out: Annotated[Path | None, typer.Option("--out", help="The page to write; RESULTS-report.html otherwise.")] = None,
+    figures: Figures = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Draw the report of a results folder again."""
+    """Draw the report of a results folder again, and its figures as files."""
     from fedsvd.results.report.page import render
     from fedsvd.results.write import read_result
 
@@ -50,4 +80,9 @@ def report(
     # Next to the folder, not inside: its manifest lists what it holds.
     target = out or results.absolute().parent / f"{results.absolute().name}-{REPORT}"
     private.replace(target, page.encode())
-    Output(format).answer({"report": str(target)}, lambda console: console.print(f"report: {target}"))
+    drawn = [] if figures is None else [str(path) for path in draw_figures(results, figures)]
+    found = {"report": str(target), **({"figures": drawn} if figures is not None else {})}
+    output = Output(format)
+    output.answer(found, lambda console: console.print(f"report: {target}"))
+    if figures is not None:
+        output.line(f"{len(drawn)} figures: {figures}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.option_table import asked
-from fedsvd.cli.options import FormatOption, Out, Overwrite, Quiet, Scratch
+from fedsvd.cli.options import Figures, FormatOption, Out, Overwrite, Quiet, Scratch
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.studies.job_file import read_job
@@ -19,6 +19,7 @@ def run(
     consent: Consent = False,
     out: Out = None,
     overwrite: Overwrite = False,
+    figures: Figures = None,
     scratch: Scratch = None,
     device: Annotated[str | None, asked("job", "device")] = None,
     engine: Annotated[str | None, asked("job", "engine")] = None,
@@ -27,4 +28,4 @@ def run(
 ) -> None:
     """Run the study that a job file describes."""
     chosen = read_job(job).computed_with(device, engine)
-    carry_out_on(env, Output(format, quiet), chosen, out, overwrite, scratch, policy, consent)
+    carry_out_on(env, Output(format, quiet), chosen, out, overwrite, scratch, policy, consent, figures)

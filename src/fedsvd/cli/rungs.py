@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsvd.cli.output import Output
+from fedsvd.cli.reports import draw_figures, expect_matplotlib
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
 
@@ -48,9 +49,12 @@ def carry_out_on(
     scratch: Path | None,
     policy: Path | None,
     consent: bool,
+    figures: Path | None = None,
 ) -> None:
-    """Run a job on a rung, write its results, and show what came of it."""
+    """Run a job on a rung, write its results and figures, and show what came of it."""
     rules = _policy_of(policy, consent)
+    if figures is not None:
+        expect_matplotlib()  # before the work, not after it
     # Imported here: --help needs neither, and they bring all of the computation along.
     if env is Environment.LOCAL:
         from fedsvd.cli.local_run import carry_out_locally
@@ -62,6 +66,9 @@ def carry_out_on(
         from fedsvd.cli.study import carry_out
 
         carry_out(output, job, out, overwrite, scratch)
+    if figures is not None:
+        drawn = draw_figures(out or Path("results") / job.study.name, figures)
+        output.line(f"{len(drawn)} figures: {figures}")
 
 
 def _policy_of(policy: Path | None, consent: bool) -> Policy:

@@ -41,6 +41,7 @@ _RUN: dict[str, tuple[Any, Any]] = {
     "consent": (Consent, False),
     "out": (options.Out, None),
     "overwrite": (options.Overwrite, False),
+    "figures": (options.Figures, None),
     "scratch": (options.Scratch, None),
     "quiet": (options.Quiet, False),
     "format": (options.FormatOption, Format.TEXT),
@@ -62,7 +63,7 @@ def command(verb: str) -> Callable[..., None]:
         said = {name: {key: given[key] for key in keys} for name, keys in sections.items()}
         job = job_from_options(task, party, trust=given["trust"], name=given["name"], **said)
         output = Output(given["format"], given["quiet"])
-        run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent"))
+        run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent", "figures"))
         carry_out_on(given["env"], output, job, *run_options)
 
     keys: dict[str, tuple[Any, Any]] = {"party": (options.Parties, inspect.Parameter.empty)}

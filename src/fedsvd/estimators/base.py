@@ -26,6 +26,7 @@ from fedsvd.estimators.as_job import asked_of, found_locally
 from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
 from fedsvd.estimators.matched import Align, common_positions, joint_ids, matching_rule, words_of
 from fedsvd.estimators.parameters import Common, expect_not_moved
+from fedsvd.estimators.plots import Plots
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.sklearn_types import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from fedsvd.estimators.stored import Found, of_outcome, store
@@ -73,6 +74,7 @@ class Federated(Common, BaseEstimator):
     cv_errors_: Float
     plan_: SessionPlan
     certificate_: Certificate
+    _found: Found  # the result, which ``plot`` draws
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -93,6 +95,12 @@ class Federated(Common, BaseEstimator):
         """
         expect_not_moved(params)
         return super().set_params(**params)
+
+    @property
+    def plot(self) -> Plots:
+        """Drawings of the result with Matplotlib: ``plot.scree()``, ``plot.forest()``, ..."""
+        self._expect_fitted()
+        return Plots(self)
 
     @property
     def _masks(self) -> Masks:

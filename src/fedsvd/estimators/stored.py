@@ -111,7 +111,7 @@ def of_results(here: PartyResult, parts: tuple[PartyResult, ...]) -> Found:
 
 def store(estimator: Any, found: Found) -> None:
     """Every fitted attribute of an estimator, but for the names and number of its features."""
-    estimator.plan_, estimator.certificate_ = found.plan, found.here.certificate
+    estimator.plan_, estimator.certificate_, estimator._found = found.plan, found.here.certificate, found
     for output in found.here.outputs:
         if output.attribute:
             estimator.__dict__.pop(output.attribute, None)

@@ -1,8 +1,8 @@
 """What a study gives, declared: name, axes, who gets it, and which table shows it.
 
 A task declares its outputs once (``tasks``). From them follow the files of a results folder, which of them all parties
-share, the CSV tables, and the attributes of an estimator, fitted or loaded. A declaration is plain data: it stands in
-the manifest of every result, so that a folder is read without the module of its task.
+share, the CSV tables, the attributes of an estimator, fitted or loaded, and the drawings. A declaration is plain data:
+it stands in the manifest of every result, so that a folder is read without the module of its task.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,6 +48,7 @@ class Output:
     attribute: str = ""  # of the estimator; "" for none, or for one that follows from several outputs
     says: str = ""  # what it is, above its table in a report; "" where the report has a section of its own for it
     padded: bool = False  # the attribute has zeros up to the number of components that was asked for
+    draws: tuple[str, ...] = ()  # drawings that need it: in the report, of ``plot``, as files (ADR 0098)
 
     def receiver(self, split: Split) -> To:
         """Who gets it on this split."""
@@ -63,9 +64,8 @@ class Output:
         said = {"name": self.name, "axes": list(self.axes), "to": str(self.to)}
         more = {"by_columns": self.by_columns, "table": self.table, "heading": self.heading}
         more |= {"attribute": self.attribute, "says": self.says, "kind": "" if self.kind is Kind.ARRAY else self.kind}
-        return (
-            said | {key: str(value) for key, value in more.items() if value} | ({"padded": True} if self.padded else {})
-        )
+        flags = ({"padded": True} if self.padded else {}) | ({"draws": list(self.draws)} if self.draws else {})
+        return said | {key: str(value) for key, value in more.items() if value} | flags
 
 
 def output_of(record: Mapping[str, Any]) -> Output:
@@ -75,6 +75,7 @@ def output_of(record: Mapping[str, Any]) -> Output:
     if "by_columns" in record:
         values["by_columns"] = To(record["by_columns"])
     values["kind"] = Kind(record.get("kind", Kind.ARRAY))
+    values["draws"] = tuple(str(name) for name in record.get("draws", ()))
     return Output(**values)
 
 

@@ -74,12 +74,47 @@ class Summary:
             f"<tbody>{body}</tbody></table>{notes}</div>"
         )
 
+    def printed(self) -> list[list[str]]:
+        """Each term but intercepts with its ratio and interval as journals print them, and p."""
+        columns = list(self.cells.values())
+        found = []
+        for k, name in enumerate(self.names):
+            if name.endswith(INTERCEPT):
+                continue
+            value, low, high, p = (columns[place][k] for place in (0, 4, 5, 3))
+            cell = _DASH if math.isnan(low) else f"{_factor(value)} ({_factor(low)} to {_factor(high)})"
+            found.append([name, cell, _DASH if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "<0.001"])
+        return found
+
     def rows(self) -> list[list[str]]:
         """The cells of the table as text, each row with its name first."""
         return [
             [name, *(_cell(header, values[k]) for header, values in self.cells.items())]
             for k, name in enumerate(self.names)
         ]
+
+
+def ratio_of(model: LinearInference | GLMInference | MultinomialInference) -> str:
+    """What the exponential of a coefficient is called; "" where it has no name."""
+    if isinstance(model, LinearInference):
+        return ""
+    link, family = ("logit", "multinomial")
+    if isinstance(model, GLMInference):
+        link, family = model.family.link_name, model.family.name
+    if link == "logit":
+        return "odds ratio"
+    counts = "poisson" in family or "negative" in family
+    return ("rate ratio" if counts else "ratio of means") if link == "log" else ""
+
+
+def printed_ratio(ratio: float) -> str:
+    """An odds ratio or its like, in the digits that journals print."""
+    return f"{ratio:.2f}" if 0.1 <= ratio < 100.0 else f"{ratio:.3g}"
+
+
+def _factor(value: float) -> str:
+    """The exponential of a coefficient as a ratio is printed."""
+    return printed_ratio(math.exp(value)) if value < 700.0 else "beyond 1e304"
 
 
 def linear_summary(model: LinearInference, names: Sequence[str], target: str = "y") -> Summary:

@@ -8,14 +8,21 @@ from fedsvd.tasks.declared import Declared
 from fedsvd.tasks.factors import factorised
 
 OUTPUTS = (
-    array("left_vectors", RECORD, COMPONENT, attribute="U_", padded=True),
+    array("left_vectors", RECORD, COMPONENT, attribute="U_", padded=True, draws=("scores",)),
     hidden("singular_values", COMPONENT, attribute="singular_values_", padded=True),
-    column("correlations", COMPONENT, "correlations", "correlation", attribute="correlations_"),
+    column(
+        "correlations",
+        COMPONENT,
+        "correlations",
+        "correlation",
+        attribute="correlations_",
+        draws=("correlations",),
+    ),
     fact("ranks"),
     fact("wilks", table="wilks"),
     fact("no_tests"),
     array("weights", FEATURE, COMPONENT, to=To.OWN),
-    array("canonical_loadings", FEATURE, COMPONENT, to=To.OWN),
+    array("canonical_loadings", FEATURE, COMPONENT, to=To.OWN, draws=("canonical_loadings",)),
     hidden("column_means", FEATURE, to=To.OWN, attribute="mean_"),
     array("variates", RECORD, COMPONENT, to=To.OWN),
     fact("own_rank", to=To.OWN),

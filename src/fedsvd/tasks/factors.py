@@ -44,9 +44,34 @@ from fedsvd.protocol.tasks import Check, Item, Mode, Scheme
 from fedsvd.tasks.by_steps import found_by_steps
 
 OUTPUTS = (
-    array("components", COMPONENT, FEATURE, by_columns=To.OWN, attribute="components_", padded=True),
-    array("left_vectors", RECORD, COMPONENT, to=To.OWN, by_columns=To.ALL, attribute="U_", padded=True),
-    column("singular_values", COMPONENT, "spectrum", "singular_value", attribute="singular_values_", padded=True),
+    array(
+        "components",
+        COMPONENT,
+        FEATURE,
+        by_columns=To.OWN,
+        attribute="components_",
+        padded=True,
+        draws=("loadings", "features"),
+    ),
+    array(
+        "left_vectors",
+        RECORD,
+        COMPONENT,
+        to=To.OWN,
+        by_columns=To.ALL,
+        attribute="U_",
+        padded=True,
+        draws=("scores", "biplot"),
+    ),
+    column(
+        "singular_values",
+        COMPONENT,
+        "spectrum",
+        "singular_value",
+        attribute="singular_values_",
+        padded=True,
+        draws=("scree", "cumulative"),
+    ),
     fact("verified", to=To.OWN),
     fact("found"),
 )

@@ -25,7 +25,7 @@ from fedsvd.tasks.declared import Declared
 from fedsvd.tasks.pieces import pieces
 
 OUTPUTS = (
-    array("coefficients", CLASS, FEATURE, attribute="coef_"),
+    array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
     hidden("intercept", CLASS, attribute="intercept_"),
     fact("models"),
     fact("classes"),
@@ -34,7 +34,7 @@ OUTPUTS = (
     hidden("estimates", CLASS, TERM),
     array("covariance", CLASS, TERM, TERM),
     array("fitted", RECORD, CLASS, to=To.OWN),
-    array("residuals", RECORD, CLASS, to=To.OWN),
+    array("residuals", RECORD, CLASS, to=To.OWN, draws=("roc", "calibration", "residuals", "qq")),
     fact("own_rows", to=To.OWN),
 )
 """What a generalised linear model gives: one equation, or one for each class."""

@@ -33,20 +33,20 @@ from fedsvd.tasks.predict import scores_of
 
 OUTPUTS = (
     column("intercept", TARGET, "intercept", "intercept", attribute="intercept_"),
-    array("coefficients", TARGET, FEATURE, by_columns=To.OWN, attribute="coef_"),
+    array("coefficients", TARGET, FEATURE, by_columns=To.OWN, attribute="coef_", draws=("forest", "coefficients")),
     fact("constant_columns", by_columns=To.OWN),
     array("covariance", TARGET, TERM, TERM, by_columns=To.OWN),
     hidden("estimates", TARGET, TERM, by_columns=To.OWN),
     array("vif", FEATURE, by_columns=To.OWN),
     fact("inference", by_columns=To.OWN),
     array("ridge_path", PENALTY, TARGET, FEATURE, by_columns=To.OWN, attribute="coef_path_"),
-    hidden("ridge_errors", PENALTY, by_columns=To.OWN, attribute="cv_errors_"),
+    hidden("ridge_errors", PENALTY, by_columns=To.OWN, attribute="cv_errors_", draws=("ridge",)),
     fact("ridge", by_columns=To.OWN),
     array("fitted", RECORD, TARGET, to=To.OWN, by_columns=To.HOLDER),
-    array("residuals", RECORD, TARGET, to=To.OWN, by_columns=To.HOLDER),
+    array("residuals", RECORD, TARGET, to=To.OWN, by_columns=To.HOLDER, draws=("residuals", "qq")),
     fact("score", to=To.OWN, by_columns=To.HOLDER),
     fact("fit", to=To.HOLDER),
-    hidden("leverage", RECORD, to=To.OWN),
+    hidden("leverage", RECORD, to=To.OWN, draws=("leverage",)),
     hidden("standardised_residuals", RECORD, TARGET, to=To.OWN),
 )
 """What a linear regression gives: on split columns each party has the coefficients of its own columns."""

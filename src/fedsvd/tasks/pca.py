@@ -9,10 +9,10 @@ from fedsvd.tasks.declared import Declared
 from fedsvd.tasks.factors import means, opening
 
 OUTPUTS = (
-    array("components", COMPONENT, FEATURE, attribute="components_", padded=True),
+    array("components", COMPONENT, FEATURE, attribute="components_", padded=True, draws=("loadings", "features")),
     *COMPONENTS,
-    array("scores", RECORD, COMPONENT, to=To.OWN),
-    array("outliers", RECORD, MEASURE, to=To.OWN),
+    array("scores", RECORD, COMPONENT, to=To.OWN, draws=("scores", "biplot")),
+    array("outliers", RECORD, MEASURE, to=To.OWN, draws=("outliers",)),
     fact("outliers", to=To.OWN),
     fact("found"),
 )

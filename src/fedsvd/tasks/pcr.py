@@ -9,15 +9,15 @@ from fedsvd.tasks.components import COMPONENTS
 from fedsvd.tasks.declared import Declared
 
 OUTPUTS = (
-    array("components", COMPONENT, FEATURE, attribute="components_"),
+    array("components", COMPONENT, FEATURE, attribute="components_", draws=("loadings", "features")),
     *COMPONENTS,
     array("component_coefficients", TARGET, TERM),
     hidden("component_covariance", TARGET, TERM, TERM),
     fact("components"),
-    array("coefficients", TARGET, FEATURE, attribute="coef_"),
+    array("coefficients", TARGET, FEATURE, attribute="coef_", draws=("coefficients",)),
     column("intercept", TARGET, "intercept", "intercept", attribute="intercept_"),
     array("fitted", RECORD, TARGET, to=To.OWN),
-    array("residuals", RECORD, TARGET, to=To.OWN),
+    array("residuals", RECORD, TARGET, to=To.OWN, draws=("residuals", "qq")),
     fact("score", to=To.OWN),
 )
 """What a regression on components gives."""

@@ -219,3 +219,19 @@ def test_numbers_on_screen_are_those_in_the_files(fedsvd, by_rows):
     table = pd.read_csv("results/trial/coefficients.csv", index_col="term")
     shown = next(line for line in out.splitlines() if line.startswith("dose ")).split()
     assert_close(float(shown[1]), table.loc["dose", "coef"], 10 * PRINTED_BAR)
+
+
+@pytest.mark.slow
+def test_figures_are_drawn_of_the_shared_result_and_of_every_party(fedsvd, by_rows):
+    options = ("--label", "outcome", "--id", "patient", "--inference", "--out", "out")
+    assert fedsvd("lr", *by_rows.options(), *options).code == 0
+    folder = by_rows.folder / "figures"
+    said = fedsvd("report", "out", "--figures", folder, "--format", "json")
+    assert said.code == 0, said.err
+    drawn = {str(path.relative_to(folder)) for path in folder.rglob("*.p*") if path.is_file()}
+    own = [f"parties/{name}/{what}" for name in ("north", "south", "west") for what in ("residuals", "qq", "leverage")]
+    own += [f"parties/{name}/{what}" for name in ("north", "south", "west") for what in ("forest", "coefficients")]
+    assert drawn == {f"{stem}.{kind}" for stem in ("forest", "coefficients", *own) for kind in ("png", "pdf")}
+    assert (folder / "forest.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "forest.png").stat().st_mode & 0o077 == 0
+    assert len(said.json["figures"]) == 2 + len(own)

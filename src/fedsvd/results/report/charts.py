@@ -1,10 +1,11 @@
-"""The pictures of a report, each from plain numbers: scree, scatter, bars, forest plot, and who was busy when."""
+"""The pictures of a report as SVG: drawings of a result (``drawings``), who was busy when, and who took part."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from fedsvd.results.drawings.picture import Bars, Dots, Effect, Heat, Line, Named, Picture, Plane, Rows
 from fedsvd.results.report import svg
 from fedsvd.results.report.lettering import SIZE, in_columns, placed, shortened, text_width
 from fedsvd.types import Float
@@ -13,157 +14,196 @@ MOST_POINTS = 2000
 _SERIES = 6
 _DRAWN = 8  # parties
 _ROLE_NAME, _POINT_NAME, _BAR_NAME = 150.0, 190.0, 205.0  # the most that a name takes next to what it names
+_LEAST_SCALE = 120.0  # of a row's scale, before names go above it
 _ROLE = 30.0  # from one role to the next
 
 
-def scree(values: Float, what: str, taken: int | None = None, threshold: Float | None = None) -> str:
-    """One bar to each component; those that were not taken are hollow, and a line is what they had to exceed."""
-    shown = values[:60]
-    top = float(max(shown.max(initial=0.0), 1e-300 if threshold is None else threshold[:60].max(initial=1e-300)))
-    across, up = (0.4, len(shown) + 0.6), (0.0, top * 1.05)
-    plane = svg.axes(across, up, 240, "component", what, _counts(len(shown)))
-    width = 0.7 * (plane.x(1) - plane.x(0))
-    base = plane.y(0)
-    bars = [
-        svg.rect(
-            plane.x(j + 1) - width / 2,
-            plane.y(value),
-            width,
-            base - plane.y(value),
-            "s1" if taken is None or j < taken else "box",
-            f"{j + 1}: {value:.6g}",
-        )
-        for j, value in enumerate(shown.tolist())
-    ]
-    if threshold is not None:
-        levels = threshold[: len(shown)].tolist()
-        bars.append(svg.polyline([(plane.x(j + 1), plane.y(level)) for j, level in enumerate(levels)], "stroke s2"))
-    return svg.drawing(f"{what} of the first {len(shown)} components", svg.WIDTH, 240, [*plane.parts, *bars])
+def drawn(picture: Picture) -> str:
+    """A picture as SVG."""
+    body = picture.body
+    if isinstance(body, Plane):
+        return _plane(picture.title, body)
+    return _rows(picture.title, body) if isinstance(body, Rows) else _heat(picture.title, body)
 
 
-def cumulative(shares: Float, what: str) -> str:
-    """How much the first components hold together, 0 to 1."""
-    shown = np.cumsum(shares)[:60]
-    plane = svg.axes((0.4, len(shown) + 0.6), (0.0, 1.0), 240, "components", what, _counts(len(shown)))
-    points = [(plane.x(j + 1), plane.y(value)) for j, value in enumerate(shown.tolist())]
-    marks = [svg.dot(x, y, "s2", f"{j + 1}: {100 * shown[j]:.4g} %") for j, (x, y) in enumerate(points)]
-    title = f"{what} of the first {len(shown)} components, added up"
-    return svg.drawing(title, svg.WIDTH, 240, [*plane.parts, svg.polyline(points, "stroke s2"), *marks])
+def _plane(title: str, plane: Plane) -> str:
+    across, up = plane.x_range or _covered(plane, 0), plane.y_range or _covered(plane, 1)
+    counts = _counts(int(across[1])) if plane.counted else None
+    axes = svg.axes(across, up, plane.height, plane.x_label, plane.y_label, counts)
+    parts = [*axes.parts]
+    if plane.zero and across[0] < 0 < across[1]:
+        parts.append(svg.line(axes.x(0), axes.y(up[0]), axes.x(0), axes.y(up[1]), "zero"))
+    if plane.zero and up[0] < 0 < up[1]:
+        parts.append(svg.line(axes.x(across[0]), axes.y(0), axes.x(across[1]), axes.y(0), "zero"))
+    dots = [place for mark in plane.marks if isinstance(mark, Dots) for place in _places(axes, _thin(mark.points))]
+    for mark in plane.marks:
+        match mark:
+            case Bars():
+                parts += _bars(axes, mark)
+            case Line():
+                parts += _line(axes, mark)
+            case Dots():
+                parts.append(svg.dots(_places(axes, _thin(mark.points)), f"s{mark.series}"))
+            case Named():
+                parts += _named(axes, mark, dots)
+    below, labels = plane.height, [mark.label for mark in plane.marks if isinstance(mark, Line | Dots) and mark.label]
+    if len(labels) > 1:
+        series = [mark.series for mark in plane.marks if isinstance(mark, Line | Dots) and mark.label]
+        legend, below = _legend(labels, series, plane.height + 8)
+        parts += legend
+    return svg.drawing(title, svg.WIDTH, below, parts)
 
 
-def scatter(points: Float, names: Sequence[str], labelled: Sequence[int], title: str, words: tuple[str, str]) -> str:
-    """Points in a plane; a few of them with their names, as far as these do not overlap."""
-    shown = points[_thinned(len(points))]
-    across, up = svg.widened(shown[:, 0].tolist()), svg.widened(shown[:, 1].tolist())
-    plane = svg.axes(across, up, 320, words[0], words[1])
-    parts = [*plane.parts]
-    if across[0] < 0 < across[1]:
-        parts.append(svg.line(plane.x(0), plane.y(up[0]), plane.x(0), plane.y(up[1]), "zero"))
-    if up[0] < 0 < up[1]:
-        parts.append(svg.line(plane.x(across[0]), plane.y(0), plane.x(across[1]), plane.y(0), "zero"))
-    places = [(plane.x(x), plane.y(y)) for x, y in shown.tolist()]
-    parts.append(svg.dots(places, "s1"))
-    marks = [(plane.x(float(points[j, 0])), plane.y(float(points[j, 1]))) for j in labelled]
-    parts += [svg.dot(x, y, "s2", names[j]) for j, (x, y) in zip(labelled, marks, strict=True)]
-    wanted = [(shortened(names[j], _POINT_NAME), mark) for j, mark in zip(labelled, marks, strict=True)]
-    frame = (plane.x.start, plane.y.end - SIZE, plane.x.end, plane.y.start)
-    for j, place in zip(labelled, placed(wanted, places, frame), strict=True):
-        if place is not None:
-            parts.append(svg.text(place[0], place[1], shortened(names[j], _POINT_NAME), css="name", says=names[j]))
-    return svg.drawing(title, svg.WIDTH, 320, parts)
+def _covered(plane: Plane, axis: int) -> tuple[float, float]:
+    values = [mark.points[:, axis] for mark in plane.marks if not isinstance(mark, Bars)]
+    return svg.widened(np.concatenate(values).tolist())
 
 
-def limited(points: Float, limits: tuple[float | None, float | None], title: str, words: tuple[str, str]) -> str:
-    """Points in a plane with a dashed limit across each axis, where there is one; those beyond one are orange."""
-    ends = [float(max(points[:, axis].max(initial=0.0), limits[axis] or 0.0, 1e-300)) * 1.05 for axis in (0, 1)]
-    plane = svg.axes((0.0, ends[0]), (0.0, ends[1]), 320, words[0], words[1])
-    parts = [*plane.parts]
-    if limits[0] is not None:
-        parts.append(svg.line(plane.x(limits[0]), plane.y(0.0), plane.x(limits[0]), plane.y(ends[1]), "zero"))
-    if limits[1] is not None:
-        parts.append(svg.line(plane.x(0.0), plane.y(limits[1]), plane.x(ends[0]), plane.y(limits[1]), "zero"))
-    beyond = np.zeros(len(points), dtype=bool)
-    for axis, limit in enumerate(limits):
-        beyond |= points[:, axis] > (np.inf if limit is None else limit)
-    for chosen, css in ((~beyond, "s1"), (beyond, "s2")):
-        shown = points[chosen][_thinned(int(chosen.sum()))]
-        if len(shown):
-            parts.append(svg.dots([(plane.x(x), plane.y(y)) for x, y in shown.tolist()], css))
-    return svg.drawing(title, svg.WIDTH, 320, parts)
+def _places(axes: svg.Axes, points: Float) -> list[tuple[float, float]]:
+    return [(axes.x(x), axes.y(y)) for x, y in points.tolist()]
 
 
-def bars(
-    rows: Sequence[tuple[str, float]],
-    title: str,
-    span: tuple[float, float] | None = None,
-    among: Sequence[tuple[str, float]] = (),
-) -> str:
-    """Horizontal bars from zero on one scale, each between its name and its number.
+def _bars(axes: svg.Axes, mark: Bars) -> Iterator[str]:
+    width, base = 0.7 * (axes.x(1) - axes.x(0)), axes.y(0)
+    for j, value in enumerate(mark.heights.tolist()):
+        css = "s1" if mark.solid is None or j < mark.solid else "box"
+        x, y = axes.x(j + 1) - width / 2, axes.y(value)
+        yield svg.rect(x, y, width, base - y, css, f"{j + 1}: {value:.6g}")
 
-    Names stand left of the bars, or above them where one is long. Drawings that are compared share a scale, ``span``,
-    and its place: they leave space for the names and numbers of all rows ``among`` them.
+
+def _line(axes: svg.Axes, mark: Line) -> Iterator[str]:
+    places = _places(axes, mark.points if mark.marked else np.concatenate((_thin(mark.points), mark.points[-1:])))
+    if mark.dashed:
+        (x1, y1), (x2, y2) = places[0], places[-1]
+        yield svg.line(x1, y1, x2, y2, "zero")
+        return
+    if len(places) > 1:
+        yield svg.polyline(places, f"stroke s{mark.series}")
+    if mark.marked:
+        yield from (svg.dot(x, y, f"s{mark.series}", says) for (x, y), says in zip(places, mark.says, strict=True))
+
+
+def _named(axes: svg.Axes, mark: Named, dots: Sequence[tuple[float, float]]) -> Iterator[str]:
+    marks = _places(axes, mark.points)
+    if mark.arrows:
+        yield from (svg.line(axes.x(0), axes.y(0), x, y, "stroke s2") for x, y in marks)
+    yield from (svg.dot(x, y, "s2", name) for (x, y), name in zip(marks, mark.names, strict=True))
+    wanted = [(shortened(name, _POINT_NAME), place) for name, place in zip(mark.names, marks, strict=True)]
+    frame = (axes.x.start, axes.y.end - SIZE, axes.x.end, axes.y.start)
+    for name, at in zip(mark.names, placed(wanted, dots, frame), strict=True):
+        if at is not None:
+            yield svg.text(at[0], at[1], shortened(name, _POINT_NAME), css="name", says=name)
+
+
+def _legend(labels: Sequence[str], series: Sequence[int], top: float) -> tuple[list[str], float]:
+    """Colours with their names below a drawing, and where they end."""
+    keys, parts, line = [shortened(label, 180.0) for label in labels], [], 0
+    for (at, line), key, number in zip(in_columns(keys, svg.WIDTH - 16, 32), keys, series, strict=True):
+        y = top + 18 * line
+        parts += [svg.rect(8 + at, y, 11, 11, f"s{number}"), svg.text(24 + at, y + 10, key)]
+    return parts, top + 18 * line + 18
+
+
+def _rows(title: str, rows: Rows) -> str:
+    """A bar, or a point with its interval, for each row, between its name and its number.
+
+    Names stand left, or above where one is long.
     """
-    low, high = span or (min(0.0, *(value for _, value in rows)), max(0.0, *(value for _, value in rows)))
-    widest = max(text_width(name) for name, _ in (*rows, *among))
-    above = widest > _BAR_NAME
+    effects = rows.effects
+    everyone = (*effects, *rows.among)
+    widest = max(text_width(each.name) for each in everyone)
+    numbers = max(text_width(_number(each)) for each in everyone)
+    above = widest > min(_BAR_NAME, svg.WIDTH - numbers - _LEAST_SCALE)
     left = 28.0 if above else max(widest + 12.0, 28.0)
     step, lead = (36.0, 16.0) if above else (20.0, 0.0)
-    right = svg.WIDTH - 12.0 - max(text_width(svg.short(value)) for _, value in (*rows, *among))
-    scale = svg.Scale(low, high if high > low else low + 1.0, left, right)
-    bottom = 8 + step * len(rows)
-    parts = []
-    for value, label in svg.spaced_ticks(scale):
-        parts += [svg.line(scale(value), 2, scale(value), bottom, "frame" if value == 0 else "grid")]
-        parts += [svg.text(scale(value), bottom + 15, label, anchor="middle")]
-    for j, (name, value) in enumerate(rows):
-        y = 6 + step * j
-        shown = shortened(name, svg.WIDTH - 16.0)
-        parts.append(
-            svg.text(4, y + 11, shown, css="name", says=name)
-            if above
-            else svg.text(left - 6, y + 12, shown, anchor="end")
-        )
-        css = "s1" if value >= 0 else "s2"
-        parts.append(svg.rect(scale(0), y + lead, scale(value) - scale(0), 15, css, f"{name}: {value:.6g}"))
-        parts.append(svg.text(svg.WIDTH - 4, y + lead + 12, svg.short(value), anchor="end"))
-    return svg.drawing(title, svg.WIDTH, bottom + 20, parts)
-
-
-@dataclass(frozen=True)
-class Effect:
-    """A number with the interval it may lie in, under a name; ``says`` is for those who point at it."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-    says: str
-
-
-def forest(effects: Sequence[Effect], title: str) -> str:
-    """A point with its interval to each row, around a line at zero, each between its name and its number."""
-    widest = max(text_width(each.name) for each in effects)
-    above = widest > _BAR_NAME
-    left = 28.0 if above else max(widest + 12.0, 28.0)
-    step, lead = (36.0, 16.0) if above else (20.0, 0.0)
-    right = svg.WIDTH - 16.0 - max(text_width(svg.short(each.value)) for each in effects)
-    low, high = svg.widened([0.0, *(each.low for each in effects), *(each.high for each in effects)], 0.02)
-    scale = svg.Scale(low, high, left, right)
+    scale = svg.Scale(*_span(rows), left, svg.WIDTH - (16.0 if rows.intervals else 12.0) - numbers)
     bottom = 8 + step * len(effects)
     parts = []
-    for value, label in svg.spaced_ticks(scale):
-        parts += [svg.line(scale(value), 2, scale(value), bottom, "zero" if value == 0 else "grid")]
+    for value, label in _factors(scale) if rows.ratio else svg.spaced_ticks(scale):
+        plain = "zero" if rows.intervals else "frame"
+        parts += [svg.line(scale(value), 2, scale(value), bottom, plain if value == 0 else "grid")]
         parts += [svg.text(scale(value), bottom + 15, label, anchor="middle")]
     for j, each in enumerate(effects):
         y = 6 + step * j
         shown = shortened(each.name, svg.WIDTH - 16.0)
-        place = (4, y + 11, "start") if above else (left - 6, y + 12, "end")
+        place = (4.0, y + 11, "start") if above else (left - 6, y + 12, "end")
         parts.append(svg.text(place[0], place[1], shown, anchor=place[2], css="name", says=each.name))
-        css, middle = "s1" if each.value >= 0 else "s2", y + lead + 8
-        parts.append(svg.line(scale(each.low), middle, scale(each.high), middle, f"stroke {css}"))
-        parts.append(svg.dot(scale(each.value), middle, css, each.says))
-        parts.append(svg.text(svg.WIDTH - 4, y + lead + 12, svg.short(each.value), anchor="end"))
-    return svg.drawing(title, svg.WIDTH, bottom + 20, parts)
+        value, low, high = (math.log(x) if rows.ratio else x for x in (each.value, each.low, each.high))
+        css, middle = "s1" if value >= 0 else "s2", y + lead + 8
+        if rows.intervals:
+            parts.append(svg.line(scale(low), middle, scale(high), middle, f"stroke {css}"))
+            parts.append(svg.dot(scale(value), middle, css, each.says))
+        else:
+            parts.append(svg.rect(scale(0), y + lead, scale(value) - scale(0), 15, css, each.says))
+        parts.append(svg.text(svg.WIDTH - 4, y + lead + 12, _number(each), anchor="end"))
+    end = bottom + 20
+    if rows.x_label:
+        parts.append(svg.text(scale.end, end + 12, rows.x_label, anchor="end", css="axis"))
+        end += 18
+    return svg.drawing(title, svg.WIDTH, end, parts)
+
+
+def _number(each: Effect) -> str:
+    return each.shown or svg.short(each.value)
+
+
+def _span(rows: Rows) -> tuple[float, float]:
+    """The range of the values, of their logarithms where they are ratios."""
+    if rows.span is not None:
+        low, high = rows.span
+    else:
+        ends = [value for each in rows.effects for value in (each.low, each.high)]
+        values = [0.0, *(map(math.log, ends) if rows.ratio else ends)]
+        low, high = svg.widened(values, 0.02) if rows.intervals else (min(values), max(values))
+    return low, high if high > low else low + 1.0
+
+
+def _factors(scale: svg.Scale) -> list[tuple[float, str]]:
+    """Round ratios along a scale of logarithms, 1 among them, as many as fit."""
+    found = [(0.0, "1")]
+    for base in (10.0, 2.0, 5.0, 3.0, 1.5):
+        powers = [base**j for j in range(-6, 7) if j]
+        for value in powers if base in (10.0, 2.0) else (base, 1.0 / base):
+            label, at = f"{value:.2g}", math.log(value)
+            half = text_width(label) / 2
+            free = all(abs(scale(at) - scale(x)) >= half + text_width(other) / 2 + 8.0 for x, other in found)
+            if scale.low <= at <= scale.high and free:
+                found.append((at, label))
+    return sorted(found)
+
+
+def _heat(title: str, heat: Heat) -> str:
+    """A square of squares: blue where numbers rise together, orange where one falls; stronger is nearer to 1."""
+    count = len(heat.names)
+    widest = min(_POINT_NAME, max(text_width(name) for name in heat.names))
+    left, side = widest + 12.0, (svg.WIDTH - widest - 20.0) / count
+    parts = []
+    for i, name in enumerate(heat.names):
+        y = 8 + side * i
+        if side >= SIZE:
+            parts.append(svg.text(left - 6, y + side / 2 + 4, shortened(name, widest), anchor="end", says=name))
+        for j, other in enumerate(heat.names):
+            value = float(heat.matrix[i, j])
+            says = f"{name}, {other}: {value:.3f}" if math.isfinite(value) else f"{name}, {other}: not defined"
+            strength = min(9, round(9 * abs(value))) if math.isfinite(value) else 0
+            css = f"{'s1' if value >= 0 else 's2'} heat{strength}"
+            parts.append(svg.rect(left + side * j, y, side, side, css, says))
+    return svg.drawing(title, svg.WIDTH, 16 + side * count, parts)
+
+
+def thinned_in_words(picture: Picture) -> str:
+    """How many points are drawn, where not all are."""
+    marks = picture.body.marks if isinstance(picture.body, Plane) else ()
+    count = max((len(mark.points) for mark in marks if isinstance(mark, Dots)), default=0)
+    shown = len(range(0, count, max(1, -(-count // MOST_POINTS))))
+    return "" if shown == count else f" ({shown} of {count} are drawn)"
+
+
+def _thin(points: Float) -> Float:
+    """Points at equal strides, few enough that a page stays small."""
+    step = max(1, -(-len(points) // MOST_POINTS))
+    thinned: Float = points[::step]
+    return thinned
 
 
 def gantt(rows: Mapping[str, Sequence[tuple[str, float, float]]], title: str) -> str:
@@ -256,17 +296,6 @@ def federation(names: Sequence[str], amounts: Sequence[str], authority: bool) ->
     return svg.drawing(title, svg.WIDTH, height, parts)
 
 
-def thinned_in_words(count: int) -> str:
-    """How many of these points are drawn, where not all are."""
-    shown = len(range(0, count, max(1, -(-count // MOST_POINTS))))
-    return "" if shown == count else f" ({shown} of {count} are drawn)"
-
-
 def _counts(count: int) -> list[float]:
     step = max(1, -(-count // 8))
     return [float(j) for j in range(1, count + 1, step)]
-
-
-def _thinned(count: int) -> slice:
-    """Every so manieth point, so that a page stays small."""
-    return slice(None, None, max(1, -(-count // MOST_POINTS)))

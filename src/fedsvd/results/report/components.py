@@ -6,29 +6,12 @@ Rows that stand out are the reader's own; their names may be those of people and
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from fedsvd.protocol.tasks import PERMUTED_TABLES, ComponentRule, share_in
 from fedsvd.results.component_tables import component_models
-from fedsvd.results.report import charts
-from fedsvd.results.report.sections import Figure, Grid, Section, grid
+from fedsvd.results.report.figures import figures
+from fedsvd.results.report.sections import Grid, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics.summary import linear_summary
-from fedsvd.types import Float
-
-_DRAWN, _BARS = 2, 12  # canonical variables whose loadings are drawn, and features of each
-_ROWS = 30
-
-
-def scree(result: PartyResult, values: Float, what: str) -> str:
-    """The scree plot; where a rule chose, what was left out is drawn hollow, under the line that it stayed below."""
-    choice = result.facts.get("choice")
-    if choice is None:
-        return charts.scree(values, what)
-    threshold = result.arrays.get("spectrum_threshold")
-    if threshold is not None and what == "explained variance":
-        threshold = threshold**2 / max(result.plan.n - 1, 1)
-    return charts.scree(values, what, taken=choice["count"], threshold=threshold)
 
 
 def rule_in_words(result: PartyResult) -> list[str]:
@@ -56,7 +39,6 @@ def outliers(result: PartyResult) -> Iterator[Section]:
     values, said = result.arrays.get("outliers"), result.facts.get("outliers")
     if values is None or said is None:
         return
-    limits = (said["t2_limit"], said["q_limit"])
     level = f"{100 * said['level']:g} %"
     words = [
         "T² is how far a row lies from the mean within the components, Q what the components leave of it. A row of the "
@@ -68,17 +50,7 @@ def outliers(result: PartyResult) -> Iterator[Section]:
         else:
             count = said[f"{key}_beyond"]
             words.append(f"{count} of {len(values)} own rows are beyond the {level} limit of {name}.")
-    picture = charts.limited(
-        values, limits, "T² and Q of own rows", ("T²: within the components", "Q: outside of them")
-    )
-    far = np.argsort(-values[:, 0], kind="stable")[:_ROWS].tolist()
-    rows = [(j, f"{values[j, 0]:.6g}", f"{values[j, 1]:.6g}") for j in far]
-    table = grid(f"The {len(far)} rows of largest T², by their places in your table", ("row", "T²", "Q"), rows)
-    caption = (
-        f"T² and Q of your own rows{charts.thinned_in_words(len(values))}; dashed lines are {level} limits, rows "
-        "beyond one are orange. No other party has these numbers."
-    )
-    yield Section("outliers", "Rows that stand out", tuple(words), (Figure(picture, caption, table),))
+    yield Section("outliers", "Rows that stand out", tuple(words), figures(result, "outliers"))
 
 
 def regression_tables(result: PartyResult) -> Iterator[Grid]:
@@ -94,23 +66,17 @@ def regression_tables(result: PartyResult) -> Iterator[Grid]:
 
 def canonical(result: PartyResult) -> Iterator[Section]:
     """Canonical correlations, their tests, and the loadings of the reader's own columns."""
-    found = result.arrays.get("correlations")
-    if found is None:
+    if "correlations" not in result.arrays:
         return
-    two = result.plan.k == 2
-    what = "canonical correlation" if two else "mean squared correlation with the common variable"
-    rows = [(j + 1, f"{value:.6g}") for j, value in enumerate(found.tolist())][:_ROWS]
-    table = grid(f"The first {len(rows)} variables", ("variable", what), rows)
-    figures = [Figure(charts.scree(found, what), f"The {what} of each variable.", table)]
-    figures += _loadings(result)
     words = [
         "Each party made an orthonormal basis of its own centred columns; canonical variables are the directions in "
         "which these tables agree most."
     ]
     if "no_tests" in result.facts:
         words.append(f"No tests: {result.facts['no_tests']}.")
+    drawn = figures(result, "correlations", "canonical_loadings")
     grids = tuple(_tests(result.facts["wilks"])) if "wilks" in result.facts else ()
-    yield Section("canonical", "Canonical correlations", tuple(words), tuple(figures), grids)
+    yield Section("canonical", "Canonical correlations", tuple(words), drawn, grids)
 
 
 def _tests(said: dict[str, Any]) -> Iterator[Grid]:
@@ -121,15 +87,3 @@ def _tests(said: dict[str, Any]) -> Iterator[Grid]:
     rows = [(j + 1, *(cell(said[key][j]) for key in keys)) for j in range(len(said["wilks"]))]
     header = ("from", "Wilks' lambda", "F", "df 1", "df 2", "p of F", "chi²", "p of chi²")
     yield grid("Whether this correlation and all smaller ones are zero", header, rows)
-
-
-def _loadings(result: PartyResult) -> Iterator[Figure]:
-    loadings = result.arrays.get("canonical_loadings")
-    if loadings is None:
-        return
-    names = result.feature_names(len(loadings))
-    for j in range(min(_DRAWN, loadings.shape[1])):
-        order = np.argsort(-np.abs(loadings[:, j]), kind="stable")[:_BARS].tolist()
-        title = f"Loadings of canonical variable {j + 1}"
-        picture = charts.bars([(names[i], float(loadings[i, j])) for i in order], title, (-1.0, 1.0))
-        yield Figure(picture, f"{title}: correlations of your own columns with your own scores, largest first.")

@@ -31,10 +31,11 @@ CITATION = (
 
 def render(result: PartyResult) -> str:
     """The page."""
+    # The result first: what was computed and how is for those who read on.
     sections = [
-        what_was_computed(result),
-        *(() if (prepared := how_tables_were_prepared(result)) is None else (prepared,)),
         *findings(result),
+        *(() if (prepared := how_tables_were_prepared(result)) is None else (prepared,)),
+        how_it_was_computed(result),
         accounts(result),
         against_the_model(result),
         certificate(result),
@@ -48,6 +49,7 @@ def render(result: PartyResult) -> str:
         residual=None
         if result.plan.foreign or result.certificate.residual is None
         else result.certificate.residual_text,
+        lead=what_was_computed(result),
         sections=sections,
     )
     return html
@@ -64,17 +66,28 @@ def template_of(package: str) -> Any:
     return environment.from_string(source)
 
 
-def what_was_computed(result: PartyResult) -> Section:
-    """The study, its parties, and how it was hidden."""
+def _shape(plan: SessionPlan) -> tuple[int, int]:
+    """Rows and columns of the joint table."""
+    return (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
+
+
+def what_was_computed(result: PartyResult) -> tuple[str, ...]:
+    """The study in a sentence or two."""
     plan = result.plan
-    samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
-    unit = "rows" if plan.split is Split.HORIZONTAL else "columns"
+    samples, features = _shape(plan)
     task = plan.task.heading.lower() + ("" if plan.foreign is None else f" ({plan.foreign.name})")
-    words = (
+    return (
         f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
         f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
         *((f"The rows were {how_rows_belong(plan)}.",) if plan.rows_unchecked else ()),
     )
+
+
+def how_it_was_computed(result: PartyResult) -> Section:
+    """The study, its parties, and how it was hidden."""
+    plan = result.plan
+    samples, features = _shape(plan)
+    unit = "rows" if plan.split is Split.HORIZONTAL else "columns"
     brought = [f"{count} {unit}" for count in plan.counts]
     picture = charts.federation(result.names, brought, plan.trust is Trust.AUTHORITY)
     dealt = "the parties among themselves" if plan.trust is Trust.PEERS else "the trusted authority"
@@ -91,7 +104,7 @@ def what_was_computed(result: PartyResult) -> Section:
         *_more(result),
     ]
     facts = grid("The study", ("what", "value"), rows)
-    return Section("study", "What was computed, and by whom", words, (Figure(picture, "Who took part."),), (facts,))
+    return Section("study", "What was computed, and by whom", (), (Figure(picture, "Who took part."),), (facts,))
 
 
 def _more(result: PartyResult) -> list[tuple[str, str]]:

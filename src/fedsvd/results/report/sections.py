@@ -41,6 +41,7 @@ class Section:
     grids: tuple[Grid, ...] = ()
     lines: tuple[str, ...] = ()  # a list
     code: str = ""
+    first: tuple[Grid, ...] = ()  # tables above the figures
 
 
 def grid(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Grid:

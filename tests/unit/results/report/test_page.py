@@ -117,8 +117,8 @@ def test_a_partys_report_has_nothing_of_another_party(pca):
     tables = " ".join(found.words)
     assert "south →" not in tables
     assert "→ south" not in tables
-    # Own rows twice, as scores and among those that stand out, and the features.
-    assert len(re.findall(r"M[\d. -]+h0", found.html)) == 2 * 40 + len(FEATURES) + 1
+    # Own rows three times, as scores, in the biplot and among those that stand out, and the features.
+    assert len(re.findall(r"M[\d. -]+h0", found.html)) == 3 * 40 + len(FEATURES) + 1
 
 
 def test_what_all_share_has_no_scores(pca):
@@ -210,7 +210,7 @@ def test_loadings_have_one_scale_that_the_page_explains(pca):
 
 def test_scores_fill_their_panel(pca):
     _, out = pca
-    picture = re.search(r'<svg [^>]*aria-label="Scores".*?</svg>', page(out / "parties" / "north").html)[0]
+    picture = re.search(r'<svg [^>]*aria-label="Scores: own records".*?</svg>', page(out / "parties" / "north").html)[0]
     width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture).groups())
     points = np.array(re.findall(r"M([\d.]+) ([\d.]+)h0", picture), dtype=float)
     assert np.ptp(points[:, 0]) > 0.75 * width

@@ -9,6 +9,7 @@ from tests.tolerances import A_FIFTH_OF_A_PIXEL, PRINTED_BAR, assert_close
 from tests.unit.results.report.pages import page, study
 from tests.unit.statistics.tables import fitted
 
+from fedsvd.results.drawings.picture import Effect, Picture, Rows
 from fedsvd.results.report import charts, svg
 
 KEYS = {"task": "lr", "label": "outcome", "id": "patient", "inference": True}
@@ -53,8 +54,8 @@ def test_the_forest_plot_has_effects_for_each_deviation_of_a_feature_largest_fir
 
 
 def test_points_and_intervals_lie_where_their_numbers_are():
-    effects = [charts.Effect("a", 2.0, 1.0, 3.0, "a"), charts.Effect("b", -1.0, -2.5, 0.5, "b")]
-    drawing = charts.forest(effects, "Effects")
+    effects = (Effect("a", 2.0, 1.0, 3.0, "a"), Effect("b", -1.0, -2.5, 0.5, "b"))
+    drawing = charts.drawn(Picture("forest", "Effects", "", Rows(effects, intervals=True)))
     dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', drawing)]
     ends = [
         [float(x) for x in pair] for pair in re.findall(r'd="M([\d.]+) [\d.]+L([\d.]+) [\d.]+" class="stroke', drawing)
@@ -70,7 +71,8 @@ def test_points_and_intervals_lie_where_their_numbers_are():
 
 def test_long_names_stand_above_their_intervals():
     names = ["a question of a survey that is a whole sentence, and then some", "b"]
-    drawing = charts.forest([charts.Effect(name, 1.0, 0.5, 1.5, name) for name in names], "Effects")
+    effects = tuple(Effect(name, 1.0, 0.5, 1.5, name) for name in names)
+    drawing = charts.drawn(Picture("forest", "Effects", "", Rows(effects, intervals=True)))
     starts = re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="start" class="name"', drawing)
     assert starts == ["4", "4"]
 

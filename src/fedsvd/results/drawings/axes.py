@@ -1,0 +1,183 @@
+"""Pictures drawn with Matplotlib, for notebooks, scripts and files; the ``report`` extra brings it."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from fedsvd.errors import MissingExtra
+from fedsvd.results.drawings.picture import Bars, Dots, Heat, Line, Named, Picture, Plane, Rows
+from fedsvd.results.report.lettering import shortened
+
+COLOURS = ("#2563c9", "#c2500a", "#18795a", "#7448c8", "#a3690b", "#b03060")  # s1 .. s6 of a report
+FORMATS = ("png", "pdf")
+_MUTED, _DOTS_PER_INCH = "#545d6e", 300
+_RATIOS = tuple(sorted({float(f"{n}e{e}") for e in range(-6, 6) for n in (1, 2, 5)}))
+_NAME = 190.0  # the most that the name of a row takes, in units of a report
+
+
+def on_axes(picture: Picture, ax: Any = None) -> Any:
+    """The Matplotlib axes with this picture: those that are given, else those of a figure of its own."""
+    if ax is None:
+        ax = _pyplot().subplots(figsize=_size(picture), layout="constrained")[1]
+    _draw(picture, ax)
+    return ax
+
+
+def as_files(picture: Picture) -> dict[str, bytes]:
+    """The picture as the bytes of a file of each format."""
+    figure_of = _figure()
+    found = {}
+    for kind in FORMATS:
+        figure = figure_of(figsize=_size(picture), layout="constrained")
+        _draw(picture, figure.add_subplot())
+        written = BytesIO()
+        # Without the date, so that the same picture is the same file.
+        figure.savefig(
+            written, format=kind, dpi=_DOTS_PER_INCH, metadata={"CreationDate": None} if kind == "pdf" else None
+        )
+        found[kind] = written.getvalue()
+    return found
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise _MISSING from None
+    return pyplot
+
+
+def _figure() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise _MISSING from None
+    return Figure
+
+
+_MISSING = MissingExtra("drawings need Matplotlib", "pip install 'fedsvd[report]'")
+
+
+def _size(picture: Picture) -> tuple[float, float]:
+    body = picture.body
+    if isinstance(body, Rows):
+        return 7.0, 1.2 + 0.3 * len(body.effects)
+    return (6.4, 5.6) if isinstance(body, Heat) else (6.4, 4.8)
+
+
+def _draw(picture: Picture, ax: Any) -> None:
+    ax.set_title(picture.title, fontsize="medium", parse_math=False)
+    body = picture.body
+    if isinstance(body, Plane):
+        _plane(body, ax)
+    elif isinstance(body, Rows):
+        _rows(body, ax)
+    else:
+        _heat(body, ax)
+
+
+def _plane(plane: Plane, ax: Any) -> None:
+    ax.set_xlabel(plane.x_label)
+    ax.set_ylabel(plane.y_label)
+    if plane.zero:
+        ax.axhline(0.0, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
+        ax.axvline(0.0, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
+    for mark in plane.marks:
+        match mark:
+            case Bars():
+                solid = len(mark.heights) if mark.solid is None else mark.solid
+                face = [COLOURS[0] if j < solid else "none" for j in range(len(mark.heights))]
+                ax.bar(np.arange(1, len(mark.heights) + 1), mark.heights, 0.7, color=face, edgecolor=COLOURS[0])
+            case Line():
+                _line(mark, ax)
+            case Dots():
+                _dots(mark, ax)
+            case Named():
+                _named(mark, ax)
+    if plane.x_range is not None:
+        ax.set_xlim(*plane.x_range)
+    if plane.y_range is not None:
+        ax.set_ylim(*plane.y_range)
+    if plane.counted:
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    if any(isinstance(mark, Line | Dots) and mark.label for mark in plane.marks):
+        for text in ax.legend(frameon=False, fontsize="small").get_texts():
+            text.set_parse_math(False)
+
+
+def _line(mark: Line, ax: Any) -> None:
+    x, y = mark.points.T
+    if mark.dashed:
+        ax.plot(x, y, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
+        return
+    colour, marker = COLOURS[(mark.series - 1) % len(COLOURS)], "o" if mark.marked else None
+    ax.plot(x, y, color=colour, marker=marker, markersize=4, label=mark.label or None)
+
+
+def _dots(mark: Dots, ax: Any) -> None:
+    x, y = mark.points.T
+    if mark.values is not None:
+        found = ax.scatter(x, y, c=mark.values, s=10, alpha=0.7)
+        ax.figure.colorbar(found, ax=ax)
+        return
+    ax.scatter(x, y, s=10, alpha=0.6, color=COLOURS[(mark.series - 1) % len(COLOURS)], label=mark.label or None)
+
+
+def _named(mark: Named, ax: Any) -> None:
+    ax.scatter(*mark.points.T, s=0 if mark.arrows else 14, color=COLOURS[1])  # axes reach as far as arrows do
+    for (x, y), name in zip(mark.points.tolist(), mark.names, strict=True):
+        if mark.arrows:
+            ax.annotate("", (x, y), (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": COLOURS[1]})
+        # A column's name is text and not mathematics: "$" has no meaning here.
+        ax.annotate(
+            shortened(name, _NAME),
+            (x, y),
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize="small",
+            parse_math=False,
+        )
+
+
+def _rows(rows: Rows, ax: Any) -> None:
+    values = np.array([each.value for each in rows.effects])
+    places, colours = np.arange(len(values)), [COLOURS[0 if up else 1] for up in _rises(rows, values)]
+    none = 1.0 if rows.ratio else 0.0
+    if rows.intervals:
+        ends = np.array([(each.value - each.low, each.high - each.value) for each in rows.effects]).T
+        ax.errorbar(values, places, xerr=ends, fmt="none", ecolor=colours, elinewidth=1.5)
+        ax.scatter(values, places, s=22, color=colours, zorder=3)
+    else:
+        ax.barh(places, values, 0.7, color=colours)
+    ax.axvline(none, color=_MUTED, linewidth=0.8, linestyle="--" if rows.intervals else "-", zorder=0)
+    if rows.ratio:
+        ax.set_xscale("log")
+        low, high = ax.get_xlim()
+        ax.set_xticks([tick for tick in _RATIOS if low <= tick <= high], minor=False)
+        ax.set_xticks([], minor=True)
+        ax.xaxis.set_major_formatter("{x:g}")
+    elif rows.span is not None:
+        ax.set_xlim(*rows.span)
+    ax.set_xlabel(rows.x_label)
+    ax.set_yticks(places, [shortened(each.name, _NAME) for each in rows.effects], parse_math=False)
+    ax.invert_yaxis()
+    if any(each.shown for each in rows.effects):
+        right = ax.secondary_yaxis("right")
+        right.set_yticks(places, [each.shown for each in rows.effects], fontsize="small")
+        right.tick_params(length=0)
+        right.spines["right"].set_visible(False)
+
+
+def _rises(rows: Rows, values: Any) -> Sequence[bool]:
+    found: Sequence[bool] = (values >= (1.0 if rows.ratio else 0.0)).tolist()
+    return found
+
+
+def _heat(heat: Heat, ax: Any) -> None:
+    shown = ax.imshow(heat.matrix, cmap="RdBu", vmin=-1.0, vmax=1.0)
+    places, names = np.arange(len(heat.names)), [shortened(name, _NAME) for name in heat.names]
+    ax.set_xticks(places, names, rotation=90, fontsize="small", parse_math=False)
+    ax.set_yticks(places, names, fontsize="small", parse_math=False)
+    ax.figure.colorbar(shown, ax=ax)

@@ -1,0 +1,86 @@
+"""Which drawings a result has: those that its outputs declare, as far as the reader holds these outputs."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from fedsvd.errors import ConfigError
+from fedsvd.protocol.outputs import Output, To
+from fedsvd.results.drawings import components, models
+from fedsvd.results.drawings.picture import USUAL, Picture, Wish
+from fedsvd.results.result import PartyResult
+
+DRAWINGS: Mapping[str, Callable[[PartyResult, Wish], Iterator[Picture]]] = {
+    "scree": components.scree,
+    "cumulative": components.cumulative,
+    "loadings": components.loadings,
+    "features": components.features,
+    "scores": components.scores,
+    "biplot": components.biplot,
+    "outliers": components.outliers,
+    "correlations": components.correlations,
+    "canonical_loadings": components.canonical_loadings,
+    "forest": models.forest,
+    "coefficients": models.coefficients,
+    "ridge": models.ridge,
+    "roc": models.roc_curve,
+    "calibration": models.calibration_curve,
+    "residuals": models.residuals,
+    "qq": models.qq,
+    "leverage": models.leverage,
+}
+
+_WITHOUT = {
+    "forest": "standard errors are not defined for this model, or were not asked for (inference=True)",
+    "biplot": "there are fewer than two components, or the components of the features are not here",
+    "scores": "there are fewer than two components",
+    "features": "there are fewer than two components",
+    "correlations": "correlations need all components and their variances (n_components=None), of 60 features at most",
+    "roc": "the target has no classes, or these records have one of them alone",
+    "calibration": "the target has no classes, or these records have one of them alone",
+    "qq": "residuals of this family do not follow a normal law",
+    "ridge": "one penalty was tried",
+}
+
+
+def declaring(result: PartyResult, name: str) -> list[Output]:
+    """The outputs that a drawing is made of."""
+    return [output for output in result.outputs if name in output.draws]
+
+
+def pictures(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture]:
+    """The pictures of one drawing; none where the reader does not hold what it is made of."""
+    if not any(output.name in result.arrays for output in declaring(result, name)):
+        return []
+    if name == "biplot" and "components" not in result.arrays:
+        return []
+    return list(DRAWINGS[name](result, wish))
+
+
+def all_pictures(result: PartyResult) -> list[Picture]:
+    """Every picture of a result, in the order in which its task declares them."""
+    names = dict.fromkeys(name for output in result.outputs for name in output.draws)
+    return [picture for name in names for picture in pictures(result, name)]
+
+
+def expected(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture]:
+    """The pictures of one drawing, or a ``ConfigError`` that says why there is none and who has it."""
+    declared = declaring(result, name)
+    if not declared:
+        others = dict.fromkeys(other for output in result.outputs for other in output.draws)
+        raise ConfigError(f"task {str(result.task)!r} has no {name} to draw", f"one of {', '.join(others)}")
+    if not any(output.name in result.arrays for output in declared):
+        raise ConfigError(*_who_has(result, declared[0]))
+    found = pictures(result, name, wish)
+    if not found:
+        raise ConfigError(f"there is no {name} to draw", _WITHOUT.get(name, "the reader does not hold what it is of"))
+    return found
+
+
+def _who_has(result: PartyResult, output: Output) -> tuple[str, str]:
+    """That an output is not here, and where it is."""
+    receiver, missing = output.receiver(result.split), f"{output.name} is not in this result"
+    if receiver is To.HOLDER:
+        return missing, f"{result.label_holder or 'the party with the labels'} alone has it: load its own folder"
+    if receiver is To.OWN:
+        names = ", ".join(result.names)
+        return missing, f"each party has its own records' or columns' ({names}): load a party's folder, or give X and y"
+    return missing, "the plan of this study did not release it"

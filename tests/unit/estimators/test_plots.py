@@ -1,0 +1,253 @@
+"""``plot`` draws the numbers of the joint table: artists' data are compared with scikit-learn and statsmodels."""
+
+import pickle
+
+import matplotlib
+import matplotlib.pyplot
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from sklearn.calibration import calibration_curve
+from sklearn.cross_decomposition import CCA
+from sklearn.decomposition import PCA
+from sklearn.metrics import roc_curve
+from tests.studies import FEATURES, hospitals
+from tests.tolerances import GLM_BAR, RESULT_BAR, STATISTIC_BAR, assert_close
+from tests.unit.results.report.pages import study
+
+import fedsvd
+from fedsvd import FederatedCCA, FederatedGLM, FederatedLinearRegression, FederatedLogisticRegression, FederatedPCA
+from fedsvd.errors import ConfigError, MissingExtra
+from fedsvd.estimators.plots import Plots
+from fedsvd.protocol.tasks import Task
+from fedsvd.results.drawings import axes
+from fedsvd.results.drawings.declared import DRAWINGS, all_pictures
+from fedsvd.results.drawings.picture import Rows
+from fedsvd.results.report import charts
+from fedsvd.results.write import read_result
+from fedsvd.tasks.declared import outputs_of
+
+matplotlib.use("Agg")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def patients(seed=4):
+    rng = np.random.default_rng(seed)
+    tables = []
+    for n in (120, 150, 90):
+        X = pd.DataFrame(rng.normal(size=(n, 3)) * [10.0, 2.0, 1.0], columns=["age", "dose $", "smoker"])
+        died = rng.random(n) < 1.0 / (1.0 + np.exp(-(X @ [0.08, -0.3, 0.9] - 0.4)))
+        tables.append(X.assign(died=died.astype(int), pressure=X @ [0.5, -2.0, 1.0] + rng.normal(size=n)))
+    return tables
+
+
+X_OF = ["age", "dose $", "smoker"]
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    tables = patients()
+    return pd.concat(tables), FederatedLogisticRegression().fit([t[X_OF] for t in tables], [t["died"] for t in tables])
+
+
+@pytest.fixture(scope="module")
+def linear():
+    tables = patients()
+    fit = FederatedLinearRegression(inference=True).fit([t[X_OF] for t in tables], [t["pressure"] for t in tables])
+    return pd.concat(tables), fit
+
+
+@pytest.fixture(scope="module")
+def pca():
+    tables = [t[X_OF] for t in patients()]
+    return pd.concat(tables), FederatedPCA().fit(tables)
+
+
+def dots(ax, place=0):
+    return np.asarray(ax.collections[place].get_offsets())
+
+
+def solid(ax):
+    return [line.get_xydata() for line in ax.lines if line.get_linestyle() == "-"]
+
+
+def test_every_drawing_is_declared_by_a_task_and_is_a_method_of_plot():
+    declared = {name for task in Task for output in _outputs(task) for name in output.draws}
+    assert declared == set(DRAWINGS)
+    assert {name for name in DRAWINGS if not hasattr(Plots, name)} == {"canonical_loadings"}
+
+
+def _outputs(task):
+    try:
+        return outputs_of(task)
+    except ModuleNotFoundError:
+        return ()
+
+
+def test_scree_and_scores_are_those_of_scikit_learn(pca):
+    joint, found = pca
+    twin = PCA().fit(joint)
+    bars = [bar.get_height() for bar in found.plot.scree().patches]
+    assert_close(bars, twin.explained_variance_, RESULT_BAR)
+    ax = found.plot.scores()
+    assert_close(dots(ax), twin.transform(joint)[:, :2], RESULT_BAR)
+    assert ax.get_title() == "Scores: records of all parties"
+    coloured = found.plot.scores(colour="party")
+    assert [len(each.get_offsets()) for each in coloured.collections] == [120, 150, 90]
+    third = found.plot.biplot(components=(1, 3), colour=joint["age"].to_numpy())
+    assert_close(dots(third), twin.transform(joint)[:, [0, 2]], RESULT_BAR)
+    assert_close(third.collections[0].get_array(), joint["age"].to_numpy(), RESULT_BAR)
+
+
+def test_correlations_of_the_features_follow_from_all_components(pca):
+    joint, found = pca
+    assert_close(found.plot.correlations().images[0].get_array(), joint.corr().to_numpy(), RESULT_BAR)
+    few = FederatedPCA(2).fit([t[X_OF] for t in patients()])
+    with pytest.raises(ConfigError, match="need all components"):
+        few.plot.correlations()
+
+
+def test_a_forest_of_odds_ratios_is_that_of_statsmodels(logistic):
+    joint, found = logistic
+    theirs = sm.Logit(joint["died"], sm.add_constant(joint[X_OF])).fit(disp=0, tol=1e-12)
+    ax = found.plot.forest(exponentiate=True, level=0.9)
+    assert ax.get_xscale() == "log"
+    assert_close(dots(ax, 1)[:, 0], np.exp(theirs.params.to_numpy()[1:]), GLM_BAR)
+    ends = np.array([segment[:, 0] for segment in ax.collections[0].get_segments()])
+    assert_close(ends, np.exp(theirs.conf_int(0.1).to_numpy())[1:], GLM_BAR)
+    assert [text.get_text() for text in ax.get_yticklabels()] == X_OF
+    plain = found.plot.forest()
+    assert_close(dots(plain, 1)[:, 0], theirs.params.to_numpy()[1:], GLM_BAR)
+
+
+def test_a_forest_of_a_linear_regression_is_in_own_units_or_in_deviations(linear):
+    joint, found = linear
+    theirs = sm.OLS(joint["pressure"], sm.add_constant(joint[X_OF])).fit()
+    assert_close(dots(found.plot.forest(), 1)[:, 0], theirs.params.to_numpy()[1:], STATISTIC_BAR)
+    by_deviation = theirs.params.to_numpy()[1:] * joint[X_OF].std().to_numpy()
+    order = np.argsort(-np.abs(by_deviation))
+    assert_close(dots(found.plot.forest(standardised=True), 1)[:, 0], by_deviation[order], STATISTIC_BAR)
+    with pytest.raises(ConfigError, match="no ratio"):
+        found.plot.forest(exponentiate=True)
+
+
+def test_roc_and_calibration_of_given_rows_are_those_of_scikit_learn(logistic):
+    joint, found = logistic
+    chance = found.predict_proba(joint[X_OF])[:, 1]
+    false, true, _ = roc_curve(joint["died"], chance, drop_intermediate=False)
+    ax = found.plot.roc(joint[X_OF], joint["died"])
+    assert_close(solid(ax)[0], np.column_stack((false, true)), RESULT_BAR)
+    assert "records given" in ax.get_title()
+    share, mean = calibration_curve(joint["died"], chance, n_bins=10, strategy="quantile")
+    drawn = solid(found.plot.calibration(joint[X_OF], joint["died"]))[0]
+    assert_close(drawn, np.column_stack((mean, share)), RESULT_BAR)
+    tables = patients()
+    as_parties = found.plot.roc([t[X_OF] for t in tables], [t["died"] for t in tables])
+    assert_close(solid(as_parties)[0], np.column_stack((false, true)), RESULT_BAR)
+
+
+def test_residuals_and_quantiles_are_those_of_statsmodels(linear):
+    joint, found = linear
+    theirs = sm.OLS(joint["pressure"], sm.add_constant(joint[X_OF])).fit()
+    drawn = dots(found.plot.residuals(joint[X_OF], joint["pressure"]))
+    assert_close(drawn, np.column_stack((theirs.fittedvalues, theirs.resid)), STATISTIC_BAR)
+    law = sm.ProbPlot(theirs.resid / np.sqrt(np.mean(theirs.resid**2)), a=0.5)
+    found_law = dots(found.plot.qq(joint[X_OF], joint["pressure"]))
+    assert_close(found_law, np.column_stack((law.theoretical_quantiles, law.sample_quantiles)), STATISTIC_BAR)
+
+
+def test_canonical_correlations_are_those_of_scikit_learn():
+    rng = np.random.default_rng(1)
+    common = rng.normal(size=(200, 2))
+    A, B = common @ rng.normal(size=(2, 3)) + rng.normal(size=(200, 3)), common + rng.normal(size=(200, 2))
+    found = FederatedCCA(2, ids="trust").fit([A, B])
+    twin = CCA(2, max_iter=5000, tol=1e-14).fit(A, B)
+    expected = [np.corrcoef(u, v)[0, 1] for u, v in zip(*(side.T for side in twin.transform(A, B)), strict=True)]
+    assert_close([bar.get_height() for bar in found.plot.correlations().patches], expected, GLM_BAR)
+
+
+def test_a_partys_folder_draws_its_own_records_and_the_shared_one_says_who_has_them(tmp_path):
+    files = hospitals(tmp_path, classes=("no", "yes"))
+    out = study(files.job(task="glm", family="binomial", label="outcome", id="patient", classes=["no", "yes"]))
+    own, shared = fedsvd.load(out / "parties" / "north"), fedsvd.load(out)
+    north = files.joint[:40]
+    ax = own.plot.roc()
+    assert "own records" in ax.get_title()
+    twin = sm.Logit(files.joint["outcome"] == "yes", sm.add_constant(files.D)).fit(disp=0, tol=1e-12)
+    false, true, _ = roc_curve(north["outcome"] == "yes", twin.predict()[:40], drop_intermediate=False)
+    assert_close(solid(ax)[0], np.column_stack((false, true)), RESULT_BAR)
+    # ``load`` of a job folder has every party's folder inside, so that all records are here.
+    assert "records of all parties" in shared.plot.roc().get_title()
+    for folder in (out / "parties").iterdir():
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    with pytest.raises(ConfigError, match=r"each party has its own .*\(north, south, west\)"):
+        fedsvd.load(out).plot.roc()
+    assert dots(fedsvd.load(out).plot.forest(), 1).shape == (len(FEATURES), 2)
+
+
+def test_report_and_matplotlib_draw_the_same_pictures(tmp_path):
+    files = hospitals(tmp_path)
+    out = study(files.job(task="lr", label="outcome", id="patient", inference=True))
+    result = read_result(out / "parties" / "south")
+    pictures = all_pictures(result)
+    assert [picture.name for picture in pictures] == ["forest", "coefficients", "residuals", "qq", "leverage"]
+    html = (out / "parties" / "south" / "report.html").read_text()
+    for picture in pictures:
+        assert (charts.drawn(picture) in html) == (picture.name != "coefficients")  # which the forest replaces
+        ax = axes.on_axes(picture)
+        if isinstance(picture.body, Rows):
+            values = [bar.get_width() for bar in ax.patches] or dots(ax, 1)[:, 0]
+            assert_close(values, [each.value for each in picture.body.effects], RESULT_BAR)
+        else:
+            assert_close(dots(ax), picture.body.marks[-1].points, RESULT_BAR)
+
+
+def test_a_picture_is_a_file_of_each_format_and_the_same_one_when_it_is_drawn_again(pca):
+    picture = all_pictures(pca[1].plot.result)[0]
+    found = axes.as_files(picture)
+    assert [found["png"][:4], found["pdf"][:4]] == [b"\x89PNG", b"%PDF"]
+    assert axes.as_files(picture)["pdf"] == found["pdf"]
+
+
+def test_what_cannot_be_drawn_is_refused_in_words(logistic, pca):
+    joint, found = logistic
+    with pytest.raises(ConfigError, match="task 'glm' has no scree to draw"):
+        found.plot.scree()
+    with pytest.raises(ConfigError, match="give X and y"):
+        found.plot.roc()
+    with pytest.raises(ConfigError, match="do not follow a normal law"):
+        found.plot.qq(joint[X_OF], joint["died"])
+    with pytest.raises(ConfigError, match="colour has 3 values"):
+        pca[1].plot.scores(colour=[1, 2, 3])
+    with pytest.raises(ConfigError, match="between 1 and 3"):
+        pca[1].plot.scores(components=(1, 4))
+    with pytest.raises(ConfigError, match="number 1"):
+        found.plot.forest(1)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch, pca):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"fedsvd\[report\]"):
+        pca[1].plot.scree()
+
+
+def test_an_estimator_that_was_saved_draws_the_same(pca):
+    again = pickle.loads(pickle.dumps(pca[1]))  # noqa: S301
+    assert_close(dots(again.plot.scores()), dots(pca[1].plot.scores()), RESULT_BAR)
+
+
+def test_a_count_has_rate_ratios():
+    tables = patients()
+    rng = np.random.default_rng(2)
+    counts = [rng.poisson(np.exp(0.02 * t["age"] + 1.0)) for t in tables]
+    found = FederatedGLM("poisson").fit([t[X_OF] for t in tables], counts)
+    assert found.plot.forest(exponentiate=True).get_title() == "Rate ratios of y"
