@@ -1,8 +1,8 @@
 """The README's pictures: ``python docs/_ext/readme_figures.py`` runs the demo and draws them all.
 
 ``docs/figures/demo.svg`` is the demo's own output, ``docs/figures/report.svg`` has two drawings of the report it wrote:
-records of one run, with the times of the machine that made them. The badges say what ``pyproject.toml`` says;
-``federation.svg`` is drawn here. A test compares those, and checks that no text leaves its box in any common font.
+records of one run, with the times of the machine that made them; ``study.svg`` has three of a logistic regression. The
+badges say what ``pyproject.toml`` says; ``federation.svg`` is drawn here. A test compares those, and checks that no text leaves its box in any common font.
 """
 
 import html
@@ -18,9 +18,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
+from sklearn.datasets import load_breast_cancer
 
-from fedsvd import __version__
-from fedsvd.results.report import svg
+from fedsvd import FederatedLogisticRegression, __version__
+from fedsvd.results.drawings.declared import pictures
+from fedsvd.results.report import charts, svg
 from fedsvd.results.report.lettering import text_width
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +30,8 @@ FIGURES = ROOT / "docs" / "figures"
 STYLE = (
     "<style>text{font:12px system-ui,sans-serif;fill:#1b2130}.axis{fill:#545d6e}.grid{stroke:#e7eaf0}"
     ".frame,.tick{stroke:#545d6e}.zero{stroke:#545d6e;stroke-dasharray:3 3}.s1{fill:#2563c9}.s2{fill:#c2500a}"
-    ".dots{fill:none;stroke:#2563c9;stroke-width:4;stroke-linecap:round;opacity:.6}.paper{fill:#fff}</style>"
+    ".dots{fill:none;stroke:#2563c9;stroke-width:4;stroke-linecap:round;opacity:.6}.paper{fill:#fff}"
+    ".stroke{fill:none;stroke-width:2}.stroke.s1{fill:none;stroke:#2563c9}.stroke.s2{fill:none;stroke:#c2500a}</style>"
 )
 
 
@@ -175,7 +178,31 @@ def badge(label: str, value: str) -> str:
     )
 
 
+def study() -> str:
+    """Three drawings of one study: odds ratios of all patients, ROC curve and calibration of one hospital's own."""
+    data = load_breast_cancer(as_frame=True)
+    patients = data.data[["mean texture", "mean area", "mean smoothness", "mean symmetry"]].copy()
+    patients["mean area"] /= 100  # units in which odds can be read
+    patients[["mean smoothness", "mean symmetry"]] *= 100
+    malignant = (data.target == 0).astype(int).rename("malignant")
+    rows = (slice(0, 250), slice(250, 430), slice(430, 569))
+    model = FederatedLogisticRegression().fit([patients[own] for own in rows], [malignant[own] for own in rows])
+    plots, own = model.plot, rows[0]
+    of_own = plots.of_rows(patients[own], malignant[own])
+    found = [pictures(plots.result, "forest"), pictures(of_own, "roc"), pictures(of_own, "calibration")]
+    parts = "".join(
+        charts.drawn(each[0]).replace(
+            "<svg ", f'<svg x="{440 * j + 10}" y="8" width="420" height="310" preserveAspectRatio="xMidYMin" ', 1
+        )
+        for j, each in enumerate(found)
+    )
+    label = "Odds ratios of all patients, and the ROC curve and calibration of one hospital's own"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1310 330" role="img" aria-label="{label}">'
+    return f'{head}{STYLE}<rect class="paper" width="1310" height="330"/>{parts}</svg>\n'
+
+
 def main() -> None:
+    (FIGURES / "study.svg").write_text(study(), encoding="utf-8")
     for name, picture in badges().items():
         (FIGURES / f"badge-{name}.svg").write_text(picture, encoding="utf-8")
     (FIGURES / "federation.svg").write_text(federation(), encoding="utf-8")

@@ -1,12 +1,13 @@
 """The regression table of a fitted estimator: text, HTML in a notebook, a data frame, intervals of predictions."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import ConfigError, MissingExtra
+from fedsvd.errors import ConfigError
+from fedsvd.estimators.after_fit import AfterFit, data_frames
 from fedsvd.statistics.inference import LinearInference, predict
 from fedsvd.statistics.summary import Summary, linear_summary
 from fedsvd.statistics.table import at_level, columns
@@ -14,12 +15,11 @@ from fedsvd.statistics.undefined import OWN_BLOCK, is_array
 from fedsvd.types import Float
 
 
-class InferenceTable(ABC):
+class InferenceTable(AfterFit):
     """``summary``, ``summary_frame`` and ``prediction_frame`` of an estimator with ``inference_``."""
 
     inference_: tuple[LinearInference, ...]
     target_names_: tuple[str, ...]
-    n_features_in_: int
 
     def summary(self, target: int = 0, *, level: float = 0.95) -> Summary:
         """The regression table of a study with ``inference=True``.
@@ -34,7 +34,8 @@ class InferenceTable(ABC):
         Returns
         -------
         Summary
-            ``print`` shows it as text, a notebook as a table; what is not defined is a dash, with the reason below.
+            ``print`` shows it as text, a notebook as a table; ``to_latex()``, ``to_html()``, ``to_docx(path)``. What is
+            not defined is a dash, with the reason below.
         """
         model, name = self._model(target, level)
         return linear_summary(model, self._feature_names(), name)
@@ -53,7 +54,7 @@ class InferenceTable(ABC):
             Columns ``coef, se, t, p, low, high``, one row for each term; with several targets the rows are indexed
             by target and term. NaN where a statistic is not defined.
         """
-        pandas = _pandas()
+        pandas = data_frames()
         names = self._feature_names()
         frames = [
             pandas.DataFrame(columns(self._model(k, level)[0], names)).set_index("term")
@@ -83,7 +84,7 @@ class InferenceTable(ABC):
             Columns ``mean``, ``se`` (of the mean), ``low``, ``high`` (confidence interval of the mean),
             ``new_low``, ``new_high`` (prediction interval of a new value).
         """
-        pandas = _pandas()
+        pandas = data_frames()
         root = self._model(target, level)[0].root
         if not is_array(root) and root == OWN_BLOCK:
             raise ConfigError(
@@ -116,17 +117,14 @@ class InferenceTable(ABC):
             raise ConfigError(f"target is {target!r}", f"between 0 and {len(models) - 1}")
         return at_level(models[target], level), self.target_names_[target]
 
-    def _feature_names(self) -> Sequence[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+    def _all_models(self) -> tuple[LinearInference, ...]:
+        return self._models()
 
+    def _model_labels(self) -> Sequence[str]:
+        return self.target_names_
 
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise MissingExtra("a data frame needs pandas", "pip install pandas") from None
-    return pandas
+    def _key(self) -> str:
+        return "response"
 
 
 def names_of_targets(y: Any, count: int) -> tuple[str, ...]:

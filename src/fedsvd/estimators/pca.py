@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
+from fedsvd.estimators.after_fit import data_frames
 from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, projected
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found, padded
@@ -203,6 +204,38 @@ class FederatedPCA(FederatedTransformer):
         rows = standardised(self._dense(X), self.mean_, getattr(self, "scale_", None))
         others = getattr(self, "left_out_singular_values_", None)
         return outliers(components, rows, others, level=level, training=not new)
+
+    def tidy(self, matrix: str = "eigenvalues") -> Any:
+        """The components as a data frame with the names of R's broom.
+
+        Parameters
+        ----------
+        matrix : {"eigenvalues", "rotation", "scores"}, default="eigenvalues"
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``PC, std.dev, percent, cumulative`` (shares, not hundredths); ``column, PC, value`` of the rotation;
+            ``row, PC, value`` of the scores that are here, the parties' one below the other.
+        """
+        self._expect_fitted()
+        pandas = data_frames()
+        one_of("matrix", matrix, ("eigenvalues", "rotation", "scores"))
+        if matrix == "eigenvalues":
+            if not hasattr(self, "explained_variance_"):
+                raise ConfigError("the variances of the components were not released", "fit with release_spectrum=True")
+            found, share = np.sqrt(self.explained_variance_), self.explained_variance_ratio_
+            columns = {"std.dev": found, "percent": share, "cumulative": np.cumsum(share)}
+            return pandas.DataFrame({"PC": np.arange(1, len(found) + 1), **columns})
+        if matrix == "rotation":
+            values, rows = self.components_.T, getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        else:
+            values = np.concatenate([party.scores_ for party in self.parties_])
+            rows = np.arange(1, len(values) + 1)
+        count = values.shape[1]
+        label = "column" if matrix == "rotation" else "row"
+        places = np.tile(np.arange(1, count + 1), len(values))
+        return pandas.DataFrame({label: np.repeat(rows, count), "PC": places, "value": np.ravel(values)})
 
     @property
     def loadings_(self) -> Float:

@@ -168,7 +168,7 @@ class Plots:
     ) -> Any:
         result = self.result
         if rows[0] is not None:
-            result = self._of_rows(result, *rows)
+            result = self.of_rows(*rows)
         pictures = expected(result, name, wish)
         if place not in range(len(pictures)):
             raise ConfigError(f"there is no {name} number {place}", f"between 0 and {len(pictures) - 1}")
@@ -195,8 +195,9 @@ class Plots:
             here, arrays=arrays, facts=facts, objects=objects, features=features, targets=targets, reader=reader
         )
 
-    def _of_rows(self, result: PartyResult, X: Any, y: Any) -> PartyResult:
-        """The result with the fitted values and residuals of these rows in the place of its own."""
+    def of_rows(self, X: Any, y: Any) -> PartyResult:
+        """What is drawn where rows are given: the result with their fitted values and residuals in place of its own."""
+        result = self.result
         estimator, classes = self._estimator, getattr(self._estimator, "classes_", None)
         X, target = target_in(X, y, Split(estimator.split), classes=classes is not None)
         values, counts = target.values, [part.source.shape[0] for part in parts_like_fitted(estimator, X)]

@@ -1,4 +1,4 @@
-"""A regression table for a person: as text, as HTML, and as columns for a data frame.
+"""A regression table for a person: as text, HTML, LaTeX or a Word document, and as columns for a data frame.
 
 A statistic that is not defined is a dash, and its reason stands below the table. Names come from column headers of
 files, so they are made printable for text and escaped for HTML.
@@ -6,10 +6,12 @@ files, so they are made printable for text and escaped for HTML.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from pathlib import Path
 
 from fedsvd.errors import ShapeError, printable
+from fedsvd.statistics import documents
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.multinomial import MultinomialInference
@@ -38,7 +40,7 @@ class Summary:
         return f"Summary({self.title!r}, rows={len(self.names)})"
 
     def _repr_html_(self) -> str:
-        return self.html()
+        return self.to_html()
 
     def columns(self) -> dict[str, list[object]]:
         """The table as columns, for ``pandas.DataFrame(...)`` or any other frame."""
@@ -59,7 +61,29 @@ class Summary:
         parts = [self.title.center(width).rstrip(), rule, *facts, rule, lines[0], thin, *lines[1:], rule]
         return "\n".join(line.rstrip() for line in [*parts, *(f"Note: {note}." for note in self.notes)])
 
-    def html(self) -> str:
+    def exponentiated(self, ratio: str) -> "Summary":
+        """The same table with ratios and their intervals in the place of coefficients; errors stay as they are."""
+        first, error, statistic, p, low, high = self.cells
+        cells = {ratio: _exponentials(self.cells[first]), f"{error} of log": self.cells[error]}
+        cells |= {name: self.cells[name] for name in (statistic, p)}
+        cells |= {name: _exponentials(self.cells[name]) for name in (low, high)}
+        return replace(self, cells=cells)
+
+    def to_latex(self) -> str:
+        """The table of coefficients in LaTeX, with the rules of the package booktabs."""
+        return documents.latex(self._titled(), ("", *self.cells), self.rows(), self.notes)
+
+    def to_docx(self, path: str | Path | None = None) -> bytes:
+        """The table of coefficients as a Word document: its bytes, which are written to ``path`` where one is given."""
+        content = documents.docx(self._titled(), ("", *self.cells), self.rows(), self.notes)
+        if path is not None:
+            Path(path).write_bytes(content)
+        return content
+
+    def _titled(self) -> str:
+        return f"{self.title}: {dict(self.facts).get('target', '')}, {dict(self.facts).get('rows', '')} rows"
+
+    def to_html(self) -> str:
         """The table as one HTML fragment without styles of its own."""
         facts = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self.facts)
         head = "".join(f'<th scope="col">{escape(header)}</th>' for header in ("", *self.cells))
@@ -105,6 +129,10 @@ def ratio_of(model: LinearInference | GLMInference | MultinomialInference) -> st
         return "odds ratio"
     counts = "poisson" in family or "negative" in family
     return ("rate ratio" if counts else "ratio of means") if link == "log" else ""
+
+
+def _exponentials(values: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(math.exp(value) if not value > 700.0 else math.inf for value in values)
 
 
 def printed_ratio(ratio: float) -> str:

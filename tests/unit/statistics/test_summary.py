@@ -51,7 +51,7 @@ def test_what_is_not_defined_is_a_dash_and_a_note(settings, reason):
     summary = linear_summary(model, [f"x{k}" for k in range(X.shape[1])])
     assert all(math.isnan(value) for value in summary.cells["std error"])
     assert f"Note: {reason.reason}." in summary.text()
-    assert reason.reason in summary.html()
+    assert reason.reason in summary.to_html()
     row = next(line for line in summary.text().splitlines() if line.startswith("x0"))
     assert row.split()[2:] == ["-"] * 5
     assert "nan" not in summary.text()
@@ -77,10 +77,10 @@ def test_robust_errors_are_named():
 def test_names_are_escaped_and_control_characters_are_not_shown():
     model, _, _ = linear()
     summary = linear_summary(model, ["<script>alert(1)</script>", "\x1b[31mred"], "<b>")
-    assert "<script>" not in summary.html()
-    assert "&lt;script&gt;" in summary.html()
+    assert "<script>" not in summary.to_html()
+    assert "&lt;script&gt;" in summary.to_html()
     assert "\x1b" not in summary.text()
-    assert summary._repr_html_() == summary.html()
+    assert summary._repr_html_() == summary.to_html()
 
 
 def test_generalised_linear_models_have_a_table_too():
