@@ -2,7 +2,8 @@
 
 ``docs/figures/demo.svg`` is the demo's own output, ``docs/figures/report.svg`` has two drawings of the report it wrote:
 records of one run, with the times of the machine that made them; ``study.svg`` has three of a logistic regression. The
-badges say what ``pyproject.toml`` says; ``federation.svg`` is drawn here. A test compares those, and checks that no text leaves its box in any common font.
+badges say what ``pyproject.toml`` says; ``federation.svg`` is drawn here. A test compares those, and checks that no
+text leaves its box in any common font.
 """
 
 import html
