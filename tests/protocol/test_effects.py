@@ -36,6 +36,7 @@ CHEAP = (
     "roles/user/pairs.py::Pairs.parts",
     "roles/user/seeding.py::*",
     "roles/user/agreement.py::*",
+    "roles/user/shared.py::verify_once",
     "roles/user/work.py::reported",
     "roles/user/work.py::commitment_salt",
     "roles/user/checks.py::Order.text",  # a sentence

@@ -124,6 +124,7 @@ class Machine:
     def __init__(self, me: Party, plan: SessionPlan) -> None:
         self.me = me
         self.plan = plan
+        self._parties = frozenset(plan.parties)
         self.state: Enum = self.STATES["NEW"]
         self.failure: FedSVDError | None = None
 
@@ -169,7 +170,7 @@ class Machine:
             raise PeerAborted(f"{sender} stopped in {message.stage} with {message.code}")
         row = self.TABLE.get((self.state, type(message), sender.role))
         # From its own role a party receives only from itself: users send each other sealed messages, through the CSP.
-        stranger = sender not in self.plan.parties or (sender.role is self.me.role and sender != self.me)
+        stranger = sender not in self._parties or (sender.role is self.me.role and sender != self.me)
         if row is None or stranger:
             raise UnexpectedMessage(f"{type(message).__name__} from {sender} in state {self.state.name}")
         return row

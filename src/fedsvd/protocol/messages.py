@@ -223,7 +223,7 @@ def _shown(value: object) -> str:
 
 def size(message: Message) -> int:
     """The bytes a message's content takes on a wire, headers apart."""
-    return sum(_bytes(getattr(message, f.name)) for f in fields(message))
+    return sum(map(_bytes, vars(message).values()))
 
 
 def _bytes(value: object) -> int:

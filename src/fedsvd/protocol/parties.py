@@ -21,6 +21,10 @@ class Party:
     role: Role
     index: int = 0
 
+    def __hash__(self) -> int:
+        # The fields' own would go through Enum's, in Python; parties are keys of every table that a session moves by.
+        return self.index
+
     def __str__(self) -> str:
         return f"user {self.index}" if self.role is Role.USER else self.role.upper()
 

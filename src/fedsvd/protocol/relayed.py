@@ -40,15 +40,19 @@ def dealer(plan: SessionPlan) -> Party:
     return TA if plan.trust is Trust.AUTHORITY else user(1)
 
 
-def deals(plan: SessionPlan, party: Party) -> tuple[str, ...]:
-    """The seeds that this party deals, in the order of its commitments.
+def dealers(plan: SessionPlan) -> dict[str, Party | None]:
+    """Who deals each seed.
 
     ``users`` is behind tags, group pads and group-sealed messages, ``masks`` behind P, Q and c; ``tags`` is behind the
     tags of sums that one user alone opens, and is dealt by that user.
     """
     receivers = {step.to for step in listed(plan.steps)} - {0}
-    dealers = {"users": user(1), "masks": dealer(plan), "tags": user(max(receivers)) if receivers else None}
-    return tuple(name for name, dealt_by in dealers.items() if dealt_by == party)
+    return {"users": user(1), "masks": dealer(plan), "tags": user(max(receivers)) if receivers else None}
+
+
+def deals(plan: SessionPlan, party: Party) -> tuple[str, ...]:
+    """The seeds that this party deals, in the order of its commitments."""
+    return tuple(name for name, dealt_by in dealers(plan).items() if dealt_by == party)
 
 
 def framed(plan: SessionPlan) -> tuple[PlannedStep, ...]:

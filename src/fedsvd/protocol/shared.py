@@ -120,11 +120,11 @@ def own_solution_bytes(plan: SessionPlan, to: int) -> int:
 
 def shared_exchanges(plan: SessionPlan) -> list[tuple[int, int, int]]:
     """Every content that one user seals to another after a shared sum: from, to, bytes; users count from 0."""
+    if not shares_inverse(plan) and not shares_vectors(plan):
+        return []  # before k^2 pairs are listed
     pairs = [(i, j) for i in range(plan.k) for j in range(plan.k) if i != j]
     if shares_inverse(plan):
         return [(i, j, own_form_bytes(plan, j) + own_probe_bytes(plan, j)) for i, j in pairs]
-    if not shares_vectors(plan):
-        return []
     holder = plan.label_user - 1
     found = [(i, holder, projected_bytes(plan)) for i in range(plan.k) if i != holder]
     found += [(holder, j, choice_bytes(plan)) for j in range(plan.k) if j != holder]

@@ -28,6 +28,7 @@ _MANY_ZEROS = bytes(8 * _LONG)
 _PIECE = 1 << 16  # words; with what they are added to they stay in the second-level cache
 
 
+_FROM_ZERO = modes.CTR(bytes(16))
 _SEGMENT = 1 << 20  # words that one thread makes at a time
 _NORMALS = 1 << 17  # normals that one thread makes at a time
 
@@ -37,8 +38,8 @@ class Keystream:
 
     def __init__(self, seed: Seed, word: int = 0) -> None:
         block, odd = divmod(word, 2)
-        counter = block.to_bytes(16, "big")
-        self._cipher = Cipher(algorithms.AES(seed.reveal()), modes.CTR(counter)).encryptor()
+        start = modes.CTR(block.to_bytes(16, "big")) if block else _FROM_ZERO
+        self._cipher = Cipher(algorithms.AES(seed.reveal()), start).encryptor()
         if odd:
             self._cipher.update(bytes(8))
 
@@ -84,6 +85,10 @@ class Keystream:
             self._cipher.update_into(memoryview(_MANY_ZEROS)[:size], view[start:])
         words: Ring = buffer[: 8 * count].view("<u8")
         return words
+
+    def raw(self, count: int) -> bytes:
+        """The next ``count`` words as bytes: of short streams, where an array would cost as much as the cipher."""
+        return self._cipher.update(memoryview(_MANY_ZEROS)[: 8 * count])
 
     def normal(self, shape: tuple[int, ...] | int) -> Float:
         """Independent standard normals in C order, one word each (method 1)."""

@@ -36,9 +36,12 @@ class Seed:
 
         Labels are length-prefixed and typed, so that ("a", "b"), ("ab",) and (1,), ("1",) differ.
         """
-        info = _DOMAIN + b"".join(map(_encode, labels))
+        return self.along(path(*labels))
+
+    def along(self, labelled: bytes) -> "Seed":
+        """The same for labels that ``path`` has joined: for one purpose of many seeds."""
         # HKDF's expand step of one block is this HMAC (RFC 5869, 2.3); a library's objects around it cost ten times it.
-        return Seed(hmac.digest(self._secret, info + b"\x01", "sha256"))
+        return Seed(hmac.digest(self._secret, labelled, "sha256"))
 
     def reveal(self) -> bytes:
         """The bytes themselves, for a cipher or a sealed message; never for a log."""
@@ -52,6 +55,11 @@ class Seed:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a seed is never pickled")
+
+
+def path(*labels: str | int) -> bytes:
+    """The labels as HKDF's expand step takes them, with the number of its one block behind them."""
+    return _DOMAIN + b"".join(map(_encode, labels)) + b"\x01"
 
 
 def _encode(label: str | int) -> bytes:

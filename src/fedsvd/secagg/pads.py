@@ -22,17 +22,18 @@ import numpy as np
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
 from fedsvd.kernels.words import add, subtract
 from fedsvd.randomness.keystream import Each, Keystream
-from fedsvd.randomness.seed import Seed
+from fedsvd.randomness.seed import Seed, path
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.sums import TAG_WORDS, tag_value, tag_words
-from fedsvd.secagg.words128 import add_into, subtract_into
+from fedsvd.secagg.words128 import add_into, subtract_into, sum_of
 from fedsvd.types import Ring
 
 _PAIR = "pair"
 _USERS_ONLY = "users-only"
 _TAG = " tag"  # of a pair, or users-only: the pads of a tag are another stream than the payload's
 _SEGMENT, _LEAST_SEGMENT = 1 << 20, 1 << 16  # words of a payload that one thread pads at a time, at most and at least
+_SHORT = 1 << 12  # words of a payload whose pads are added up before they are put on
 _SEGMENTS = 32  # of a payload, where that makes no shorter ones: two for each of sixteen threads
 
 
@@ -68,6 +69,15 @@ def pad(
     With ``each``, segments of a contiguous payload are padded by as many threads as it brings.
     """
     batch = _checked(payload, stream, batch, halves)
+    if payload.size <= _SHORT:
+        once.claim(_PAIR, stream, batch)
+        labels = path("pad", _PAIR, stream, batch)
+        for plus in (True, False):
+            seeds = [keys.seed(peer) for peer in keys.peers if (keys.user < peer) == plus]
+            if seeds:
+                drawn = [Keystream(seed.along(labels)).raw(payload.size) for seed in seeds]
+                _combine(payload, sum_of(drawn, halves).reshape(payload.shape), plus, halves)
+        return payload
     if halves & (halves - 1):
         # Words of five halves, of shared sums: no segment of a power of two ends between two of them.
         once.claim(_PAIR, stream, batch)
@@ -162,8 +172,9 @@ def _with_tag_pads(
     """Both parts modulo their own power of two: no carry of the tag may show in what lies above it."""
     below = tag_value(tag)
     above = below >> bits
+    labels = path("pad", kind + _TAG, stream, batch)
     for seed, sign in signed:
-        derived = seed.derive("pad", kind + _TAG, stream, batch).reveal()
+        derived = seed.along(labels).reveal()
         pads = sign * int.from_bytes(derived[: 8 * TAG_WORDS], "little")
         below, above = below + pads, above + sign * (abs(pads) >> bits)
     return tag_words(above % (1 << (64 * TAG_WORDS - bits)) << bits | below % (1 << bits))

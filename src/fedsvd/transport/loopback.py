@@ -25,6 +25,8 @@ class Hub:
     def __init__(self, pick: Pick = first_sent) -> None:
         self._pick = pick
         self._queues: dict[Link, deque[tuple[int, Message]]] = {}
+        self._into: dict[Party, list[Link]] = {}  # links by receiver
+        self._order: deque[tuple[int, Link]] = deque()  # as sent; what was delivered or lost since is passed over
         self._sent = 0
         self._closed: set[Party] = set()
 
@@ -35,7 +37,12 @@ class Hub:
     def push(self, origin: Party, to: Party, message: Message) -> None:
         if origin in self._closed or to in self._closed:
             raise PeerLost(f"the link from {origin} to {to} is closed")
-        self._queues.setdefault((origin, to), deque()).append((self._sent, message))
+        link = origin, to
+        if link not in self._queues:
+            self._queues[link] = deque()
+            self._into.setdefault(to, []).append(link)
+        self._queues[link].append((self._sent, message))
+        self._order.append((self._sent, link))
         self._sent += 1
 
     def closed(self, party: Party) -> bool:
@@ -43,17 +50,30 @@ class Hub:
 
     def waiting(self, to: Party | None = None) -> list[Link]:
         """Links with something to deliver, the longest waiting first."""
-        links = [link for link, queue in self._queues.items() if queue and to in (None, link[1])]
+        candidates = self._queues if to is None else self._into.get(to, ())
+        links = [link for link in candidates if self._queues[link]]
         return sorted(links, key=lambda link: self._queues[link][0][0])
 
     def pop(self, to: Party | None = None) -> tuple[Party, Party, Message] | None:
         """The next delivery: from, to, message."""
-        links = self.waiting(to)
-        if not links:
+        if to is None and self._pick is first_sent:
+            link = self._oldest()
+        else:
+            links = self.waiting(to)
+            link = links[self._pick(links)] if links else None
+        if link is None:
             return None
-        link = links[self._pick(links)]
         _, message = self._queues[link].popleft()
         return (*link, message)
+
+    def _oldest(self) -> Link | None:
+        """The link of the oldest message, without a look at all others: k users send each other k^2 messages."""
+        while self._order:
+            number, link = self._order.popleft()
+            queue = self._queues[link]
+            if queue and queue[0][0] == number:
+                return link
+        return None
 
     def close(self, party: Party) -> None:
         """A party disconnects: what is on its way to it is lost, what it has sent still arrives."""

@@ -32,10 +32,13 @@ class Meter:
     sent_bytes: Counter[Link] = field(default_factory=Counter)
     messages: Counter[Link] = field(default_factory=Counter)
     kinds: Counter[Stage] = field(default_factory=Counter)
+    _last: tuple[Message | None, int] = field(default=(None, 0), compare=False, repr=False)
 
     def count(self, origin: Party, to: Party, message: Message) -> None:
-        link = origin, to
-        count = size(message)
+        link, (last, count) = (origin, to), self._last
+        if message is not last:  # what goes to all users is measured once
+            count = size(message)
+            self._last = message, count
         self.sent_bytes[link] += count
         self.messages[link] += 1
         self.kinds[origin, type(message).__name__] += count

@@ -15,7 +15,6 @@ users sign it.
 import hashlib
 import json
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +28,7 @@ from fedsvd.protocol.openings import opened_in
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user.shared import Memo, once_for
+from fedsvd.roles.user.shared import Memo, once_for, verify_once
 from fedsvd.sealing.seal import open_sealed, seal
 from fedsvd.sealing.sign import SigningKey, framed, sign, verify
 from fedsvd.types import Float, Ring
@@ -80,6 +79,8 @@ class Group:
         self._seed = users_seed
         self._identity = identity
         self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
+        self._session = framed(plan.session.encode(), plan.digest.encode())
+        self._unread: dict[Party, None] = {}  # whose messages wait
         self._received: dict[str, dict[Party, bytes]] = {}
         self._most_waiting = 4 + relayed.comparisons(plan) + relayed.most_parts(plan) + sealed_parts(plan)
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
@@ -189,10 +190,13 @@ class Group:
         if waiting is None or len(waiting) >= self._most_waiting or len(sealed) > relayed.PART + _SEAL:
             raise UnexpectedMessage(f"a message to all users from {origin} that the plan does not have")
         waiting.append(sealed)
+        self._unread[origin] = None
 
     def taken(self, origin: Party, count: int) -> list[bytes]:
         """The next messages of this sender that are sealed to us alone, still sealed."""
-        return [self._waiting[origin].popleft() for _ in range(count)]
+        taken = [self._waiting[origin].popleft() for _ in range(count)]
+        self._read(origin)
+        return taken
 
     def waiting(self, origin: Party) -> int:
         """How many messages of this sender have not been opened."""
@@ -213,10 +217,15 @@ class Group:
         parts = [first, *(self._open(origin, purpose, number, waiting[number]) for number in range(1, count))]
         for _ in range(count):
             waiting.popleft()
+        self._read(origin)
         content = b"".join(parts)[8:]
         if len(content) != length:
             raise UnexpectedMessage(f"a message {purpose!r} of another length from {origin}")
         return content
+
+    def _read(self, origin: Party) -> None:
+        if not self._waiting[origin]:
+            self._unread.pop(origin, None)
 
     def _open(self, origin: Party, purpose: str, number: int, sealed: bytes) -> bytes:
         return open_sealed(*self._lock(origin, purpose, number), sealed, self._context(origin, purpose))
@@ -225,17 +234,17 @@ class Group:
         return self._seed.derive("sealed", sender.index, purpose, number), number
 
     def _context(self, sender: Party, purpose: str) -> bytes:
-        return framed(self._plan.session.encode(), self._plan.digest.encode(), sender.name.encode(), purpose.encode())
+        return self._session + framed(sender.name.encode(), purpose.encode())
 
     # --- agreement ------------------------------------------------------------------------------------------------
 
-    def received_from(self, others: Sequence[Party], purpose: str) -> bool:
+    def received_from_all(self, purpose: str) -> bool:
         """Whether every other user's message of this purpose is here."""
         found = self._received.setdefault(purpose, {})
-        for party in others:
-            if party not in found and (content := self.opened(party, purpose, 3 * _DIGEST)) is not None:
+        for party in [party for party in self._unread if party not in found]:
+            if (content := self.opened(party, purpose, 3 * _DIGEST)) is not None:
                 found[party] = content
-        return len(found) == len(others)
+        return len(found) == len(self._waiting)
 
     def expect_equal_digests(self, purpose: str) -> None:
         """Raise ``SplitView`` unless every user saw what we saw, up to this message of theirs and of ours."""
@@ -284,7 +293,7 @@ class Group:
         body = self.body()
         for party, signature in self._received["signing"].items():
             try:
-                verify(self._plan.identity(party), PURPOSE, body, signature)
+                verify_once(self._memo, self._plan.identity(party), PURPOSE, body, signature)
             except NotSealed:
                 raise SplitView(f"{party} did not sign the certificate that we hold", "nothing is released") from None
 

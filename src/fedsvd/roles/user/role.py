@@ -134,8 +134,6 @@ class User(Machine):
         if not self._seeding.complete:
             return State.SEEDING, ()
         self.group = Group(self.me, self.plan, self.seeds["users"], self.inputs.identity, self.inputs.memo)
-        # Not every two users share pads that another key would spoil: a user who signs two is found by this.
-        self.group.witness("keys", self.keys.book)
         return State.SEEDING, (Compute("seeding", lambda: self._seeding.prepare(self.group)),)
 
     def _on_prepared(self, prepared: tuple[Work, Ring | None]) -> Step:
@@ -381,9 +379,8 @@ class User(Machine):
 
     def _listen(self, state: Enum) -> Step:
         """Go on once every other user's message of this state is here."""
-        others = [party for party in self.plan.users if party != self.me]
         purpose = self._comparing if state is State.COMPARING else state.name.lower()
-        if not self.group.received_from(others, purpose):
+        if not self.group.received_from_all(purpose):
             return state, ()
         if state is State.COMMITTING:
             self.group.take_commitments()

@@ -143,12 +143,21 @@ class RunningScript:
     def opened(self, message: SumReply) -> Asked | None:
         """Open the total of one batch; with the last the script goes on, unless all users must compare it first."""
         summed, planned = self.sum, self.sum.planned
-        total = summed.open(message.payload, message.tag)
+        total = self._total(message)
+        summed.take(total)
         if planned.receiver is None:
             self._group.witness(f"{planned.name} {message.batch}", total)
         # No tag covers what the CSP adds to a shared sum.
         goes_on = summed.is_last and planned.kind is not SumKind.SHARED
         return self.advance(summed.joined()) if goes_on else None
+
+    def _total(self, message: SumReply) -> Ring:
+        """What the reply opens to: once where users of one process hold the very same reply."""
+        summed, memo = self.sum, self._work.memo if self.sum.planned.receiver is None else None
+        total: Ring = once_for(
+            memo, message, self._sums.opened_as, self._plan.k, lambda: summed.open(message.payload, message.tag)
+        )
+        return total
 
     # --- the upload, and answers of the CSP -----------------------------------------------------------------------
 

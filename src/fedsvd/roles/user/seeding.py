@@ -12,6 +12,7 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,12 @@ from fedsvd.protocol.machine import Effect, Send
 from fedsvd.protocol.messages import ID_WORDS, KeyBook, KeyOffer, Relay, Relayed
 from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.relayed import dealer, deals
+from fedsvd.protocol.relayed import dealer, dealers, deals
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.agreement import Group, Roots
 from fedsvd.roles.user.masking import Allocate, Masks
+from fedsvd.roles.user.shared import verify_once
 from fedsvd.roles.user.sums import SumsOfUser
 from fedsvd.roles.user.work import Playing, Progress, Sink, Work
 from fedsvd.sealing.agree import AgreementKey
@@ -92,6 +94,7 @@ class Seeding:
         self.keys = SessionKeys(me, plan, inputs.secret, inputs.identity, inputs.prekey)
         self.own = inputs.secret.derive("own")
         self.seeds: dict[str, Seed] = {}  # by name, once dealt
+        self._awaited = {name for name, party in dealers(plan).items() if party is not None}
         self._early: list[Relayed] = []  # of users who were quicker than the dealer of a seed
 
     def offer(self) -> KeyOffer:
@@ -106,7 +109,7 @@ class Seeding:
 
     def dealt(self, directory: KeyBook) -> tuple[Effect, ...]:
         """Check every key against the plan's identities; then the seeds we deal, sealed to all others."""
-        self.keys.read(directory)
+        self.keys.read(directory, partial(verify_once, self._inputs.memo))
         content = b"".join(seed.reveal() for seed in self.seeds.values())
         return tuple(
             Send(CSP, Relay(self._plan.digest, peer, self.keys.seal(peer, content)))
@@ -131,8 +134,7 @@ class Seeding:
     @property
     def complete(self) -> bool:
         """Whether every dealer's seeds are here."""
-        plan = self._plan
-        return all(name in self.seeds for party in plan.parties for name in deals(plan, party))
+        return self._awaited <= self.seeds.keys()
 
     def sums(self) -> SumsOfUser:
         """Our end of the sums, with the pads that we share with our neighbours among the users.
@@ -154,6 +156,8 @@ class Seeding:
     def prepare(self, group: Group) -> tuple[Work, Ring | None]:
         """What the task works on, and the hash of our row ids where the plan compares them."""
         plan, i, inputs, seeds = self._plan, self._me.index - 1, self._inputs, self.seeds
+        # Not every two users share pads that another key would spoil: a user who signs two is found by this.
+        group.witness("keys", self.keys.book)
         device = inputs.device
         on = None if device is None else device.like
         work = Work(

@@ -1,15 +1,18 @@
 """What users of one process compute from the same inputs is computed once.
 
 In a simulation the CSP's answer reaches all users as the same object, and every user would check it alike and take the
-same P off it. An answer that differs is another object. Totals that each user opens are other objects, and compared.
+same P off it. An answer that differs is another object. So does the reply to a sum: its total is opened once. What follows from other objects is compared.
 Between institutions there is no memo: each computes by itself.
 """
 
+import hashlib
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from fedsvd.sealing.sign import framed, verify
 
 Memo = dict[bytes, Any]
 
@@ -49,3 +52,14 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     return a == b if isinstance(a, bytes) else a is b
+
+
+def verify_once(memo: Memo | None, public: bytes, purpose: str, message: bytes, signature: bytes) -> None:
+    """``verify``, of each signature once for all users of one process; what failed is verified again, and fails."""
+    if memo is None:
+        verify(public, purpose, message, signature)
+        return
+    key = hashlib.sha256(framed(public, purpose.encode(), message, signature)).digest()
+    if key not in memo:
+        verify(public, purpose, message, signature)
+        memo[key] = True

@@ -52,6 +52,8 @@ class SumsOfUser:
         self._sending = SumSeeds.of_sender(seeds["tags"]) if "tags" in seeds else None
         self._once = once
         self._each = each
+        # Of what opens them, as a label: users of one process that were dealt other seeds do not share totals.
+        self.opened_as = f"total {self._all.alpha.derive('memo').reveal().hex()}"
 
     def __repr__(self) -> str:
         return f"SumsOfUser(user={self._keys.user})"
@@ -97,9 +99,11 @@ class SumInHand:
 
     def open(self, payload: Ring, tag: Ring) -> Ring:
         """The total of the batch in hand: its last pad comes off and its tag is compared before any other use."""
-        total = self._sums.open(self.planned, self.batch, payload, tag)
+        return self._sums.open(self.planned, self.batch, payload, tag)
+
+    def take(self, total: Ring) -> None:
+        """Keep the total of the batch in hand, opened by us or by another user of this process."""
         self._totals.append(total)
-        return total
 
     @property
     def is_last(self) -> bool:
