@@ -1,8 +1,8 @@
 """What users of one process compute from the same inputs is computed once.
 
 In a simulation the CSP's answer reaches all users as the same object, and every user would check it alike and take the
-same P off it. An answer that differs is another object. So does the reply to a sum: its total is opened once. What follows from other objects is compared.
-Between institutions there is no memo: each computes by itself.
+same P off it; so does the reply to a sum, which is opened once. What differs is another object. What follows from other
+objects is compared. Between institutions there is no memo: each computes by itself.
 """
 
 import hashlib
