@@ -41,6 +41,7 @@ from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
 from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.own_bits import imputation_bits
 from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.planning import guard
@@ -243,7 +244,8 @@ class Site:
 
     def home_findings(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> tuple[Finding, ...]:
         """What our own table says against this plan, after all that earlier jobs opened of it."""
-        return home_findings(plan, own.data, self.policy(), self._memory().before(record, own))
+        beforehand = imputation_bits(record.job, own.data)
+        return home_findings(plan, own.data, self.policy(), self._memory().before(record, own), beforehand)
 
     def matched(self, record: JobRecord, common: int) -> None:
         """A matching ended, with this number of common records."""

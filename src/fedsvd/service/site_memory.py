@@ -34,6 +34,7 @@ from fedsvd.service.enlist import OpenedData, organisation, party_caller, plain_
 from fedsvd.service.records import JobRecord
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.opened_before import Before, study_columns
+from fedsvd.studies.own_bits import imputation_bits
 from fedsvd.studies.own_columns import own_columns
 
 Judge = Callable[[OpenedData, SessionPlan], None]
@@ -158,6 +159,8 @@ class SiteMemory:
                 self._begin_matching(record, plan)
             if known is not None and not own.unmatched:
                 opens = study_columns(plan, own.data)
+                if opens is not None:
+                    opens = replace(opens, bits=opens.bits + imputation_bits(record.job, own.data))
                 number = memory.begin(brought.asked.record(), known, np.sort(own.data.table.places()), opens)
                 if (table := underlying(own.data.table, Counted)) is not None:
                     table.counts = memory.counted(number, table.now, datetime.now(UTC))

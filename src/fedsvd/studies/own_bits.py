@@ -13,10 +13,13 @@ from fedsvd.linalg.pools import one_thread
 from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
 from fedsvd.policy.rules import ANY, Finding, Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
+from fedsvd.prepare.rule import ROUND_BITS
+from fedsvd.prepare.soft_impute import numbers_of_a_round
 from fedsvd.protocol.held import LISTED
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.statistics.patterns import column_bits, columns_of, evenly, in_rare_patterns, rank_share
+from fedsvd.studies.job_file import Job
 from fedsvd.studies.measured_rows import persons_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
@@ -38,6 +41,16 @@ def findings_of_bits(
 ) -> tuple[Finding, ...]:
     """What bits opened and held say against a study by this plan, at this party, after ``earlier`` ones."""
     return bit_findings(plan, measured_bits(plan, party), policy, earlier) if judged_at_home(plan, policy) else ()
+
+
+def imputation_bits(job: Job, party: PartyData) -> int:
+    """What the rounds of a low-rank imputation before a study opened of its columns: each a matrix of products."""
+    rule, report = job.prepare.joint, party.prepared
+    if rule is None or rule.low_rank is None or report is None or report.recipe is None:
+        return 0
+    completion = report.recipe.completion
+    numbers = 0 if completion is None else numbers_of_a_round(len(completion.means))
+    return rule.low_rank.rounds * numbers * ROUND_BITS
 
 
 def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:

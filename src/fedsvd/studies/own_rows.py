@@ -7,6 +7,7 @@ one process all take it. Rows are measured in ``measured_rows.py`` and judged by
 from collections.abc import Sequence
 
 from fedsvd.errors import DataError, ReleaseRefused, warn_caller
+from fedsvd.policy.bits_held import Earlier
 from fedsvd.policy.own_rows import UNJUDGED, row_findings, together_findings
 from fedsvd.policy.rules import ANY, Finding, Policy, findings, settled
 from fedsvd.protocol.plan import SessionPlan
@@ -17,15 +18,16 @@ from fedsvd.studies.parties import PartyData, expect_readable
 
 
 def home_findings(
-    plan: SessionPlan, party: PartyData, policy: Policy, before: Before | None = None
+    plan: SessionPlan, party: PartyData, policy: Policy, before: Before | None = None, beforehand: int = 0
 ) -> tuple[Finding, ...]:
     """What waits for the owner's answer in this plan, and what the party's own table says against it, after what
-    studies ``before`` it opened of the same table."""
+    studies ``before`` it opened of the same table; and bits that sessions of this job opened ``beforehand``."""
     asked = tuple(finding for finding in findings(plan, policy) if finding.asks)
     rows = _of_rows(plan, party, policy)
     if before is not None and policy.most_leverage < UNJUDGED and is_judged(plan):
         rows += together_findings(together(plan, party, before, policy), policy)
     earlier = () if before is None or policy.openings == ANY else earlier_bits(plan, party, before)
+    earlier = (*earlier, *((Earlier(beforehand, {}),) if beforehand else ()))
     return settled((*asked, *rows, *findings_of_bits(plan, party, policy, earlier)), policy)
 
 

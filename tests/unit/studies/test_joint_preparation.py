@@ -23,7 +23,10 @@ from fedsvd import Simulation
 from fedsvd.audit.subject import audited
 from fedsvd.errors import ConfigError, DataError, NotFinite, ReleaseRefused, ShapeError
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.openings import openings
+from fedsvd.protocol.steps import What, listed
 from fedsvd.protocol.tasks import Task
+from fedsvd.randomness.seed import Seed
 from fedsvd.results.outputs import shared_part
 from fedsvd.results.report.page import job_file, render
 from fedsvd.results.write import read_result, write_job
@@ -31,7 +34,10 @@ from fedsvd.studies import run as study_runs
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.jobs import results_of, run_job
+from fedsvd.studies.own_bits import imputation_bits
+from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.predict import new_data
+from fedsvd.studies.run import plan_for
 from fedsvd.studies.submitted import submitted_file, submitted_job
 
 ROWS = 330
@@ -190,6 +196,20 @@ def test_low_rank_imputation_needs_the_owners_consent_to_the_joint_gram_matrix(f
     with pytest.raises(ReleaseRefused, match="consent_to_gram"):
         prepare(job, policy=asked)
     assert prepare(job, policy=replace(asked, consent_to_gram=True)).agreed is not None
+
+
+def test_bits_of_all_rounds_of_an_imputation_count_with_the_study_after_it(files):
+    words = {"missing": "low-rank", "columns": ["a", "b", "c", "age"], "penalty": 0.9}
+    few, many = (job_from(record(files, {**words, "rounds": n}, components=2), Path()) for n in (12, 90))
+    found = prepare(few, policy=ALLOWED)
+    plan, before = plan_for(found.study, found.parties, Seed(bytes(32)))[0].plan, found.agreed.plan
+    opens = [each for each in openings(before, listed(before.steps)) if each.what is What.GRAM]
+    policy, party = Policy(most_leverage=1.0), found.parties[0]
+    bits = imputation_bits(few, party)
+    assert bits == sum(each.numbers * each.bits for each in opens) == 12 * 10 * 16
+    assert not home_findings(plan, party, policy, beforehand=bits)
+    (asked,) = home_findings(plan, party, policy, beforehand=imputation_bits(many, party))
+    assert (asked.rule, asked.asks) == ("bits", True)  # 14,400 bits of 210 records outside, of about 25 bits each
 
 
 def test_rare_levels_and_those_of_one_party_are_pooled(joint, files):
