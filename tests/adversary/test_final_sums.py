@@ -77,6 +77,15 @@ def made(tmp_path_factory):
             yield federation, csp, tables
 
 
+def register(federation, dictionary):
+    """All parties have this dictionary, or none."""
+    for party in PARTIES:
+        path = federation.kits[f"party/{party}"] / "dictionary.toml"
+        path.unlink(missing_ok=True)
+        if dictionary is not None:
+            path.write_text(spelt_dictionary(dictionary_of(dictionary)))
+
+
 def submitted(federation, prepare, dictionary=None, **job):
     file = {"job": job, "prepare": prepare, "party": [{"name": name} for name in PARTIES]}
     file |= {} if dictionary is None else {"dictionary": {"says": dictionary}}
@@ -158,9 +167,7 @@ def entries_read(folder, truth):
 def filled(made, dictionary, name="gaps"):
     """A decomposition of the columns with their gaps filled, at parties that registered this dictionary."""
     federation, *_ = made
-    for party in PARTIES if dictionary is not None else ():
-        agreed = spelt_dictionary(dictionary_of(dictionary))
-        (federation.kits[f"party/{party}"] / "dictionary.toml").write_text(agreed)
+    register(federation, dictionary)
     return submitted(federation, {"columns": WHOLE[name], "missing": "mean"}, dictionary, name=name, task="svd")
 
 
@@ -195,10 +202,19 @@ def test_gaps_of_few_that_are_filled_otherwise_than_before_are_refused(made):
     assert "re-run: gaps of fewer than 5 of your records are filled otherwise" in " ".join(said.stderr.split())
 
 
+def test_a_job_by_no_dictionary_asks_a_party_that_has_one(made):
+    """Else who asks leaves the codebook aside, with all that it settles, by leaving it out."""
+    federation, *_ = made
+    register(federation, DECIMALS)
+    id = submitted(federation, {"columns": WHOLE["rounded"][5:]}, name="rounded", task="svd")
+    expect_asked(made, id, "asks its owner: dictionary: this job is by no dictionary, and your site has")
+
+
 # --- 0/1 columns ------------------------------------------------------------------------------------------------------
 
 
 def model(made, kind, digits):
+    register(made[0], None)
     asked = {"task": "glm", "family": "binomial", "label": "ill", "digits": digits}
     return submitted(made[0], {"columns": COLUMNS[kind]}, name=kind, **asked)
 

@@ -163,7 +163,7 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     judged = dict.fromkeys(each for session in (*sessions, plan) for each in findings(session, site.policy()))
     few = at_the_least(record, site.caller, ours, site.policy())
     # Which records a study is about, a matching says first: they are judged when it begins.
-    rows = () if own.unmatched else site.home_findings(record, own, plan)
+    rows = site.by_none(record) if own.unmatched else site.home_findings(record, own, plan)
     there = (*judged, *installed_findings(plan, site.policy()), *few, *brought.found, *rows)
     found = tuple(dict.fromkeys(settled(there, site.policy())))
     prepared = "" if own.data.prepared is None else str(own.data.prepared)

@@ -26,7 +26,7 @@ from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
 from fedsvd.policy.policy_file import POLICY, read_policy
-from fedsvd.policy.rules import NOTHING, SHARED, Finding, Policy
+from fedsvd.policy.rules import NOTHING, SHARED, Finding, Policy, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
@@ -40,6 +40,7 @@ from fedsvd.service.submitter import submitter_of
 from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
 from fedsvd.studies.foreign import expect_installed, statistic_for
+from fedsvd.studies.job_dictionary import by_none
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.own_bits import imputation_bits
 from fedsvd.studies.own_rows import home_findings
@@ -244,8 +245,13 @@ class Site:
 
     def home_findings(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> tuple[Finding, ...]:
         """What our own table says against this plan, after all that earlier jobs opened of it."""
-        beforehand = imputation_bits(record.job, own.data)
-        return home_findings(plan, own.data, self.policy(), self._memory().before(record, own), beforehand)
+        before, beforehand = self._memory().before(record, own), imputation_bits(record.job, own.data)
+        found = home_findings(plan, own.data, self.policy(), before, beforehand)
+        return (*self.by_none(record), *found)
+
+    def by_none(self, record: JobRecord) -> tuple[Finding, ...]:
+        """What waits for us where a job is by no dictionary."""
+        return settled(by_none(record.job.dictionary, self.tables().dictionary), self.policy())
 
     def matched(self, record: JobRecord, common: int) -> None:
         """A matching ended, with this number of common records."""

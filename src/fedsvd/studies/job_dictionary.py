@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
+from fedsvd.policy.rules import Finding
 from fedsvd.prepare.dictionary import Column, Dictionary, dictionary_of, read_dictionary
 from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.formula_table import HAS_NO_KNOTS
@@ -206,3 +207,14 @@ def expect_own(asked: Dictionary | None, own: Dictionary | None) -> None:
         fault = f"the job is by the dictionary {asked.shown}, and this site has {own.shown}"
         where = f"they differ in {own.difference(asked)}"
         raise ConfigError(f"{fault}: {where}", "ask the consortium which of them holds, and register that one")
+
+
+def by_none(asked: Dictionary | None, own: Dictionary | None) -> tuple[Finding, ...]:
+    """What waits for the owner of a site that has a dictionary, where a job is by none: it settles nothing there."""
+    if asked is not None or own is None:
+        return ()
+    text = (
+        f"this job is by no dictionary, and your site has {own.shown}: it may name any columns of your file, no joint "
+        "counts are taken, and gaps choose its rows. Researchers can write [dictionary] into the job"
+    )
+    return (Finding("dictionary", text, below=False, asks=True),)
