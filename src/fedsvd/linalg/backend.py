@@ -345,6 +345,13 @@ def solve_triangular(
     return foreign.solve_triangular(xp, R, B, lower, transposed)
 
 
+def inverse_triangular(R: Float) -> Float | None:
+    """The inverse of an upper triangular R of NumPy; None where it is singular."""
+    with small_products(len(R)):
+        inverse, info = scipy.linalg.lapack.dtrtri(R)
+    return inverse if info == 0 else None
+
+
 def multiply_triangular(S: Array, R: Array) -> Array:
     """``S R`` for two upper triangular matrices."""
     xp = namespace(S, R)

@@ -16,7 +16,8 @@ C^T`` is the correction ``C^-1 Vt``, orthonormal to rounding at any condition nu
 half a product for the Gram matrix and half of one for the solve. Both must use the very numbers that the first product
 left: what is put right is their rounding, and a product made anew would have rounding of its own.
 
-*Least squares* on a factor: w over the rank that is above rounding, and a basis of the null space.
+*Least squares* on a factor: w over the rank that is above rounding, and a basis of the null space. Where the triangle
+of a QR factorisation is proved to have full rank, by the norm of its inverse, w is one solve: a tenth of the work.
 """
 
 import math
@@ -294,6 +295,9 @@ def least_squares(A: Float, y: Float, m: int, n: int) -> Fit:
     if A.shape[0] < features:
         A = np.concatenate((A, np.zeros((features - A.shape[0], features))))
         y = np.concatenate((y, np.zeros((features - y.shape[0], t))))
+    w = _of_full_rank(A, y, max(m, n))
+    if w is not None:
+        return Fit(w, np.zeros((features, 0)), features, verify_least_squares(A, w, y))
     U, sigma, Vt = dense_svd(A)
     if rank(sigma, *A.shape) < features:
         U, sigma, Vt = full_svd(A)  # the null space is handed out, and must be one
@@ -305,3 +309,24 @@ def least_squares(A: Float, y: Float, m: int, n: int) -> Fit:
     cut = float(sigma[kept] / sigma[0]) if kept < features and kept else 0.0
     residual = verify_least_squares(A, w, y, cut) if norm(A) > 0 else 0.0
     return Fit(w, Vt[kept:].T, kept, residual)
+
+
+def _of_full_rank(A: Float, y: Float, side: int) -> Float | None:
+    """w of ``min ||A w - y||`` by QR; None unless every singular value of A is proved to be above ``rank``'s level.
+
+    The least one is ``1 / ||R^-1||`` or more, with R of ``A = Q R``. The inverse X that is computed has
+    ``||X R - I||`` of at most features eps ``||X|| ||R||``, below 1/2 where the proof holds: then R^-1 has a norm of
+    at most ``2 ||X||``.
+    """
+    features = A.shape[1]
+    if not (np.isfinite(A).all() and np.isfinite(y).all()):
+        return None
+    R = backend.qr_r(np.concatenate((A, y), axis=1))
+    X = backend.inverse_triangular(R[:features, :features])
+    if X is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        condition = norm(X) * norm(R[:features, :features])
+    if not 2.0 * max(side, features, _LEAST_SIDE) * backend.EPS * condition < 1.0:
+        return None
+    return backend.solve_triangular(R[:features, :features], R[:features, features:])

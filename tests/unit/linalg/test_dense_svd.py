@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, NotFinite, NotNumeric, NumericalError, ShapeError
 from fedsvd.linalg import backend, blas
-from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, rank, require_fit
+from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, least_squares, rank, require_fit
 
 EPS = np.finfo(float).eps
 
@@ -192,3 +192,36 @@ def test_the_input_is_not_changed(order):
 
 def test_repr_shows_shapes_and_no_entry():
     assert repr(SVD(np.ones((4, 2)), np.ones(2), np.ones((2, 3)))) == "SVD(m=4, n=3, k=2)"
+
+
+@pytest.mark.parametrize("condition", [1e0, 1e6, 1e11])
+def test_least_squares_of_full_rank_is_one_solve_as_exact_as_lapacks(condition, monkeypatch):
+    rng = np.random.default_rng(7)
+    A, y = _with_spectrum(rng, 60, 40, np.geomspace(1.0, 1.0 / condition, 40)), rng.normal(size=(60, 2))
+    expected = scipy.linalg.lstsq(A, y, lapack_driver="gelsd")[0]
+
+    def no_svd(A):
+        raise AssertionError("an SVD was made")
+
+    monkeypatch.setattr(backend, "svd", no_svd)
+    fit = least_squares(A, y, 60, 40)
+    # Two backward stable solutions: eps times the condition, and its square where y is not in the range of A.
+    bar = 60 * EPS * condition**2 * np.linalg.norm(expected)
+    np.testing.assert_allclose(fit.w, expected, rtol=0, atol=bar)
+    assert (fit.rank, fit.null.shape) == (40, (40, 0))
+
+
+def test_full_rank_is_never_claimed_where_a_singular_value_is_below_the_cut():
+    rng = np.random.default_rng(8)
+    ranks = []
+    for _ in range(150):
+        least = 10.0 ** rng.uniform(-17, -10)
+        A = _with_spectrum(rng, 30, 20, np.append(np.geomspace(1.0, 0.1, 19), least))
+        fit = least_squares(A, rng.normal(size=(30, 1)), 30, 20)
+        sigma = scipy.linalg.svd(A, compute_uv=False, lapack_driver="gesvd")
+        assert fit.rank <= rank(sigma, 30, 20)
+        assert fit.null.shape == (20, 20 - fit.rank)
+        if fit.rank < 20:
+            assert np.linalg.norm(A @ fit.null) <= 100 * EPS * sigma[0]
+        ranks.append(fit.rank)
+    assert set(ranks) == {19, 20}
