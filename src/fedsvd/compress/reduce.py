@@ -150,6 +150,7 @@ def compress(
     each: Each | None = None,
     solved: bool = False,
     scratch: int | None = None,
+    labels: int = 0,
 ) -> Reduced:
     """L_i of a source of shape (m, n_i), from one pass over its columns, made here or by what ``spread`` asks.
 
@@ -157,7 +158,7 @@ def compress(
     ``[1, (X_i - shift)^T]``. The shift is what saves digits when the mean is large against the spread. With ``weights``
     every column, and its 1, is multiplied by the root of its weight; such a pass has no checkpoint and runs here.
     ``solved`` asks for the columns that are solved on the way, as large as the data; ``each`` brings threads,
-    which have ``scratch`` numbers at most.
+    which have ``scratch`` numbers at most. The last ``labels`` rows of the source are labels of the others.
     """
     m, n_i = source.shape
     panel = panel or panel_width(m)
@@ -181,7 +182,7 @@ def compress(
     inside = less if plain else None
     kept = SolvedColumns(m, n_i) if solved and plain and shift is None else None
     width = m + (shift is not None)
-    state = state or Progressed(StreamingFactor(width, each, shift=inside, solved=kept, scratch=scratch))
+    state = state or Progressed(StreamingFactor(width, each, shift=inside, solved=kept, scratch=scratch, labels=labels))
     factor, done = state.factor, state.done
     for place, X in column_panels(source, panel, device, done):
         done = place.stop

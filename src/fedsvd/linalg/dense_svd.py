@@ -329,4 +329,5 @@ def _of_full_rank(A: Float, y: Float, side: int) -> Float | None:
         condition = norm(X) * norm(R[:features, :features])
     if not 2.0 * max(side, features, _LEAST_SIDE) * backend.EPS * condition < 1.0:
         return None
-    return backend.solve_triangular(R[:features, :features], R[:features, features:])
+    w: Float = backend.solve_triangular(R[:features, :features], R[:features, features:])
+    return w

@@ -117,24 +117,26 @@ def gram_of_columns(
     shift: Float | None = None,
     R: Float | None = None,
     Z: Float | None = None,
+    W: Float | None = None,
     scratch: int | None = None,
 ) -> Float:
     """``sum z z^T`` over columns x of X, its upper triangle: ``z = R^-T x``, or x where there is no R.
 
-    With ``shift`` x is ``[1, x - shift]``. Into ``Z``, where it is given, the z are written. Threads have no more than
+    With ``shift`` x is ``[1, x - shift]``. With W, (features, labels), the last of its numbers, which are labels, are
+    taken less ``W^T`` times the others. Into ``Z``, where it is given, the z are written. Threads have no more than
     ``scratch`` numbers for their sums and pieces together.
     """
     columns = X.shape[1]
     width = X.shape[0] + (shift is not None)
     threads = 1 if each is None else sums_at_once(width, columns, available(), scratch)
-    if threads == 1 and shift is None and R is None and Z is None:
+    plain = shift is None and R is None and Z is None and W is None
+    if threads == 1 and plain:
         plain_sum: Float = backend.add_gram(None, X)
         return plain_sum
     most = max(2 * width, IN_CACHE // width) if threads == 1 else piece_of_thread(width)
     pieces = _pieces(columns, threads, most)
     sums = np.zeros((threads, width, width))
     longest = max(place.stop - place.start for place in pieces)
-    plain = shift is None and R is None and Z is None
 
     def part(thread: int) -> None:
         scratch = np.empty((0 if plain or Z is not None else longest, width)).T
@@ -143,6 +145,8 @@ def gram_of_columns(
             if not plain:
                 z = scratch[:, : place.stop - place.start] if Z is None else Z[:, place]
                 _prepare(X[:, place], shift, z)
+                if W is not None:
+                    z[len(W) :] -= W.T @ z[: len(W)]
                 if R is not None:
                     backend.solve_triangular(R, z, transposed=True, out=z)
             total = sums[thread].T

@@ -17,8 +17,14 @@ route instead.
 Data that is well conditioned anyway needs no preconditioner. As long as every eigenvalue of the running Gram matrix
 is proved to lie between a sixteenth and four times their mean, the condition number is at most 8, the Gram matrix
 loses a factor 8 of eps and no more, and a chunk costs one symmetric product: half the work. The proof is two Cholesky
-factorisations after every chunk, before the chunk is forgotten; when it fails, the chunk takes the update above and
+factorisations after every chunk, before the chunk is forgotten, and the first chunk is long where some of the
+features, which cost little to look at, are even; when it fails, the chunk takes the update above and
 the Gram matrix is given up (ADR 0018).
+
+Labels in the last columns mostly follow from the features, so that the two together are not well conditioned however
+even the features are. While a Gram matrix is added up a label is therefore taken less its regression on the features,
+with the coefficients W of the first chunk: ``[X, y - X W] = [X, y] E`` with E unit triangular, and ``R E^-1`` is the
+factor that is asked for. What is left of a label has few digits to lose, and its own rounding is that of the label.
 
 Z and S of every chunk may be kept (``solved_columns``): they are the rows of the orthonormal factor of B^T in parts.
 
@@ -40,7 +46,8 @@ import numpy as np
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.linalg import backend, foreign
 from fedsvd.linalg.backend import EPS, namespace
-from fedsvd.linalg.dense_svd import EVEN_SHARES, SMALLEST_SQUARE, has_even_values
+from fedsvd.linalg.dense_svd import EVEN_SHARES
+from fedsvd.linalg.even_gram import is_even, less_regression, looks_even
 from fedsvd.linalg.solved_columns import SolvedColumns, gram_of_columns, prepared
 from fedsvd.types import Array, Each, Float
 
@@ -52,6 +59,7 @@ _GROWTH = 8
 # The Gram matrix of Z of a chunk that was factored by reflections is I, but for what rounding does to it.
 _NEAR_ONE = 0.25
 _MAGIC = b"FSVD-SF1"
+_WIDE = 512  # features from which on a proof costs what a first chunk does
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,8 @@ class StreamingFactor:
     """The factor R of all rows absorbed so far; ``factor()`` is upper triangular, min(rows, width) x width.
 
     ``each`` brings threads for NumPy arrays. With ``shift``, (width - 1, 1), a row b of B counts as ``[1, b - shift]``.
-    In ``solved`` the solved columns are kept, where all are solved; threads have ``scratch`` numbers at most.
+    In ``solved`` the solved columns are kept, where all are solved; threads have ``scratch`` numbers at most. The last
+    ``labels`` columns are labels of the others.
     """
 
     def __init__(
@@ -78,6 +87,7 @@ class StreamingFactor:
         shift: Float | None = None,
         solved: SolvedColumns | None = None,
         scratch: int | None = None,
+        labels: int = 0,
     ) -> None:
         if width < 1:
             raise ConfigError(f"a factor needs width >= 1, got {width}")
@@ -88,6 +98,9 @@ class StreamingFactor:
         self.route = Route()
         self._R: Array | None = None
         self._K: Array | None = None  # instead of _R, while the data is well conditioned: R^T R, its upper triangle
+        self._features = width - labels
+        self._W: Float | None = None  # (features, labels): K is that of labels less this regression on the features
+        self._uneven = False  # whether the first columns were tried in vain
         self._seen = 0  # rows inside _R or _K; the rest waits in _pending
         self._pending: list[Array] = []
 
@@ -126,7 +139,7 @@ class StreamingFactor:
         """R, upper triangular with ``R^T R`` equal to the Gram matrix of all rows absorbed."""
         self._flush()
         if self._K is not None:
-            return backend.cholesky(self._K)
+            return self._factor_of_gram()
         return np.zeros((0, self.width)) if self._R is None else self._R
 
     def to_bytes(self) -> bytes:
@@ -158,12 +171,24 @@ class StreamingFactor:
             self._absorb(X)
 
     def _absorb(self, X: Array) -> None:
-        start = 0
+        start = self._long_first_chunk(X)
         while start < X.shape[1]:
             stop = min(X.shape[1], start + min(longest_chunk(self._seen, self.width), self._longest(X)))
             self._absorb_chunk(X[:, start:stop], self._shift)
             self._seen += stop - start
             start = stop
+
+    def _long_first_chunk(self, X: Array) -> int:
+        """How many columns have been absorbed as one chunk: many, where nothing was seen and they look even."""
+        count = min(int(X.shape[1]), self._longest(X))
+        first = self._seen == 0 and self.width >= _WIDE and isinstance(X, np.ndarray) and count > 2 * self.width
+        if not first or not looks_even(X[:, : 2 * self.width], self._shift):
+            return 0
+        if not self._add_gram(X[:, :count], self._shift):
+            return 0
+        self._lose_solved()
+        self._seen = count
+        return count
 
     def _absorb_chunk(self, X: Array, shift: Float | None) -> None:
         if self._K is None and not self._square():  # small, and looked at several times
@@ -183,17 +208,22 @@ class StreamingFactor:
 
     def _add_gram(self, X: Array, shift: Float | None) -> bool:
         """The Gram route; False, and nothing changed, where the sum is not proved to be well conditioned."""
-        if self._K is None and not self.may_be_even(X):
+        in_vain = self._uneven and self._seen == 0
+        if self._K is None and (in_vain or not self.may_be_even(X)):
             return False
         K = self._K
         with np.errstate(over="ignore", invalid="ignore"):  # squares that overflow are not even
             if K is None and self._R is not None:
                 K = backend.add_gram(None, namespace(X).matrix_transpose(self._R))
-            more = self._gram(X, shift=shift) if isinstance(X, np.ndarray) else backend.gram(X)
+            more = self._gram(X, shift=shift, W=self._W) if isinstance(X, np.ndarray) else backend.gram(X)
+            W = self._W
+            if K is None and self._features < self.width and isinstance(X, np.ndarray):
+                more, W = less_regression(more, X, shift, self._features)
             K = more if K is None else K + more
             if not is_even(K):
+                self._uneven = True
                 return False
-        self._K, self._R = K, None
+        self._K, self._R, self._W = K, None, W
         self.route = Route(self.route.cholesky, self.route.householder, self.route.gram + 1)
         return True
 
@@ -219,7 +249,13 @@ class StreamingFactor:
 
     def _give_up_gram(self) -> None:
         if self._K is not None:
-            self._R, self._K = backend.cholesky(self._K), None
+            self._R, self._K, self._W = self._factor_of_gram(), None, None
+
+    def _factor_of_gram(self) -> Array:
+        R, f = backend.cholesky(self._K), self._features
+        if R is not None and self._W is not None:
+            R[:f, f:] += np.triu(R[:f, :f]) @ self._W
+        return R
 
     def _square(self) -> bool:
         return self._R is not None and bool(self._R.shape[0] == self.width)
@@ -317,25 +353,6 @@ def longest_chunk(seen: int, width: int) -> int:
 def most_at_once(width: int) -> int:
     """Columns of a chunk in host memory at most."""
     return max(8 * width, 1 << 15)
-
-
-def is_even(K: Array) -> bool:
-    """Whether all eigenvalues of K are in ``EVEN_SHARES`` of their mean (``dense_svd``).
-
-    In host memory this is asked of columns that powers of two bring to one length: rounding is relative to lengths.
-    """
-    return has_even_values(_scaled(K) if isinstance(K, np.ndarray) else K)
-
-
-def _scaled(K: Float) -> Float:
-    """The Gram matrix of the same columns, each times a power of two: of a length from 1 to 2 where they differ."""
-    squares = np.diagonal(K)
-    low, high = float(squares.min()), float(squares.max())
-    if not SMALLEST_SQUARE < low <= high < float("inf") or high <= 4.0 * low:
-        return K
-    scale = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
-    scaled: Float = K * scale[:, None] * scale
-    return scaled
 
 
 def _lifted(xp: Array, R: Array, lengths: Array) -> Array:

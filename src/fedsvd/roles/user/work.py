@@ -161,6 +161,7 @@ class Work:
             each=self.masks.each,
             solved=self.makes_vectors,
             scratch=thread_numbers(self.source.shape[0], self.plan.memory),
+            labels=max(0, self.source.shape[0] - self.plan.m),
         )
 
     @property
