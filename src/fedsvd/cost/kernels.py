@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fedsvd.compress.reduce import panel_width, thread_numbers, viewed_width
 from fedsvd.cost.rates import Work
-from fedsvd.linalg.exact_gram import MOST_WORDS
+from fedsvd.linalg.exact_gram import LANES, MOST_WORDS, TILE
 from fedsvd.linalg.exact_gram import PANEL as EXACT_PANEL
 from fedsvd.linalg.householder import REFLECTORS
 from fedsvd.linalg.pools import available
@@ -174,7 +174,6 @@ def top_svd(m: int, n: int, r: int, ill: float, otherwise: Kernel) -> Kernel:
 
 # --- exact Gram matrices ----------------------------------------------------------------------------------------------
 
-_ROWS = 128  # rows of words that are made at once; up to 192 of longer sides
 _PIECES = 400_000.0  # numbers of the pieces in which a matrix is sliced
 
 
@@ -195,18 +194,25 @@ def share(m: int, rows: int, p: int, q: int, masked: bool) -> Kernel:
     if masked:
         drawn, applied = draw(Form.HAAR, m), apply(Form.HAAR, m, p)
         work, P = work + drawn.work + applied.work, stored(Form.HAAR, m)
-    # The share and its dither are alive together with the three slices that are cut from them, T is not any more.
-    return Kernel(work, P + rows * p + max(turned.numbers, 5.0 * size + min(_PIECES, 6.0 * size)))
+    # The share and its dither are alive together with the matrices that are cut from them, T is not any more.
+    return Kernel(work, P + rows * p + max(turned.numbers, 4.5 * size + min(_PIECES, 8.0 * size)))
 
 
 def words(rows: int, q: int) -> Kernel:
-    """The upper triangle of ``A A^T``, rows x rows, from three slices of q columns: six products, then words.
+    """The upper triangle of ``A A^T``, rows x rows, from slices of q columns: five products, then words.
 
     Words are made and sent by panels of rows, so that one batch of them is there at a time.
     """
     batch = 2.0 * min(MOST_WORDS, rows * (rows + 1) // 2)
-    making = rows * min(q, EXACT_PANEL) + 7.5 * _ROWS * rows
-    return Kernel(Work(gemm=6.0 * rows * rows * q, memory=450.0 * rows * rows), batch + making)
+    work = Work(gemm=5.0 * rows * rows * q, memory=400.0 * rows * rows)
+    return Kernel(work, batch + _tiles(rows, q))
+
+
+def _tiles(rows: int, q: int) -> float:
+    """Numbers of the tiles that threads have at once: factors, products and sums of each."""
+    height, width = (min(rows, side) for side in TILE)
+    at_once = min(LANES, available(), -(-rows // height) * -(-rows // width))
+    return at_once * (6.0 * height * width + (height + width) * min(q, EXACT_PANEL))
 
 
 def wide_factor(rows: int) -> Kernel:
@@ -215,7 +221,7 @@ def wide_factor(rows: int) -> Kernel:
     The words themselves, rows^2 numbers, are there beforehand.
     """
     cube, square = float(rows) ** 3, float(rows) ** 2
-    return Kernel(Work(gemm=5 * cube, solve=3 * cube, memory=1200 * square), 5 * square + 1800.0 * rows)
+    return Kernel(Work(gemm=4.5 * cube, solve=3 * cube, memory=900 * square), 5 * square + _tiles(rows, rows))
 
 
 def acceptance(rows: int, r: int) -> Kernel:

@@ -163,7 +163,7 @@ def compress(user: User) -> Pieces:
 
 
 def _slices(user: User) -> float:
-    return 3.0 * user.plan.M * user.width
+    return 2.5 * user.plan.M * user.width  # five matrices of float32
 
 
 def share(user: User) -> Pieces:

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-VERSION = 1
+VERSION = 2
 _AT, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _LINES = (_AT, _COUNT, _COUNT, _COUNT)
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -20,6 +20,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "add_words": (_AT, _AT, _COUNT),
     "subtract_words": (_AT, _AT, _COUNT),
     "uniforms": (_AT, _COUNT),
+    "add_whole": (_AT, _AT, _COUNT),
+    "gram_words": (_AT, _COUNT, _COUNT, _AT, _AT, _AT),
+    "gram_left": (_AT, _COUNT, _COUNT, _AT, _COUNT, _AT, _AT, _AT, _COUNT),
     "sign": (*_LINES, _AT),
     "take": (*_LINES, _AT, _AT, _COUNT),
     "put": (*_LINES, _AT, _AT, _COUNT),

@@ -16,7 +16,7 @@
 #define FOR_EACH_CPU
 #endif
 
-#define VERSION 1
+#define VERSION 2
 
 int64_t passes_version(void) { return VERSION; }
 
@@ -104,6 +104,62 @@ void uniforms(uint64_t *words, int64_t count)
         double whole = as_double((words[i] >> 12) | 0x4330000000000000u) - 0x1p52;
         words[i] = as_bits((whole + 0.5) * 0x1p-52);
     }
+}
+
+/* Gram matrices ---------------------------------------------------------------------------------------------------- */
+
+FOR_EACH_CPU
+void add_whole(int64_t *sums, const double *numbers, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        sums[i] += (int64_t)numbers[i];
+}
+
+typedef unsigned __int128 word;
+
+/* The word of one entry of `sums`, five blocks of `size`: values of a polynomial of degree four at 0, infinity, 1, -1
+ * and, times 16, at 1/2, from which its coefficients follow; it is evaluated at 2^-21, in units of 2^-84. */
+static inline word word_of(const int64_t *sums, int64_t size)
+{
+    int64_t zero = sums[0], last = sums[size], one = sums[2 * size], other = sums[3 * size], half = sums[4 * size];
+    int64_t odd = (one - other) / 2, second = (one + other) / 2 - zero - last;
+    /* Three times the first: a multiple of 3 times the inverse of 3 modulo 2^64. */
+    uint64_t thrice = (uint64_t)((half - 16 * zero - 4 * second - last) / 2 - odd);
+    int64_t first = (int64_t)(thrice * 0xAAAAAAAAAAAAAAABu);
+    word value = (word)(__int128)zero << 84;
+    value += (word)(__int128)first << 63;
+    value += (word)(__int128)second << 42;
+    value += (word)(__int128)(odd - first) << 21;
+    return value + (word)(__int128)last;
+}
+
+/* Words of `sums`, five blocks of (rows, width): those of row i, from its column `skip[i]` on, to `at[i]` + column. */
+void gram_words(const int64_t *sums, int64_t rows, int64_t width, const int64_t *at, const int64_t *skip,
+                uint64_t *words)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = skip[i]; j < width; j++) {
+            word value = word_of(sums + i * width + j, rows * width);
+            words[2 * (at[i] + j)] = (uint64_t)value;
+            words[2 * (at[i] + j) + 1] = (uint64_t)(value >> 64);
+        }
+}
+
+/* What these words leave of those of G, the upper triangle of an m x m matrix by rows, as numbers: entry (i, j) is that
+ * of row and column `row_at[i]`, `column_at[j]` of G. Without `sums` it is G's own. */
+void gram_left(const int64_t *sums, int64_t rows, int64_t width, const uint64_t *G, int64_t m, const int64_t *row_at,
+               const int64_t *column_at, double *left, int64_t step)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < width; j++) {
+            int64_t a = row_at[i], b = column_at[j];
+            int64_t low = a < b ? a : b, high = a < b ? b : a;
+            const uint64_t *of = G + 2 * (low * (2 * m - 1 - low) / 2 + high);
+            word value = (word)of[1] << 64 | of[0];
+            if (sums)
+                value -= word_of(sums + i * width + j, rows * width);
+            left[i * step + j] = (double)(__int128)value * 0x1p-126;
+        }
 }
 
 /* Lines ------------------------------------------------------------------------------------------------------------ */

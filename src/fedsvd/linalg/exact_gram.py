@@ -6,24 +6,24 @@ The entries of A, at most 1/2 in magnitude, are put on the grid 2^-63 and cut in
 
 float64 matrices of whole numbers, so that products of slices are matrix products of BLAS.
 
-**Why they are exact.** A float64 holds every integer up to 2^53. An inner product of ``PANEL`` = 1792 terms, each at
-most u^2 in magnitude, is an integer of at most 1792 u^2 whatever the order in which its terms are added, so no partial
-sum of it is rounded, and neither is a fused multiply-add. The largest factors are sums of two slices,
-u <= 2 2^20 + 2^15, and 1792 u^2 < 1792 (4.13) 2^40 < 2^52.9.
+**Five products instead of nine.** ``A A^T = sum_d T_d 2^(-42 - 21 d)`` with ``T_d = sum_(a+b=d) S_a S_b^T``. These are
+the coefficients of a polynomial, ``E(x) E(x)^T = sum_d T_d x^d`` with ``E(x) = S_0 + S_1 x + S_2 x^2``: five values of
+it, each a Gram matrix, determine them (Toom and Cook). The points are 0 and infinity, where E is S_0 and S_2; 1 and -1;
+and 1/2, where it is ``4 S_0 + 2 S_1 + S_2`` over 4. Sums of products are int64, and the divisions by 2 and 3 leave no
+remainder.
 
-**Six products instead of nine.** ``A A^T = sum_d T_d 2^(-42 - 21 d)`` with ``T_d = sum_(a+b=d) S_a S_b^T``. The mixed
-terms come from products of sums (Karatsuba),
-
-    S_0 S_1^T + S_1 S_0^T = (S_0 + S_1)(S_0 + S_1)^T - S_0 S_0^T - S_1 S_1^T,
-
-and so on: six products, each a Gram matrix, where the direct way has nine for a rectangle. Differences of integers
-below 2^53 are exact. Panels of columns add up in int64, words are formed once.
+**Why they are exact.** A float64 holds every integer up to 2^53. No sum of products of two rows of one E, in whatever
+order and fused or not, is above the product of their norms. A row of at most half a unit, as those of shares and of
+factors are, has ``||S_0|| <= 2^20 + sqrt(q) / 2``, and q columns of S_1 and S_2 have ``2^20 sqrt(q)`` and
+``(2^20 + 2^15) sqrt(q)``, so that the largest E has at most ``2^20 (4 + 3.04 sqrt(q))``: for ``PANEL`` = 800 columns
+at once below 2^26.5. Where a row is longer, ``NARROW`` = 160 are multiplied: any entry of E is below 7.04 2^20, and
+160 of their squares are below 2^53.
 
 The upper triangle is made by panels of rows, so that a caller can send one and drop it. There is no randomness here:
 the dither comes as an argument.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
-from fedsvd.linalg.backend import gram, like, matmul, namespace, to_numpy
+from fedsvd.kernels import gram as kernels
+from fedsvd.linalg.backend import like, matmul, namespace, to_numpy
 from fedsvd.linalg.foreign import aligned_width
 from fedsvd.linalg.ring128 import cast, joined
 from fedsvd.types import Array, Each, expect_shape
@@ -43,25 +44,30 @@ UNIT_BITS = 126  # words count multiples of 2^-126
 MOST_WORDS = 1 << 20  # of a panel of rows, which is one batch
 MOST_DITHER = 1 << 15
 _DIGIT = (1 << SLICE_BITS) - 1
-PANEL = 1792  # columns that are multiplied at once
-_MOST_COLUMNS = PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
+PANEL, NARROW = 800, 160  # columns that are multiplied at once
+_MOST_COLUMNS = 1 << 17  # sums of so many products of entries below 7.04 2^20 stay inside int64
 _ALIGNED = 16  # columns of which a panel has a multiple, but for the last
-_BLOCKS = 8  # the least number of blocks of rows, so that little is computed left of the diagonal
-_LEAST_BLOCK, _MOST_BLOCK = 128, 192  # rows: with more, what is computed at once would outgrow the slices
+_LEAST_BLOCK = 128  # rows that a device takes at once
 _NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
 _FAR_BLOCK = 1 << 25  # entries that a device takes at once
-_TEST_ROWS = 1024
-_PAIRS = ((0, 1), (0, 2), (1, 2))
-_TILE = 96  # columns of a block that one thread multiplies
-WORTH_THREADS = 1 << 23  # multiplications of a block's product that is worth several threads
+_TEST_ROWS, _TEST_COLUMNS = 1024, 1792
+_HALF_SQUARED = 0.25 * (1.0 + 2.0**-30)  # of a row's length, rounding included
+TILE = 128, 256  # rows and columns that one thread multiplies at once: products, sums and words stay in its cache
+LANES = 16  # threads that do, at most: the tiles of all take 64 MiB
+WORTH_THREADS = 1 << 23  # multiplications of a tile that is worth several threads
 
 
 @dataclass(frozen=True, repr=False)
 class Slices:
-    """A matrix on the grid 2^-63 as three float64 matrices of whole numbers, each (m, q)."""
+    """A matrix on the grid 2^-63 as matrices of whole numbers, each (m, q).
+
+    NumPy has the five that are multiplied, in float32, which has space for their 23 bits; they are float64 where they
+    are multiplied. Other libraries have the three slices that the five are made of, block by block.
+    """
 
     parts: tuple[Array, ...]
     triangular: bool = False  # whether all entries right of the diagonal are zero: they are then not multiplied
+    short: bool = False  # whether no row is longer than half a unit
 
     def __repr__(self) -> str:
         return f"Slices(shape={self.shape})"
@@ -72,51 +78,105 @@ class Slices:
         return m, q
 
     def rows(self, start: int, stop: int, each: Each | None = None) -> Array:
-        """The upper triangle of ``A A^T`` in rows start to stop, row after row from its diagonal on: words (n, 2)."""
-        xp, m = namespace(self.parts[0]), self.shape[0]
-        column = like(np.arange(m), self.parts[0])
-        pieces = (
-            words[column[None, place.start :] >= column[place, None]] for place, words in self.blocks(start, stop, each)
-        )
-        count = (stop - start) * (2 * m - start - stop + 1) // 2
-        packed = xp.empty((count, 2), dtype=xp.uint64 if xp is np else xp.int64, device=self.parts[0].device)
-        end = 0
-        for piece in pieces:
-            packed[end : end + piece.shape[0], :] = piece
-            end += piece.shape[0]
-        return packed
+        """The upper triangle of ``A A^T`` in rows start to stop, row after row from its diagonal on: words (n, 2).
 
-    def blocks(self, start: int, stop: int, each: Each | None = None) -> Iterator[tuple[slice, Array]]:
-        """Rows start to stop, some at a time: their place, and their words from the column of the first one on.
-
-        The words, (rows, m - first row, 2), include those left of the diagonal, which repeat others. ``each`` brings
-        threads to NumPy's products.
+        ``each`` brings threads to NumPy's products.
         """
         m = self.shape[0]
         if not 0 <= start < stop <= m:
             raise ShapeError(f"rows {start} to {stop} of a matrix of {m} rows")
         xp = namespace(self.parts[0])
-        step = min(max(m // _BLOCKS, _LEAST_BLOCK), _MOST_BLOCK if xp is np else max(1, _FAR_BLOCK // m))
-        for first in range(start, stop, step):
-            last = min(first + step, stop)
-            yield slice(first, last), _words(xp, self._digits(xp, first, last, each))
+        count = (stop - start) * (2 * m - start - stop + 1) // 2
+        packed = xp.empty((count, 2), dtype=xp.uint64 if xp is np else xp.int64, device=self.parts[0].device)
+        if xp is not np:
+            return self._rows_there(xp, start, stop, packed)
+        # Where the entry of row i and column 0 would be, had the triangle one.
+        before = np.arange(m, dtype=np.int64)
+        before = before * (2 * m - 1 - before) // 2 - start * (2 * m + 1 - start) // 2
 
-    def _digits(self, xp: Any, start: int, stop: int, each: Each | None) -> list[Array]:
-        """``T_0, ..., T_4`` in rows start to stop, from column ``start`` on, as int64."""
-        q = min(self.shape[1], stop) if self.triangular else self.shape[1]
-        panels = -(-q // PANEL)
-        step = -(-q // (panels * _ALIGNED)) * _ALIGNED  # at most PANEL, which is a multiple of it too
-        ends = [*range(0, q, step), q]
-        digits: list[Array] = []
-        for left, right in pairwise(ends):
-            products = _products(xp, [part[start:, left:right] for part in self.parts], stop - start, each)
-            for d in range(5):
-                T = cast(products.pop(0), xp.int64)  # one by one: each gives its memory back before the next
-                if left == 0:
-                    digits.append(T)
-                else:
-                    digits[d] += T
-        return digits
+        def made(place: tuple[slice, slice], sums: Array) -> None:
+            rows, columns = place
+            at = before[rows] + columns.start
+            skip = np.maximum(np.arange(rows.start, rows.stop, dtype=np.int64) - columns.start, 0)
+            if not kernels.words(sums, at, skip, packed):
+                words = words_of(sums)
+                for row, (first, left) in enumerate(zip(at, skip, strict=True)):
+                    packed[first + left : first + sums.shape[2]] = words[row, left:]
+
+        self.each_tile(start, stop, made, each)
+        return packed
+
+    def each_tile(
+        self, start: int, stop: int, made: Callable[[tuple[slice, slice], Array], None], each: Each | None
+    ) -> None:
+        """``made`` of every tile of rows start to stop that reaches beyond the diagonal: its place, and its sums.
+
+        The sums, (5, rows, columns), are what ``_digits`` takes; for NumPy alone, and in threads.
+        """
+        m = self.shape[0]
+        height, width = TILE
+        tiles = [
+            (slice(first, min(first + height, stop)), slice(left, min(left + width, m)))
+            for first in range(start, stop, height)
+            for left in range(first, m, width)
+        ]
+
+        lanes = min(LANES, len(tiles)) if height * width * self.shape[1] >= WORTH_THREADS else 1
+
+        def lane(number: int) -> None:
+            for place in tiles[number::lanes]:
+                made(place, self._sums(*place))
+
+        for _ in (each if each is not None and lanes > 1 else map)(lane, range(lanes)):
+            pass
+
+    def _ends(self, rows: slice) -> list[int]:
+        """Where the panels of columns end that matter to these rows."""
+        q = min(self.shape[1], rows.stop) if self.triangular else self.shape[1]
+        panels = -(-q // (PANEL if self.short else NARROW))
+        step = -(-q // (panels * _ALIGNED)) * _ALIGNED  # at most a panel, which is a multiple of it too
+        return [*range(0, q, step), q]
+
+    def _sums(self, rows: slice, columns: slice) -> Array:
+        shape = rows.stop - rows.start, columns.stop - columns.start
+        product, sums = np.empty(shape), np.zeros((5, *shape), np.int64)
+        for left, right in pairwise(self._ends(rows)):
+            X, Y = (np.empty((side, right - left)) for side in shape)
+            for part, total in zip(self.parts, sums, strict=True):
+                np.copyto(X, part[rows, left:right])
+                np.copyto(Y, part[columns, left:right])
+                matmul(X, Y.T, product)
+                kernels.add_whole(total, product)
+        return sums
+
+    def _rows_there(self, xp: Any, start: int, stop: int, packed: Array) -> Array:
+        column = like(np.arange(self.shape[0]), self.parts[0])
+        end = 0
+        for place, words in self.blocks(start, stop):
+            piece = words[column[None, place.start :] >= column[place, None]]
+            packed[end : end + piece.shape[0], :] = piece
+            end += piece.shape[0]
+        return packed
+
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
+        """Rows start to stop, some at a time, of another library: their place, and words from their first column on.
+
+        The words, (rows, m - first row, 2), include those left of the diagonal, which repeat others.
+        """
+        xp, m = namespace(self.parts[0]), self.shape[0]
+        step = max(_LEAST_BLOCK, min(m // 8, _FAR_BLOCK // m))
+        for first in range(start, stop, step):
+            place = slice(first, min(first + step, stop))
+            sums: list[Array] = []
+            for left, right in pairwise(self._ends(place)):
+                cut = [part[first:, left:right] for part in self.parts]
+                for number, E in enumerate(_points(cut)):
+                    product = cast(E[: place.stop - first, :] @ xp.matrix_transpose(E), xp.int64)
+                    if left == 0:
+                        sums.append(product)
+                    else:
+                        sums[number] += product
+            yield place, _words(xp, _digits(xp, sums))
 
 
 def sliced(A: Array, D: Array | None = None, *, triangular: bool = False) -> Slices:
@@ -126,14 +186,29 @@ def sliced(A: Array, D: Array | None = None, *, triangular: bool = False) -> Sli
         raise ShapeError(f"an exact Gram matrix of {m} x {q}: at least 1 x 1, at most {_MOST_COLUMNS} columns")
     if D is not None:
         expect_shape("D", D, m, q)
-    stored = q if xp is np else aligned_width(q)
-    parts = tuple(xp.empty((m, stored), dtype=A.dtype, device=A.device)[:, :q] for _ in range(3))
+    stored, count = (q, 5) if xp is np else (aligned_width(q), 3)
+    kind = np.float32 if xp is np else A.dtype
+    parts = tuple(xp.empty((m, stored), dtype=kind, device=A.device)[:, :q] for _ in range(count))
     step = max(1, (_NEAR_BLOCK if xp is np else _FAR_BLOCK) // q)
+    longest = 0.0
     for start in range(0, m, step):
         place = slice(start, min(start + step, m))
-        for part, S in zip(parts, _slices_of(xp, A[place, :], None if D is None else D[place, :]), strict=True):
-            part[place, :] = S
-    return Slices(parts, triangular)
+        S = _slices_of(xp, A[place, :], None if D is None else D[place, :])
+        for part, E in zip(parts, _points(S) if xp is np else S, strict=True):
+            part[place, :] = E
+        longest = max(longest, float(xp.max(xp.sum(A[place, :] * A[place, :], axis=1))))
+    return Slices(parts, triangular, longest <= _HALF_SQUARED)
+
+
+def _points(S: Sequence[Array]) -> Iterator[Array]:
+    """``S_0 + S_1 x + S_2 x^2`` at 0, infinity, 1, -1, and times 4 at 1/2."""
+    S_0, S_1, S_2 = S
+    yield S_0
+    yield S_2
+    outer = S_0 + S_2
+    yield outer + S_1
+    yield outer - S_1
+    yield 4.0 * S_0 + (2.0 * S_1 + S_2)
 
 
 def _slices_of(xp: Any, A: Array, D: Array | None) -> tuple[Array, Array, Array]:
@@ -170,10 +245,10 @@ def row_panels(m: int, most: int = MOST_WORDS) -> list[tuple[int, int]]:
 def exact_products_hold(on: Array) -> bool:
     """Whether the float64 products of this library, on the device of ``on``, are exact where this file needs it.
 
-    Emulated float64 is not. Whole numbers of 21 bits are multiplied, in the size of a panel because a library may
-    choose its method by the size; the results, 53 bits long, are compared with sums of the same numbers in int64.
+    Emulated float64 is not. Whole numbers of 21 bits are multiplied, more of them than a panel has because a library
+    may choose its method by the size; the results, 53 bits long, are compared with sums of the same numbers in int64.
     """
-    X, Y = (_scrambled(offset, _TEST_ROWS, PANEL) for offset in (0, _TEST_ROWS * PANEL))
+    X, Y = (_scrambled(offset, _TEST_ROWS, _TEST_COLUMNS) for offset in (0, _TEST_ROWS * _TEST_COLUMNS))
     product = like(X.astype(np.float64), on) @ namespace(on).matrix_transpose(like(Y.astype(np.float64), on))
     weights = 2 * _scrambled(0, 1, _TEST_ROWS)[0] + 1  # a difference of one entry is not multiplied away
     found: NDArray[np.int64] = to_numpy(product).astype(np.int64) @ weights
@@ -186,51 +261,17 @@ def _scrambled(offset: int, rows: int, columns: int) -> NDArray[np.int64]:
     return (1 << 20) + ((k ^ (k >> 29)) * 2862933555777941757 >> 40 & (1 << 20) - 1).reshape(rows, columns)
 
 
-def _products(xp: Any, S: list[Array], rows: int, each: Each | None) -> list[Array]:
-    """``T_0, ..., T_4`` of the first rows of S with all of its rows; exact."""
-    if each is None or xp is not np or rows * S[0].size < WORTH_THREADS:
-        T_0, middle, T_4 = (_block(xp, part, rows) for part in S)
-        T_1, T_2, T_3 = (_block(xp, S[a] + S[b], rows) for a, b in _PAIRS)
-    else:
-        T_0, middle, T_4, T_1, T_2, T_3 = _blocks_by_threads(S, rows, each)
-    T_1 -= T_0
-    T_1 -= middle
-    T_2 -= T_0
-    T_2 -= T_4
-    T_2 += middle
-    T_3 -= middle
-    T_3 -= T_4
-    return [T_0, T_1, T_2, T_3, T_4]
+def words_of(sums: Array) -> Array:
+    """The words of a tile's sums, (rows, columns, 2), by NumPy; the sums are spent."""
+    return _words(np, _digits(np, sums))
 
 
-def _block(xp: Any, S: Array, rows: int) -> Array:
-    """The first rows of ``S S^T``."""
-    X = S[:rows, :]
-    if xp is not np:
-        return X @ xp.matrix_transpose(S)
-    out = np.empty((rows, S.shape[0]))
-    out[:, :rows] = gram(X)
-    if rows < S.shape[0]:
-        matmul(X, S[rows:, :].T, out[:, rows:])
-    return out
-
-
-def _blocks_by_threads(S: list[Array], rows: int, each: Each) -> list[Array]:
-    """The same of all six, some columns to each thread: products this low are not worth all threads of a BLAS."""
-    count = S[0].shape[0]
-    starts = range(0, count, _TILE)
-    out = [np.empty((rows, count)) for _ in range(6)]
-
-    def tile(start: int) -> None:
-        place = slice(start, min(start + _TILE, count))
-        for number, part in enumerate(S):
-            matmul(part[:rows, :], part[place, :].T, out[number][:, place])
-        for number, (a, b) in enumerate(_PAIRS, start=3):
-            matmul(S[a][:rows, :] + S[b][:rows, :], (S[a][place, :] + S[b][place, :]).T, out[number][:, place])
-
-    for _ in each(tile, starts):
-        pass
-    return out
+def _digits(xp: Any, sums: Sequence[Array]) -> list[Array]:
+    """``T_0, ..., T_4`` from the values at the five points."""
+    T_0, T_4, one, other, half = sums
+    odd, T_2 = (one - other) // 2, (one + other) // 2 - T_0 - T_4
+    T_1 = ((half - 16 * T_0 - 4 * T_2 - T_4) // 2 - odd) // 3
+    return [T_0, T_1, T_2, odd - T_1, T_4]
 
 
 def _words(xp: Any, digits: list[Array]) -> Array:

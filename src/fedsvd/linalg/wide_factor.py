@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from fedsvd.errors import FixedPointOverflow, PrecisionLost, ShapeError
+from fedsvd.kernels import gram as kernels
 from fedsvd.linalg import backend, foreign, ring128
 from fedsvd.linalg.backend import like, namespace, to_numpy
-from fedsvd.linalg.exact_gram import GRID_BITS, UNIT_BITS, sliced
+from fedsvd.linalg.exact_gram import GRID_BITS, UNIT_BITS, sliced, words_of
 from fedsvd.types import Array, Each
 
 Order = NDArray[np.int64]
@@ -43,7 +44,7 @@ _WELL = 2.0**-24  # the least eigenvalue, relative to the largest diagonal entry
 _DELTA_SHIFT = 2.0**-104
 _MOST_SHIFTS = 2.0**-92  # of h d h', relative to ||H||_F: an error of sqrt(h h')
 _MOST_DIAGONAL = 0.25 * (1.0 - _MOST_SHIFT)  # so that no entry of R_0 is above 1/2
-_NEAR, _FAR = 1 << 16, 1 << 22  # words that are rounded at once: in the cache, and on a device
+_NEAR, _FAR = 1 << 18, 1 << 22  # words that are rounded at once: in the cache, and on a device
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +101,11 @@ def rounded(G: Array) -> Array:
     order = like(np.arange(m), G)
     H = xp.empty((m, m), dtype=xp.float64, device=G.device)
     for place in _pieces(xp, m, m):
-        _put(H, place, _to_unit(_words_at(G, m, order[place], order[place.start :])))
+        rows, columns = order[place], order[place.start :]
+        block = H[place, place.start :]
+        if xp is not np or not kernels.left(None, G, m, rows, columns, block):
+            block[...] = _to_unit(_words_at(G, m, rows, columns))
+        H[place.stop :, place] = xp.matrix_transpose(block[:, place.stop - place.start :])
     return H
 
 
@@ -141,11 +146,8 @@ def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
 
 def _preconditioned(G: Array, order: Order, R_0: Array, d: float, each: Each | None) -> Array:
     """``B = I + R_0^-T Delta R_0^-1``, symmetric."""
-    xp, m = namespace(R_0), R_0.shape[0]
-    Delta = xp.empty((m, m), dtype=xp.float64, device=R_0.device)
-    for place, block in _differences(G, order, R_0, each):
-        _put(Delta, place, block)
-    Delta = _plus_diagonal(Delta, _DELTA_SHIFT * d)
+    xp = namespace(R_0)
+    Delta = _plus_diagonal(_difference(G, order, R_0, each), _DELTA_SHIFT * d)
     Delta = backend.solve_triangular(R_0, Delta, transposed=True)
     Delta = backend.solve_triangular(R_0, xp.matrix_transpose(Delta), transposed=True)
     return _plus_diagonal(0.5 * (Delta + xp.matrix_transpose(Delta)), 1.0)
@@ -164,26 +166,34 @@ def _second(B: Array, hd: float, size: float) -> tuple[Array, float]:
 
 def _residual(G: Array, order: Order, R: Array, each: Each | None) -> float:
     """``||G - R^T R||_F`` for R on the grid."""
-    total = 0.0
-    for _, block in _differences(G, order, R, each):
-        rows = block.shape[0]
-        total = math.hypot(total, backend.norm(block[:, :rows]), math.sqrt(2.0) * backend.norm(block[:, rows:]))
-    return total
+    return backend.norm(_difference(G, order, R, each))
 
 
-def _differences(G: Array, order: Order, R: Array, each: Each | None) -> Iterator[tuple[slice, Array]]:
-    """``G - R^T R`` exactly, rounded once, for an upper triangular R on the grid and G in the given order.
-
-    Some rows at a time, from the column of the first one on.
-    """
+def _difference(G: Array, order: Order, R: Array, each: Each | None) -> Array:
+    """``G - R^T R`` exactly, rounded once, for an upper triangular R on the grid and G in the given order."""
     xp, m = namespace(R), R.shape[0]
-    placed = like(order, G)
-    for place, words in sliced(xp.matrix_transpose(R), triangular=True).blocks(0, m, each):
-        rows, columns = placed[place], placed[place.start :]
-        block = xp.empty(words.shape[:2], dtype=R.dtype, device=R.device)
-        for part in _pieces(xp, *block.shape):
-            block[part, :] = _to_unit(ring128.subtract(_words_at(G, m, rows[part], columns), words[part, :, :]))
-        yield place, block
+    placed, slices = like(order, G), sliced(xp.matrix_transpose(R), triangular=True)
+    left = xp.empty((m, m), dtype=R.dtype, device=R.device)
+    if xp is not np:
+        for place, words in slices.blocks(0, m):
+            for part in _pieces(xp, *words.shape[:2]):
+                of = _words_at(G, m, placed[place][part], placed[place.start :])
+                here = slice(place.start + part.start, place.start + part.stop)
+                left[here, place.start :] = _to_unit(ring128.subtract(of, words[part, :, :]))
+            left[place.stop :, place] = xp.matrix_transpose(left[place, place.stop :])
+        return left
+
+    def made(place: tuple[slice, slice], sums: Array) -> None:
+        rows, columns = place
+        if not kernels.left(sums, G, m, placed[rows], placed[columns], left[place]):
+            words = _words_at(G, m, placed[rows], placed[columns])
+            left[place] = _to_unit(ring128.subtract(words, words_of(sums)))
+        # Tiles reach below the diagonal where they meet it: what lies there is theirs to write, and no other's.
+        below = slice(max(columns.start, rows.stop), columns.stop)
+        left[below, rows] = left[rows, below].T
+
+    slices.each_tile(0, m, made, each)
+    return left
 
 
 def _pieces(xp: Any, rows: int, width: int) -> Iterator[slice]:
@@ -205,13 +215,6 @@ def _words_at(G: Array, m: int, rows: Array, columns: Array) -> Array:
 
 def _to_unit(words: Array) -> Array:
     return ring128.to_float(words) * 2.0**-UNIT_BITS
-
-
-def _put(H: Array, place: slice, block: Array) -> None:
-    """Rows of the upper triangle of a symmetric H, from their first column on, and the columns below them."""
-    rows = place.stop - place.start
-    H[place, place.start :] = block
-    H[place.stop :, place] = namespace(H).matrix_transpose(block[:, rows:])
 
 
 def _on_grid(R: Array) -> Array:

@@ -69,6 +69,42 @@ def test_the_largest_inner_products_are_exact():
     assert to_ints(sliced(A, D).rows(0, 3)) == triangle(grid(A, D))
 
 
+def largest_rows(q):
+    """Rows of half a unit in which all three slices are as large as they can be."""
+    A = np.full((4, q), 2.0**-22 - 2.0**-43 - 2.0**-63)  # S_0 is 0 and S_1, S_2 are at their ends
+    A[1] *= -1.0
+    A[2, ::2] *= -1.0
+    A[3, :] = 0.0
+    A[3, 0] = 0.5
+    A[:3, 0] = np.sqrt(0.25 - np.sum(A[:3, 1:] ** 2, axis=1)) * (1.0 - 2.0**-40)
+    return A
+
+
+@pytest.mark.parametrize("q", [16, 799, 800, 801, 1601])
+def test_rows_of_half_a_unit_are_exact_in_long_panels(q):
+    A = largest_rows(q)
+    for D in (None, np.full(A.shape, float(MOST_DITHER)), np.full(A.shape, -float(MOST_DITHER))):
+        found = sliced(A, D)
+        assert found.short
+        assert to_ints(found.rows(0, 4)) == triangle(grid(A, D))
+
+
+def test_longer_rows_are_multiplied_in_short_panels():
+    A = np.full((2, 400), 0.5)
+    A[1, :] = -0.5
+    assert not sliced(A).short
+    A *= 0.1
+    assert not sliced(A).short  # each row is as long as a unit
+    assert sliced(0.5 * A).short
+
+
+def test_no_product_of_a_panel_is_above_what_float64_holds():
+    for q, short in ((exact_gram.PANEL, True), (exact_gram.NARROW, False)):
+        A = largest_rows(q) if short else np.full((1, q), 0.5 - 2.0**-22 - 2.0**-43)
+        for part in sliced(A, np.full(A.shape, float(MOST_DITHER))).parts:
+            assert np.sum(np.square(part, dtype=np.float64), axis=1).max() < 2.0**53
+
+
 def test_rows_of_many_blocks_equal_python_integers():
     rng = np.random.default_rng(2)
     A = entries(rng, 300, 3)

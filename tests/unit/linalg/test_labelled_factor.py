@@ -45,7 +45,7 @@ def expect_lengths_left(R, B):
 def test_labels_that_follow_from_even_features_stay_on_the_gram_route_and_keep_their_digits(noise, panel):
     B = labelled(noise)
     factor = factor_of(B, panel)
-    if noise > 1e-12:  # below, what is left of a label is rounding, and may go either way
+    if noise > 100 * EPS:  # below, what is left of a label is rounding, and may go either way
         assert (factor.route.cholesky, factor.route.householder) == (0, 0)
     R = factor.factor()
     expect_factor_of(R, B)
