@@ -45,7 +45,7 @@ class Case:
     parties: int
     sixteen: float
     two: float
-    scheme: str = "steps"
+    scheme: str = "auto"
     task: Task = Task.PCA
     split: Split = Split.HORIZONTAL
     rivals: tuple[str, ...] = ("auto", "arpack")
@@ -102,10 +102,10 @@ CASES = {
         "PCA top 5 of 20,000 x 4,000, 20 factors and noise", lambda: factors(20_000, 4_000), 5, 2, 3.0, 2.5
     ),
     "pca-600x20000": Case(
-        "PCA top 10 of 600 x 20,000, 20 factors and noise", lambda: factors(600, 20_000), 10, 3, 6.0, 4.0
+        "PCA top 10 of 600 x 20,000, 20 factors and noise", lambda: factors(600, 20_000), 10, 3, 6.0, 4.0, "steps"
     ),
     "pca-3000x8000": Case(
-        "PCA top 10 of 3,000 x 8,000, 20 factors and noise", lambda: factors(3_000, 8_000), 10, 3, 6.0, 4.0
+        "PCA top 10 of 3,000 x 8,000, 20 factors and noise", lambda: factors(3_000, 8_000), 10, 3, 6.0, 4.0, "steps"
     ),
     "genotypes-top2": Case(
         "PCA top 2 of 1,500 x 50,000 genotypes, three populations",
@@ -114,6 +114,7 @@ CASES = {
         3,
         1.0,
         1.0,
+        scheme="steps",
         rivals=("arpack",),
     ),
     "genotypes-top10": Case(
@@ -123,8 +124,20 @@ CASES = {
         3,
         1.1,
         1.0,
-        scheme="auto",
         rivals=("arpack",),
+    ),
+    "lsa-ratings": Case(
+        "LSA top 100 of 6,040 x 3,706 ratings, 1,000,000 of them, split columns",
+        ratings,
+        100,
+        3,
+        3.0,
+        3.0,
+        scheme="steps",
+        task=Task.LSA,
+        split=Split.VERTICAL,
+        rivals=("arpack",),
+        repeats=2,
     ),
 }
 

@@ -17,10 +17,14 @@ from fedsvd.policy.bits_held import OwnBits, bit_findings
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.policy.sentences import of_openings
+from fedsvd.protocol.directions import RECORDS_BY_AUTO, directions_for
 from fedsvd.protocol.messages import Message, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Scheme, Split, Task
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation, altering
+from fedsvd.types import SessionId
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 H = Split.HORIZONTAL
@@ -220,6 +224,20 @@ def test_whole_numbers_of_few_records_a_direction_are_refused_at_home(rows, few,
     found = [each for each in bit_findings(plan, own, Policy()) if each.rule == "directions"]
     assert bool(found) is refused
     assert not bit_findings(plan, own, Policy(openings="any"))
+
+
+@pytest.mark.parametrize("components", [1, 2, 5, 10])
+def test_by_auto_genotypes_hold_more_than_steps_open(components):
+    """At the fewest records with which ``auto`` takes steps, no owner of columns of one and a half bits is asked."""
+    least = RECORDS_BY_AUTO * directions_for(components, 20_000)
+    for outside, scheme in ((least, Scheme.STEPS), (least - 1, Scheme.MASK)):
+        study = Study(Task.SVD, H, components=components)
+        plan = plan_study(study, 20_000, (2 * least, outside - 9, 9), SessionId("s")).plan
+        assert plan.scheme is scheme
+        if scheme is Scheme.STEPS:
+            own = OwnBits(outside - 9, dict.fromkeys((f"g{j}" for j in range(20_000)), 1.5), few=("g0",))
+            assert not [found for found in bit_findings(plan, own, Policy()) if found.rule in ("bits", "directions")]
+            assert "directions" not in {found.rule for found in findings(plan, Policy())}
 
 
 # --- user 1 -----------------------------------------------------------------------------------------------------------

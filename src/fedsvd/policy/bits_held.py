@@ -140,7 +140,7 @@ def _of_products(plan: SessionPlan, own: OwnBits) -> Iterator[Finding]:
             "directions",
             f"users open up to {most} directions of {outside:,} records, of columns with few values "
             f"({_names(own.few)}): from fewer than {RECORDS_A_DIRECTION} records a direction lattice reduction can "
-            "compute such records. Ask for fewer components, or leave scheme out",
+            'compute such records. Ask for fewer components, or set scheme = "sum"',
         )
 
 

@@ -31,6 +31,7 @@ class Why(StrEnum):
     NOT_DETERMINED = "not-determined"
     ASKED_OPEN = "asked-open"
     BY_STEPS = "by-steps"
+    MANY_FEATURES = "many-features"
 
 
 TEXTS = {
@@ -51,6 +52,7 @@ TEXTS = {
     Why.ALL_RELEASED: "U and S are released whole, so the parties open the sum themselves",
     Why.NOT_DETERMINED: "the release does not determine the joint Gram matrix, so the CSP opens it under a mask",
     Why.ASKED_OPEN: "as asked for: all parties will hold the joint Gram matrix",
+    Why.MANY_FEATURES: "there are many features ({rows}) for the few components, and many records",
     Why.BY_STEPS: "the parties open products with a few directions at a time, until the top is found",
 }
 """Sentences for people; ``{...}`` are numbers that follow from the plan."""

@@ -11,7 +11,7 @@ from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.prepare.rule import planned_steps
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
-from fedsvd.protocol.directions import expect_memory, memory_of_steps
+from fedsvd.protocol.directions import expect_memory, memory_of_steps, pays
 from fedsvd.protocol.held import decided, decided_table
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
@@ -30,7 +30,7 @@ from fedsvd.protocol.tasks import (
     Trust,
 )
 from fedsvd.protocol.upload import expect_route
-from fedsvd.studies.study import Study, expect_legal, opens_table
+from fedsvd.studies.study import Study, expect_legal, is_legal, opens_table
 from fedsvd.tasks.declared import declared, with_steps
 from fedsvd.tasks.options import completed
 from fedsvd.types import SessionId, byte_size, enough_bytes
@@ -282,6 +282,8 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
         if study.scheme == Scheme.SUM and not fits:
             raise _too_little(needed, memory, rows)
         return Scheme(study.scheme), Why.ASKED
+    if _by_steps(study, m, counts, memory):
+        return Scheme.STEPS, Why.MANY_FEATURES
     width = sum(min(n_i, rows) for n_i in counts)
     within = rows <= width and rows <= _LONGEST_SUMMED
     if not within and (split_columns or rows > _SHORT_SIDE):
@@ -289,6 +291,17 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
     if not fits and study.mode is not None:
         raise _too_little(needed, memory, rows)
     return (Scheme.SUM, Why.SHORT_SIDE) if fits else (Scheme.MASK, Why.TOO_LARGE)
+
+
+def _by_steps(study: Study, m: int, counts: tuple[int, ...], memory: int) -> bool:
+    """Whether steps are taken without being asked for: they can do it, pay, and fit a budget that is named."""
+    asked = replace(study, scheme=Scheme.STEPS)
+    if study.mode is not None or study.components is None or not is_legal(asked):
+        return False
+    if not pays(min(study.components, m, sum(counts)), m, counts):
+        return False
+    plan = _session_plan(asked, m, counts, Scheme.STEPS, Mode.A, memory)
+    return study.memory is None or memory_of_steps(plan) <= study.memory
 
 
 def _too_little(needed: int, memory: int, rows: int) -> StorageError:

@@ -27,7 +27,7 @@ from fedsvd.protocol.tasks import (
 from fedsvd.studies.foreign import ForeignStudy
 from fedsvd.tasks.declared import Declared, declared
 from fedsvd.tasks.model_rules import OWN_CLUSTERS
-from fedsvd.tasks.option import expect
+from fedsvd.tasks.option import broken, expect
 from fedsvd.tasks.rules import RULES
 from fedsvd.types import Scalar
 
@@ -120,6 +120,11 @@ def released(task: Task, asked: tuple[Item, ...] | None) -> tuple[Item, ...]:
 def expect_legal(study: Study) -> None:
     """Raise ``ConfigError`` for a study that no plan can be made for, whatever the data."""
     expect(RULES, study)
+
+
+def is_legal(study: Study) -> bool:
+    """Whether a plan can be made for it, whatever the data."""
+    return broken(RULES, study) is None
 
 
 def expect_own_clusters(clusters: Clusters) -> None:

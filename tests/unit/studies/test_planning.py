@@ -46,6 +46,31 @@ def test_gram_matrices_are_summed_where_the_common_side_is_short(split, m, count
     assert plan(m, counts, split=split, components=5, memory=1 << 40).scheme is scheme
 
 
+@pytest.mark.parametrize(
+    ("m", "counts", "asked", "scheme"),
+    [
+        (8000, (10_000,) * 3, {"components": 10}, Scheme.STEPS),
+        (1000, (10_000,) * 2, {"components": 5}, Scheme.STEPS),
+        (512, (10_000,) * 2, {"components": 5}, Scheme.SUM),  # few features keep their way
+        (1000, (10_000,) * 2, {"components": 50}, Scheme.SUM),  # many components take many directions
+        (1000, (19_000, 1000), {"components": 5}, Scheme.SUM),  # the others of the larger party have few records
+        (8000, (10_000,) * 3, {"components": 10, "mode": Mode.B}, Scheme.SUM),
+        (8000, (10_000,) * 3, {"components": None}, Scheme.SUM),
+        (8000, (10_000,) * 3, {"components": 10, "task": Task.PCA}, Scheme.SUM),  # without singular values
+        (8000, (10_000,) * 3, {"components": 10, "memory": 1 << 27}, Scheme.MASK),
+        (8000, (10_000,) * 3, {"components": 10, "split": V}, Scheme.SUM),
+    ],
+)
+def test_the_top_of_many_features_is_found_by_steps_where_that_is_quicker_and_records_are_many(
+    m, counts, asked, scheme
+):
+    found = plan(m, counts, **asked)
+    assert found.scheme is scheme
+    if scheme is Scheme.STEPS:
+        assert found.mode is Mode.A
+        assert "many features" in found.reason
+
+
 def test_a_vertical_regression_is_masked_and_a_horizontal_one_summed():
     vertical = {"task": Task.LR, "split": V, "targets": 1, "label_user": 1}
     assert plan(100, (5, 5), **vertical).scheme is Scheme.MASK
@@ -57,12 +82,12 @@ def test_a_vertical_regression_is_masked_and_a_horizontal_one_summed():
 
 
 def test_a_gram_matrix_that_does_not_fit_the_memory_is_not_summed():
-    least = memory_of_sums(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA), declared(Task.LSA).c)
-    assert plan(3000, (9000, 9000), memory=least, components=3, task=Task.LSA).scheme is Scheme.SUM
-    assert plan(3000, (9000, 9000), memory=least - 1, components=3, task=Task.LSA).scheme is Scheme.MASK
+    least = memory_of_sums(plan(3000, (9000, 9000), memory=1 << 40, components=30, task=Task.LSA), declared(Task.LSA).c)
+    assert plan(3000, (9000, 9000), memory=least, components=30, task=Task.LSA).scheme is Scheme.SUM
+    assert plan(3000, (9000, 9000), memory=least - 1, components=30, task=Task.LSA).scheme is Scheme.MASK
     for asked in ({"scheme": "sum"}, {"mode": Mode.B}):
         with pytest.raises(StorageError, match=rf'{least} bytes.* or set scheme = "mask"'):
-            plan(3000, (9000, 9000), memory=least - 1, components=3, task=Task.LSA, **asked)
+            plan(3000, (9000, 9000), memory=least - 1, components=30, task=Task.LSA, **asked)
 
 
 WITH_SPECTRUM = (Item.COMPONENTS, Item.MEAN, Item.SPECTRUM)
@@ -160,7 +185,7 @@ def test_centring_is_what_the_task_usually_means():
 
 def test_the_reason_says_what_decided():
     assert planned(50, (20, 30)).why.startswith("the common side is short (50): an upload of")
-    assert planned(20_001, (30_000, 30_000), components=3).why.startswith("the common side is long (20001,")
+    assert planned(20_001, (30_000, 30_000), components=30).why.startswith("the common side is long (20001,")
     assert planned(50, (20, 30)).plan.reason == planned(50, (20, 30)).why
 
 
