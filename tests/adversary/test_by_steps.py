@@ -226,6 +226,26 @@ def test_whole_numbers_of_few_records_a_direction_are_refused_at_home(rows, few,
     assert not bit_findings(plan, own, Policy(openings="any"))
 
 
+def test_split_columns_by_steps_open_numbers_of_every_record_and_this_is_stated_and_asked_about(monkeypatch):
+    """Two parties, and one has the other's records in all directions opened: of one column, the column itself."""
+    rng = np.random.default_rng(8)
+    mine, partners = rng.normal(size=(30, 12)), rng.normal(size=(30, 1))
+    federation = Federation([mine, partners], Task.SVD, Split.VERTICAL, scheme="steps", components=2)
+    space = held(federation, monkeypatch)
+    joint = space.Z @ (space.Z.T @ space.K)
+    true = (mine @ mine.T + partners @ partners.T) @ space.K
+    unit = 4.0 ** -np.round(np.log2(np.linalg.norm(joint) / np.linalg.norm(true)) / 2)
+    others = joint * unit - mine @ (mine.T @ space.K)  # partners' column times unknown weights, one for each direction
+    column = np.linalg.svd(others)[0][:, 0]
+    assert_close(np.abs(column @ partners[:, 0]), np.linalg.norm(partners), TEN_DIGITS)
+    assert any("numbers of single records: up to 30 of each" in line for line in of_openings(federation.plan))
+    asked = [each for each in bit_findings(federation.plan, OwnBits(30, {"x": 8.0}), Policy()) if each.asks]
+    assert [each.rule for each in asked] == ["per record"]
+    refused = bit_findings(federation.plan, OwnBits(30, {"x": 1.0}, few=("x",)), Policy())
+    assert any(each.rule == "directions" and each.below and "1 columns" in each.text for each in refused)
+    assert "directions" in {each.rule for each in findings(federation.plan, Policy())}
+
+
 @pytest.mark.parametrize("components", [1, 2, 5, 10])
 def test_by_auto_genotypes_hold_more_than_steps_open(components):
     """At the fewest records with which ``auto`` takes steps, no owner of columns of one and a half bits is asked."""

@@ -128,6 +128,13 @@ def by_steps(k: int = 2, task: Task = Task.PCA, features: int = 14, **asked) -> 
     )
 
 
+def columns_by_steps(k: int = 2) -> Federation:
+    """The top of a table whose columns are split: the common side are the records."""
+    rng = np.random.default_rng(7)
+    tables = [rng.normal(size=(14, 9 + i)) * np.logspace(0, -2, 9 + i) for i in range(k)]
+    return Federation(tables, Task.SVD, V, scheme="steps", components=2)
+
+
 def chosen(k: int = 2, **asked) -> Federation:
     """A PCA whose users take as many components as a rule says."""
     release = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
@@ -243,6 +250,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "svd by steps": lambda k=2: by_steps(k, Task.SVD),
     "svd by steps, dealt by the TA": lambda k=2: by_steps(k, Task.SVD, trust=Trust.AUTHORITY),
     "lsa by steps, of one block": lambda k=2: by_steps(k, Task.LSA, features=4),
+    "svd by steps, of split columns": lambda k=2: columns_by_steps(k),
     "pca by a share of variance": lambda k=2: chosen(k, components_by="0.9"),
     "pca by parallel analysis": lambda k=2: chosen(k, components_by="parallel", unit_variance=True),
     "cca": cca,

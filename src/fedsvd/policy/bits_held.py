@@ -134,12 +134,14 @@ def _of_sums(found: Balance, own: OwnBits) -> Iterator[Finding]:
 
 def _of_products(plan: SessionPlan, own: OwnBits) -> Iterator[Finding]:
     """Whole numbers times a few unknown weights are a lattice problem: eight records for each direction are far off."""
-    most, outside = most_directions(plan), _outside(plan, own)
+    rows = plan.split is Split.HORIZONTAL
+    what, outside = ("records", _outside(plan, own)) if rows else ("columns", plan.n - max(plan.counts))
+    most = most_directions(plan)
     if own.few and outside < RECORDS_A_DIRECTION * most:
         yield Finding(
             "directions",
-            f"users open up to {most} directions of {outside:,} records, of columns with few values "
-            f"({_names(own.few)}): from fewer than {RECORDS_A_DIRECTION} records a direction lattice reduction can "
+            f"users open up to {most} directions of {outside:,} {what}, of columns with few values "
+            f"({_names(own.few)}): from fewer than {RECORDS_A_DIRECTION} {what} a direction lattice reduction can "
             'compute such records. Ask for fewer components, or set scheme = "sum"',
         )
 

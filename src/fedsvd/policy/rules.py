@@ -329,15 +329,15 @@ def _directions(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     """Half as many directions as others have records are half of their Gram matrix: that is asked for as all of it."""
     if What.PRODUCTS not in opened(plan):
         return
-    most, outside = most_directions(plan), plan.n - max(plan.counts)
+    most, outside, of = most_directions(plan), plan.n - max(plan.counts), unit(plan)
     if policy.most_directions is not None and most > policy.most_directions:
         allowed = f"{policy.most_directions} are allowed at most"
         yield Finding("directions", f"up to {most} directions of the joint Gram matrix are opened, {allowed}")
     if 2 * most > outside and not policy.consent_to_gram:
         yield Finding(
             "directions",
-            f"all parties may see the joint Gram matrix in {most} directions, and there are {outside} records outside "
-            "of the largest party: up to half as many directions as records are fine; an owner who agrees writes "
+            f"all parties may see the joint Gram matrix in {most} directions, and there are {outside} {of} outside "
+            f"of the largest party: up to half as many directions as {of} are fine; an owner who agrees writes "
             "consent_to_gram = true into policy.toml, and fewer components open fewer directions",
         )
 

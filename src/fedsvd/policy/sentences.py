@@ -13,7 +13,7 @@ from fedsvd.protocol.openings import expected_bits, granted_bits, opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
 from fedsvd.protocol.sums import ORDER_BLOCK, ORDER_OUTSIDE, order_left, order_steps, order_sums
-from fedsvd.protocol.tasks import PERMUTED_TABLES, Item
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Split
 
 # --- public numbers of a plan -----------------------------------------------------------------------------------------
 
@@ -99,14 +99,17 @@ def _vectors(plan: SessionPlan) -> Iterator[str]:
 def _products(plan: SessionPlan) -> Iterator[str]:
     """Of the directions that are opened on the way to U and S."""
     most, outside = most_directions(plan), plan.n - max(plan.counts)
+    of = "records" if plan.split is Split.HORIZONTAL else "columns"
     yield (
         f"On the way every party sees the joint Gram matrix ({plan.m} x {plan.m}) times directions that follow from "
         f"one another, as many as the data needs and at most {most}, and each the sum of the others' alone in them: "
         f"{DIRECTION_BITS} bits of each of {plan.m} numbers a direction."
     )
+    if plan.split is Split.VERTICAL:
+        yield f"These are numbers of single records: up to {most} of each record, which the others' columns went into."
     if most >= min(outside, plan.m):
         yield (
-            f"So many directions may be all there are: there are {outside} records outside of the largest party. Then "
+            f"So many directions may be all there are: there are {outside} {of} outside of the largest party. Then "
             "every party can compute the sum of the others' Gram matrices."
         )
 

@@ -19,7 +19,7 @@ from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
 from fedsvd.protocol.steps import CAPPED_AT, FACTORS, SIZE_CLASSES, SUMS, PlannedStep, StepKind, What, listed
-from fedsvd.protocol.tasks import Item, Scheme
+from fedsvd.protocol.tasks import Item, Scheme, Split
 
 NUMBER, FLAG, ROUNDED = 53, 1, 16
 """Bits of a number of float64, of an OR, and of a product outside of U (specification, step 7)."""
@@ -70,7 +70,8 @@ def openings(plan: SessionPlan, steps: Iterable[PlannedStep]) -> Iterator[Openin
     for step in steps:
         if step.what is What.PRODUCTS:
             # A step may open all columns of its block, and all steps together no more than the plan has directions.
-            yield Opening(step.what, To.USERS, min(step.size, products), DIRECTION_BITS)
+            per = Per.RECORD if plan.split is Split.VERTICAL else Per.JOINT
+            yield Opening(step.what, To.USERS, min(step.size, products), DIRECTION_BITS, per)
             products -= min(step.size, products)
         else:
             yield from _of_step(plan, step)

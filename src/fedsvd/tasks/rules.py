@@ -68,11 +68,6 @@ _STEPS = (
         "leave scheme out",
     ),
     Rule(
-        lambda study: _by_steps(study) and vertical(study),
-        'scheme "steps" is of split rows: on split columns it would open numbers of single records',
-        "leave scheme out",
-    ),
-    Rule(
         lambda study: _by_steps(study) and study.components is None,
         'scheme "steps" finds a number of components that is asked for',
         "set components = 10, say, or leave scheme out",

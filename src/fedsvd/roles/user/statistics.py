@@ -23,6 +23,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.fixed_means import joint_mean
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.stored import stored_entries
 from fedsvd.roles.user.streamed import NEAR_ZERO, powers_of_two
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum, wide_sum_of_floats
 from fedsvd.roles.user.work import Dense, Streamed, Work
@@ -54,8 +55,17 @@ class OwnMean:
 
 
 def own_mean(work: Work) -> OwnMean:
-    """One pass: sums and squares of every row, less its first entry, which saves the digits of a large mean."""
+    """One pass: sums and squares of every row, less its first entry, which saves the digits of a large mean.
+
+    Of a sparse table what is stored is enough, unless its mean is far from zero.
+    """
     rows, n_i = work.source.shape
+    if (stored := stored_entries(work.source, work.device)) is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            offset = stored.sums() / n_i
+            deviation = np.sqrt(stored.squares_about(offset) / n_i)
+        if bool(np.all(np.abs(offset) <= NEAR_ZERO * deviation)):
+            return OwnMean(np.zeros(rows), offset, deviation)
     shift, sums, squares = np.empty(rows), np.zeros(rows), np.zeros(rows)
 
     def of_rows(part: slice, X: Array) -> None:
@@ -145,7 +155,8 @@ def centred(work: Work) -> Script:
     own = yield Local("means", lambda: own_mean(work))
     mean, rest = yield from _joint_mean_and_rest(work, own)
     about = Streamed(work.source, mean, device=work.device)
-    if bool(np.all(np.abs(mean) <= NEAR_ZERO * own.deviation)):
+    # Deviations from the joint mean: a column that is zero here, and not elsewhere, has no digit to lose.
+    if bool(np.all(np.abs(mean) <= NEAR_ZERO * np.hypot(own.deviation, own.mean - mean))):
         norm = own.norm_about(mean, np.zeros_like(mean), work.n_i)
         return Prepared(replace(about, norm=norm, own_mean=own.mean), mean=mean, own=own)
     # What float64 has no digits for in a large mean is taken off by itself.
@@ -330,6 +341,8 @@ def _size(work: Work, A_i: Operand) -> Size | None:
     """``||A_i||_F``, None for zero."""
     if isinstance(A_i, Streamed) and A_i.norm is not None:
         size = math.frexp(A_i.norm) if A_i.norm else None
+    elif isinstance(A_i, Streamed) and A_i.mean is None and (stored := stored_entries(work.source, work.device)):
+        size = _size_of([_ldexp(stored.data[None], A_i.power)])
     elif isinstance(A_i, Streamed) and A_i.at_once and A_i.mean is None and not A_i.power:
         places = work.long_panels(*work.source.shape)
         size = _size_of(work.source.rows(place.start, place.stop) for place in places)
@@ -410,6 +423,11 @@ def _energy(work: Work, A_i: Operand) -> Float:
         return _lifted(A_i.A_i)
     rows, n_i = work.source.shape
     energy = np.zeros(rows)
+    if isinstance(A_i, Streamed) and A_i.rest is None and (stored := stored_entries(work.source, work.device)):
+        scale = np.ones(rows) if A_i.inverse is None else A_i.inverse
+        for factor in (*powers_of_two(A_i.power), _LIFT):
+            scale = scale * factor
+        return stored.squares_about(0.0 if A_i.mean is None else A_i.mean, scale)
 
     def of_rows(part: slice) -> None:
         energy[part] = _lifted(A_i.rows(part.start, part.stop))
