@@ -296,9 +296,10 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
 def _by_steps(study: Study, m: int, counts: tuple[int, ...], memory: int) -> bool:
     """Whether steps are taken without being asked for: they can do it, pay, and fit a budget that is named."""
     asked = replace(study, scheme=Scheme.STEPS)
-    if study.mode is not None or study.components is None or not is_legal(asked):
+    r = study.components
+    if r is None or study.mode is not None or study.split is Split.VERTICAL or not is_legal(asked):
         return False
-    if not pays(min(study.components, m, sum(counts)), m, counts):
+    if not pays(min(r, m, sum(counts)), m, counts):
         return False
     plan = _session_plan(asked, m, counts, Scheme.STEPS, Mode.A, memory)
     return study.memory is None or memory_of_steps(plan) <= study.memory

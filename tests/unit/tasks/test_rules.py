@@ -84,7 +84,6 @@ RARE = [
         {"release": SPECTRUM, "components": 2, "components_by": "mle"},
     ),
     ('scheme "steps" is of svd, pca, lsa', Task.LR, H, {"scheme": "steps"}),
-    ('scheme "steps" is of split rows', Task.SVD, V, {"scheme": "steps", "components": 2}),
     ('scheme "steps" finds a number', Task.SVD, H, {"scheme": "steps"}),
     ('scheme "steps" shows every party', Task.PCA, H, {"scheme": "steps", "components": 2}),
     ('scheme "steps" certifies', Task.SVD, H, {"scheme": "steps", "components": 2, "check": Check.ALL}),

@@ -32,10 +32,12 @@ class StoredEntries:
         """``sum_j ((x_j - c) f)^2`` of every row, with c and f of its own or common ones."""
         c, f = (np.broadcast_to(each, self.rows) for each in (centre, factor))
         missing = self.width - np.bincount(self.row, minlength=self.rows)
-        return self._added(np.square((self.data - c[self.row]) * f[self.row])) + missing * np.square(c * f)
+        found: Float = self._added(np.square((self.data - c[self.row]) * f[self.row])) + missing * np.square(c * f)
+        return found
 
     def _added(self, values: Float) -> Float:
-        return np.bincount(self.row, weights=values, minlength=self.rows)
+        found: Float = np.asarray(np.bincount(self.row, weights=values, minlength=self.rows), np.float64)
+        return found
 
 
 def stored_entries(source: MatrixSource, device: Device | None) -> StoredEntries | None:
