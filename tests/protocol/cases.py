@@ -190,13 +190,16 @@ def glm(k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, **asked)
     return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
 
 
-def glm_of_few_digits(k: int = 2) -> Federation:
+WITH_QUALITY = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, Item.QUALITY)
+
+
+def glm_of_few_digits(k: int = 2, **asked) -> Federation:
     """A feature that tells something of the outcome: the first gradient stands clear of its rounding."""
     rng = np.random.default_rng(3)
     D = [rng.normal(size=(20 + i, 1)) for i in range(k)]
     y = [(own[:, 0] + rng.normal(size=len(own)) > 0.0).astype(float) for own in D]
     about = ModelPlan(Family.BINOMIAL, "logit", tolerance=1e-3, digits=Digits.TABLE)
-    return Federation(D, Task.GLM, H, labels=y, glm=about)
+    return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
 
 
 def predict(k: int = 2, **asked) -> Federation:
@@ -286,6 +289,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal, a ridge by generalised cross-validation": lambda k=2: ridge(k, "gcv"),
     "glm": glm,
     "glm of few digits": glm_of_few_digits,
+    "glm with its quality": lambda k=2: glm(k, release=WITH_QUALITY),
+    "glm of few digits with its quality": lambda k=2: glm_of_few_digits(k, release=WITH_QUALITY),
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "predict": predict,
     "preparation": prepared,

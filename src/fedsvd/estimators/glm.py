@@ -52,6 +52,8 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         Beyond, the fit ends in ``NotConverged``.
     digits : str, default="auto"
         Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
+    quality : bool, default=False
+        Whether the parties add up how well a model of two classes ranks and predicts all their records: ``quality_``.
     {parameters}
 
     Attributes
@@ -61,6 +63,8 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         0.0 without an intercept.
     inference_ : tuple of GLMInference
         Of length one: covariance, deviance, null deviance, AIC, BIC, scale, ...
+    quality_ : Quality
+        With ``quality``: ``auc`` by ``pairs`` of a case and a control of one party, ``auc_error``, ``brier``.
     n_iter_ : int
         How many iterations it took.
     rank_ : int
@@ -88,6 +92,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
     tolerance: float = 1e-9
     max_iterations: int = 25
     digits: str = "auto"
+    quality: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

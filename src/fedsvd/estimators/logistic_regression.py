@@ -53,6 +53,8 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         Beyond, the fit ends in ``NotConverged``.
     digits : str, default="auto"
         Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
+    quality : bool, default=False
+        Whether the parties add up how well a model of two classes ranks and predicts all their records: ``quality_``.
     {parameters}
 
     Attributes
@@ -64,6 +66,8 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     inference_ : tuple of GLMInference or MultinomialInference
         One model, or one for each class against the rest: covariance, deviance, AIC, ... A multinomial model has the
         first class as its reference.
+    quality_ : Quality
+        With ``quality``: ``auc`` by ``pairs`` of a case and a control of one party, ``auc_error``, ``brier``.
     n_iter_ : int
         How many iterations it took.
     rank_ : int
@@ -91,6 +95,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     tolerance: float = 1e-9
     max_iterations: int = 50
     digits: str = "auto"
+    quality: bool = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Run the study.

@@ -23,10 +23,12 @@ from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.estimators.target import Target
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import Digits, ModelPlan
-from fedsvd.protocol.tasks import Task
+from fedsvd.protocol.tasks import Item, Task
 from fedsvd.results.model_table import models_of
+from fedsvd.statistics.ranking import Quality
 from fedsvd.studies.parties import PartyData, expect_target
 from fedsvd.studies.party_rows import without_zero_label_weights
+from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
 
@@ -48,6 +50,8 @@ class FederatedModel(Federated, ModelTable):
     tolerance: float
     max_iterations: int
     digits: str
+    quality: bool
+    quality_: Quality
     coef_: Float
     intercept_: Any
     offset_: str | None  # the column's name; None where it was an array, or none
@@ -93,13 +97,22 @@ class FederatedModel(Federated, ModelTable):
             self._warn_of_few(parties, about)
             policy = replace(Policy(), least_class=0, least_events=0)
         study = self._study(
-            Task.GLM, tables, alpha=self._alpha(), centre=bool(self.fit_intercept), targets=about.labels, glm=about
+            Task.GLM,
+            tables,
+            alpha=self._alpha(),
+            centre=bool(self.fit_intercept),
+            targets=about.labels,
+            glm=about,
+            release=(*declared(Task.GLM).released, Item.QUALITY) if self.quality else None,
         )
         outcome = self._run(study, parties, tables.rehearsed, policy)
         self._store_run(outcome, tables, **said)
 
     def _store(self, found: Found) -> None:
         self.inference_, self.rank_ = models_of(found.here), found.here.rank
+        self.__dict__.pop("quality_", None)
+        if (said := found.fact("quality")) is not None:
+            self.quality_ = Quality(**said)
         self.n_iter_ = max(model.iterations for model in self.inference_)
         self.target_name_ = found.targets[0]
         columns: Mapping[str, Any] = found.fact("columns") or {}

@@ -33,6 +33,7 @@ _SUMMED = {
     What.PERMUTED: "Gram matrices of its columns, each permuted among its records",
     What.LEFT_OUT: "squared errors of rows left out, for each penalty",
     What.SQUARED_SCORES: "squared scores",
+    What.QUALITY: "ordered pairs of its own cases and controls, and squared errors of probabilities",
     What.NULL_SPACE: "products that find the solution of least norm",
     What.INTERCEPT: "its part of the intercept",
     What.DEVIANCE: "deviance, counts of the outcome and sums of squares",

@@ -244,6 +244,15 @@ def _refined(plan: SessionPlan) -> Iterator[str]:
     )
 
 
+def _quality(plan: SessionPlan) -> Iterator[str]:
+    yield (
+        "Every party gets how well the model ranks and predicts all parties' records, in four numbers of 24 bits: how "
+        "many pairs of a case and a control are in their order, counted inside each party, of how many pairs, the "
+        "variance of that, and the squared errors of the probabilities. A party with fewer than five cases or controls "
+        "adds no pairs."
+    )
+
+
 def _squared_scores(plan: SessionPlan) -> Iterator[str]:
     terms = plan.m + int(plan.centre)
     if What.COUNT in opened(plan):
@@ -352,6 +361,7 @@ SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.COEFFICIENTS, _penalties),
     (What.ITERATES, _iterates),
     (What.SCORE, _scores),
+    (What.QUALITY, _quality),
 )
 
 

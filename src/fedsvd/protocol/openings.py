@@ -16,6 +16,7 @@ from fedsvd.protocol.directions import DIRECTION_BITS, most_products
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
 from fedsvd.protocol.held import matrix_bits, model_bits, regression_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
+from fedsvd.protocol.model import QUALITY, QUALITY_BITS, QUALITY_NUMBERS
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import challenge_columns
 from fedsvd.protocol.steps import CAPPED_AT, FACTORS, SIZE_CLASSES, SUMS, PlannedStep, StepKind, What, listed
@@ -95,7 +96,8 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
     """The same; where ``label`` is not set, without the numbers that labels alone went into."""
     about = plan.glm
     if about is not None:
-        return model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1)
+        more = QUALITY_NUMBERS * (QUALITY_BITS + SIZE_BITS) if plan.releases(Item.QUALITY) else 0
+        return more + (model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1))
     if plan.few_digits:
         return regression_bits(plan.digits, plan.m, plan.centre, plan.targets, bool(plan.robust), label)
     found = totals(each for each in openings(plan, listed(plan.steps)) if each.to is not To.CSP)
@@ -135,7 +137,7 @@ def opened_in(plan: SessionPlan, played: Iterable[tuple[str, int]], counted: flo
         return math.ceil(counted)
     if plan.glm is None:
         return expected_bits(plan)
-    return NUMBER * sum(numbers for _, numbers in played)
+    return NUMBER * sum(numbers for name, numbers in played if not name.startswith(QUALITY)) + math.ceil(counted)
 
 
 def in_bits(bits: int) -> str:

@@ -123,6 +123,7 @@ class Item(StrEnum):
     COMMON = "common records"  # which of its own records all parties have, for user i alone
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
     ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
+    QUALITY = "quality"  # how well a model ranks and predicts the rows of all parties
     RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
 
 

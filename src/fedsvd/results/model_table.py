@@ -33,6 +33,8 @@ def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     models = computed.models
     arrays = {"coefficients": computed.coefficients, "intercept": computed.intercept}
     facts = {"models": [values(model) for model in models], "classes": classes_of(to)}
+    if computed.quality is not None:
+        facts["quality"] = computed.quality.record()
     if isinstance(models[0], MultinomialInference):
         arrays["contrasts"] = models[0].solution
     if any(model.aliased for model in models):

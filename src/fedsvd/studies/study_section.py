@@ -51,6 +51,7 @@ class StudySection(Section):
         short_for = {
             Item.INFERENCE: self.inference,
             Item.ROBUST: self.robust is not None,
+            Item.QUALITY: self.quality,
             Item.RIDGE_PATH: bool(self.alphas),
             Item.SPECTRUM: bool(self.components_by) and self.task is Task.PCA,
         }

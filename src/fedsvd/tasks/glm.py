@@ -10,6 +10,9 @@ from fedsvd.protocol.model import (
     ESTIMATED,
     HOME_TESTS,
     MOMENT_BITS,
+    QUALITY,
+    QUALITY_BITS,
+    QUALITY_NUMBERS,
     SCORE_BITS,
     START_SIZES,
     STARTS,
@@ -28,6 +31,7 @@ OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
     hidden("intercept", CLASS, attribute="intercept_"),
     fact("models"),
+    fact("quality"),
     fact("classes"),
     fact("columns"),
     hidden("contrasts", CLASS, TERM),
@@ -45,14 +49,22 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     if plan.glm is None:
         raise ConfigError("a plan without a model has no evaluations")
     if plan.glm.few_digits:
-        return (repeat("evaluation", plan.glm.evaluations, *_by_digits(plan, plan.glm)),)
+        return repeat("evaluation", plan.glm.evaluations, *_by_digits(plan, plan.glm)), *_quality(plan)
     evaluation = (
         wide("totals", plan.glm.totals + plan.M, What.DEVIANCE),
         maybe(
             FELL, triangle("gram", plan.M), maybe(STEPPED, from_user_1("answer", 8 * (plan.M + 3), what=What.ITERATES))
         ),
     )
-    return (repeat("evaluation", plan.glm.evaluations, *evaluation),)
+    return repeat("evaluation", plan.glm.evaluations, *evaluation), *_quality(plan)
+
+
+def _quality(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """How well the model ranks and predicts, by what each party compares among its own rows."""
+    if not plan.releases(Item.QUALITY):
+        return ()
+    counted = digits(QUALITY, QUALITY_NUMBERS, QUALITY_BITS, What.QUALITY)
+    return sizes(f"{QUALITY} sizes", QUALITY_NUMBERS), counted
 
 
 def _by_digits(plan: SessionPlan, about: ModelPlan) -> tuple[PlannedStep, ...]:
@@ -87,6 +99,7 @@ TASK = Declared(
     Answer.GRAM,
     (Split.HORIZONTAL,),
     released=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
+    on_request=(Item.QUALITY,),
     labels={Split.HORIZONTAL: Labels.APART},
     centred=True,
     c=224,

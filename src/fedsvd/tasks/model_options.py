@@ -210,6 +210,19 @@ MODEL = (
         tasks=(Task.GLM, Task.LR),
     ),
     Option(
+        "quality",
+        "job",
+        FLAG,
+        False,
+        "The model's AUC by pairs within sites, and its Brier score, over all parties.",
+        (
+            "how well a model of two classes ranks and predicts the records of all parties (`glm`, `binomial`): the "
+            "area under the ROC curve by pairs of one party's own records, with its error, and the Brier score; one "
+            "sum of four numbers of 24 bits. A party with fewer than five cases or controls adds no pairs"
+        ),
+        tasks=(Task.GLM,),
+    ),
+    Option(
         "least_class",
         "job",
         whole(0),

@@ -4,7 +4,19 @@ import math
 from typing import Any
 
 from fedsvd.protocol.model import FEW
-from fedsvd.protocol.tasks import Answer, ChosenBy, Clusters, ComponentRule, Item, Mode, Scheme, Split, Task, is_rule
+from fedsvd.protocol.tasks import (
+    Answer,
+    ChosenBy,
+    Clusters,
+    ComponentRule,
+    Family,
+    Item,
+    Mode,
+    Scheme,
+    Split,
+    Task,
+    is_rule,
+)
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import Rule
 
@@ -158,6 +170,19 @@ MODELS = (
         'leave mode out (mode "A")',
     ),
 )
+
+QUALITY = (
+    Rule(
+        lambda study: (
+            releases(study, Item.QUALITY)
+            and study.glm is not None
+            and (study.glm.family is not Family.BINOMIAL or study.glm.fits > 1 or study.glm.weighted)
+        ),
+        "quality is of a binomial model of two classes, without weights",
+        "leave quality out, or fit each class against the rest",
+    ),
+)
+"""Pairs are of a case and a control."""
 
 # --- components: a rule looks at a spectrum that is released, all of it -----------------------------------------------
 

@@ -10,7 +10,17 @@ from typing import Any
 
 from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, Align, Answer, Check, Item, Scheme, Split, Task
 from fedsvd.tasks.declared import declared
-from fedsvd.tasks.model_rules import COLUMNS, COMPONENTS, DIGITS, INFERENCE, MODELS, REGRESSION, releases, vertical
+from fedsvd.tasks.model_rules import (
+    COLUMNS,
+    COMPONENTS,
+    DIGITS,
+    INFERENCE,
+    MODELS,
+    QUALITY,
+    REGRESSION,
+    releases,
+    vertical,
+)
 from fedsvd.tasks.option import Rule
 from fedsvd.tasks.options import option_of
 
@@ -248,6 +258,7 @@ RULES: tuple[Rule, ...] = (
     *DIGITS,
     *REGRESSION,
     *MODELS,
+    *QUALITY,
     *COMPONENTS,
     *COLUMNS,
     *_STEPS,

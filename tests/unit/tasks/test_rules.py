@@ -51,6 +51,7 @@ H, V = Split.HORIZONTAL, Split.VERTICAL
 TABLE = (*declared(Task.LR).released, Item.INFERENCE)
 PATH = (*declared(Task.LR).released, Item.RIDGE_PATH)
 SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
+QUALITY = (*declared(Task.GLM).released, Item.QUALITY)
 # Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
 RARE = [
     ("the paper's scheme as published is in fedsvd-lab", Task.SVD, H, {"scheme": "paper"}),
@@ -89,11 +90,12 @@ RARE = [
     ('scheme "steps" certifies', Task.SVD, H, {"scheme": "steps", "components": 2, "check": Check.ALL}),
     ("a mode says who opens a sum", Task.SVD, H, {"scheme": "steps", "components": 2, "mode": Mode.A}),
     ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
+    ("quality is of a binomial model", Task.GLM, H, {"release": QUALITY, "glm": ModelPlan(Family.POISSON, "log")}),
 ]
 
 
 def rare(task, split, asked):
-    return Study(task, split, targets=int(task in (Task.LR, Task.PCR)), **asked)
+    return Study(task, split, targets=int(task in (Task.LR, Task.PCR, Task.GLM)), **asked)
 
 
 @pytest.mark.parametrize(("text", "task", "split", "asked"), RARE)
@@ -163,6 +165,7 @@ REFUSED = {
             "tolerance": 1e-7,
             "max_iterations": 9,
             "digits": "table",
+            "quality": True,
             "least_class": 3,
             "least_events": 2,
             "unit_variance": True,

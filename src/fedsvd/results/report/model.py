@@ -1,6 +1,6 @@
 """A generalised linear model in a report: ratios as journals print them, the drawings, and the table in full."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fedsvd.protocol.tasks import Family
 from fedsvd.results.model_table import models_of, summaries
@@ -35,12 +35,27 @@ def _in_words(result: PartyResult) -> Iterator[str]:
             f"{name}: {model.iterations} iterations, deviance {model.deviance:.6g} of {model.null_deviance:.6g} "
             f"without features ({100 * share:.1f} % explained), {model.n} rows."
         )
+    if (of_all := result.facts.get("quality")) is not None:
+        yield quality_in_words(of_all)
     own = result.facts.get("own_rows")
     if own:
         areas = ", ".join("not defined" if area is None else f"{area:.4f}" for area in own.get("auc", ()))
         quality = f"area under the ROC curve {areas}, Brier score {own['brier']:.4f}" if areas else ""
         quality = quality or f"mean squared error {own['mean_squared_error']:.6g}"
         yield f"On your own {own['rows']} rows, on which the model was fitted too: {quality}."
+
+
+def quality_in_words(said: Mapping[str, float | None]) -> str:
+    """How well the model ranks and predicts the records of all parties."""
+    brier = f"Brier score {said['brier']:.4f}"
+    if said["auc"] is None:
+        return f"Over all parties: {brier}; no party has five cases and five controls, so there are no pairs to rank."
+    error = 1.959964 * float(said["auc_error"] or 0.0)
+    low, high = max(0.0, said["auc"] - error), min(1.0, said["auc"] + error)
+    return (
+        f"Over all parties, on the rows of the fit: area under the ROC curve {said['auc']:.4f} ({low:.4f} to "
+        f"{high:.4f}), by {said['pairs']:.0f} pairs of a case and a control within sites; {brier}."
+    )
 
 
 def _ratios(result: PartyResult) -> Iterator[Grid]:

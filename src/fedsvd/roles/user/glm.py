@@ -18,8 +18,11 @@ from fedsvd.errors import LocalProtocolError, NumericalError, VerificationFailed
 from fedsvd.linalg.backend import column_norms, qr_r, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.wide_factor import WideFactor, factor
-from fedsvd.roles.user.digits import DigitsSession
-from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of
+from fedsvd.protocol.model import QUALITY, QUALITY_BITS, QUALITY_NUMBERS
+from fedsvd.protocol.steps import SIZE_CLASSES
+from fedsvd.protocol.tasks import Item
+from fedsvd.roles.user.digits import DigitsSession, DigitSums
+from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of, split_labels
 from fedsvd.roles.user.requests import Common, Local, Script, Sum
 from fedsvd.roles.user.share import batches_of, common_unit, share
 from fedsvd.roles.user.statistics import below_squares
@@ -28,6 +31,8 @@ from fedsvd.roles.user.work import Work
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.irls import Answer, Proposal, Request, not_converged
 from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.statistics.newton import refused
+from fedsvd.statistics.ranking import Quality, quality, within
 from fedsvd.types import Float, Ring
 
 _MOST = 2.0**1000  # what a user sends for a number beyond it; 500 of them are a float64
@@ -47,6 +52,7 @@ class GLMResult:
     rank: int
     residual: float  # of the last factor, from the exact sum; by few digits, of the last step in standard errors
     bits: float = 0.0  # that users opened, by few digits
+    quality: Quality | None = None  # of all users' rows, where it is released
 
     def __repr__(self) -> str:
         return f"GLMResult(coefficients={self.coefficients.shape}, rank={self.rank})"
@@ -66,7 +72,39 @@ def script(work: Work) -> Script:
     else:
         W = np.stack([model.solution for model in found])
     intercept = W[:, 0] if first else np.zeros(len(W))
-    return GLMResult(tuple(found), W[:, first:], intercept, found[0].rank - first, session.residual, session.bits)
+    measured, bits = None, session.bits
+    if work.plan.releases(Item.QUALITY):
+        sums = session if isinstance(session, DigitSums) else DigitSums(work)
+        measured = yield from _quality(work, sums, found[0])
+        bits = sums.bits
+    rank = found[0].rank - first
+    return GLMResult(tuple(found), W[:, first:], intercept, rank, session.residual, bits, measured)
+
+
+def _quality(work: Work, sums: DigitSums, model: GLMInference) -> Script:
+    """How well the model ranks and predicts all users' rows, from pairs inside each user."""
+    about = work.plan.glm
+    assert about is not None
+
+    def own() -> Float:
+        counts = np.zeros(QUALITY_NUMBERS)
+        parts = []
+        for place, X in panels_of(work, False, 1):
+            y, offset, _ = split_labels(about, work.labels[place])  # type: ignore[index]
+            eta = model.linear_predictor(X, 0.0 if offset is None else offset)
+            parts.append(np.column_stack((y, eta)))
+        rows = np.concatenate(parts)
+        share = model.family.evaluate(rows[:, 1], rows[:, 0]).mu
+        counts[:3], counts[3] = within(rows[:, 0], rows[:, 1]), float(np.sum(np.square(rows[:, 0] - share)))
+        return counts
+
+    values: Float = yield Local("evaluate", own)
+    exponents = yield from sums.sizes(f"{QUALITY} sizes", values)
+    if (exponents == SIZE_CLASSES.stop).any():
+        raise refused()
+    units = np.ldexp(float(work.plan.k), exponents - QUALITY_BITS)
+    total, _ = yield from sums.total(QUALITY, values, units)
+    return quality(total, work.plan.n)
 
 
 @dataclass(frozen=True, repr=False)
