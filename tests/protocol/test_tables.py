@@ -5,6 +5,7 @@ is said to it by every party and by a stranger, with content that was valid wher
 """
 
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cache
 
@@ -50,6 +51,16 @@ OUTSIDE = user(3)  # all these federations have two users
 SENDERS = (CSP, TA, user(1), user(2), OUTSIDE)
 
 
+@contextmanager
+def gathering(so: bool):
+    """Rounds of messages to all are handed out together, as among many users."""
+    usual, relayed.GATHERED_FROM = relayed.GATHERED_FROM, 2 if so else relayed.GATHERED_FROM
+    try:
+        yield
+    finally:
+        relayed.GATHERED_FROM = usual
+
+
 @cache
 def spoken() -> dict[type[Message], Message]:
     """One message of every kind, as it was said in some session."""
@@ -57,9 +68,10 @@ def spoken() -> dict[type[Message], Message]:
         Begin: Begin(Digest("")),
         Aborted: Aborted(Digest(""), "FSVD-300", "aggregating"),
     }
-    for name in LEAST:
-        federation = CASES[name]()
-        federation.run()
+    for name in (*LEAST, "gathered"):
+        with gathering(name == "gathered"):
+            federation = CASES["svd" if name == "gathered" else name]()
+            federation.run()
         for _, _, message in federation.sent:
             found.setdefault(type(message), message)
     assert set(found) == set(KINDS)
@@ -218,6 +230,12 @@ def transitions(names: tuple[str, ...]) -> dict:
             federation.assemble = assembled
             federation.run(*(() if pick is None else (pick,)))
         relayed.PART = whole
+    for case in ("svd opened by the CSP", "match by hashes"):
+        with gathering(True):
+            session = CASES[case](3).assemble()
+            for machine in session.machines:
+                _watch(machine, seen)
+            Simulation(session.machines, Hub(shuffled(1))).run()
     for case in ("svd", "pca opened by the users"):
         session = CASES[case](3).assemble()
         for machine in session.machines:

@@ -39,6 +39,7 @@ DESCRIPTIONS = {
     "Relay": [3, ("party", [2, 7]), ("blob", "c0ffee")],
     "Relay to all": [3, ("party", [2, 0]), ("blob", "beef")],
     "Relayed": [4, ("party", [0, 0]), ("blob", "")],
+    "Gathered": [26, ("many", [[("party", [2, 1]), ("blob", "c0")], [("party", [2, 2]), ("blob", "")]])],
     "RowIds": [5, ("array", ["u", "C", [4], ["0", "1", "2", "18446744073709551615"]])],
     "SumShare": [
         7,
@@ -201,6 +202,7 @@ MESSAGES = {
     "Relay": messages.Relay(Digest(PLAN), Party(Role.USER, 7), b"\xc0\xff\xee"),
     "Relay to all": messages.Relay(Digest(PLAN), ALL, b"\xbe\xef"),
     "Relayed": messages.Relayed(Digest(PLAN), TA, b""),
+    "Gathered": messages.Gathered(Digest(PLAN), ((Party(Role.USER, 1), b"\xc0"), (Party(Role.USER, 2), b""))),
     "RowIds": messages.RowIds(Digest(PLAN), words(4, 0, 1, 2, 2**64 - 1)),
     "SumShare": messages.SumShare(
         Digest(PLAN), "norm", 0, words((1, 2), 2**63, 7), words(3, 1, 2, 2**64 - 1), b"\xda" * 32

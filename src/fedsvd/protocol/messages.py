@@ -68,6 +68,13 @@ class Relayed(Message):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class Gathered(Message):
+    """One round of sealed messages to all users, of every user; where there are many of them."""
+
+    sealed: tuple[tuple[Party, bytes], ...]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class RowIds(Message):
     """One keyed hash of all row ids, in order; the key is the users'."""
 

@@ -22,6 +22,9 @@ PART = 1 << 26
 LENGTH_BYTES = 8
 """In front of the content of a group-sealed message: its length."""
 
+GATHERED_FROM = 18
+"""From so many users on the CSP hands out a round of messages to all in one: k^2 messages took longer than sums."""
+
 SEEDS, DIGESTS, SIGNATURES = "seeds", "digests", "signatures"
 """The frame of every session, around the steps of its plan: step 2, then the two rounds of step 9.
 
@@ -79,6 +82,11 @@ def parts_to_all(size: int) -> tuple[int, ...]:
     """Bytes of each message that together carry ``size`` bytes to all other users, seals included."""
     whole = size + LENGTH_BYTES
     return tuple(SEAL_BYTES + min(PART, whole - start) for start in range(0, whole, PART))
+
+
+def gathers(plan: SessionPlan) -> bool:
+    """Whether messages that each user seals to all others reach them together, when the last is here."""
+    return plan.k >= GATHERED_FROM
 
 
 def comparisons(plan: SessionPlan) -> int:

@@ -23,6 +23,7 @@ from fedsvd.protocol.messages import (
     FactorRows,
     Factors,
     Finished,
+    Gathered,
     IdHashes,
     KeyBook,
     KeyOffer,
@@ -50,6 +51,7 @@ from fedsvd.protocol.relayed import (
     SEEDS,
     SIGNATURE_BYTES,
     deals,
+    gathers,
     parts_to_all,
 )
 from fedsvd.protocol.shared import challenge_columns
@@ -129,8 +131,16 @@ def _from_user_1(session: Session, step: PlannedStep) -> Iterator[Sent]:
 
 
 def _from_each(session: Session, step: PlannedStep) -> Iterator[Sent]:
-    for party in session.plan.users:
-        yield from _to_all(session.plan, party, step.size)
+    plan = session.plan
+    if not gathers(plan):
+        for party in plan.users:
+            yield from _to_all(plan, party, step.size)
+        return
+    (length,) = parts_to_all(step.size)
+    sealed = _bytes_of(length)
+    gathered = Gathered(plan.digest, tuple((party, sealed) for party in plan.users))
+    yield from ((party, CSP, Relay(plan.digest, ALL, sealed), 1) for party in plan.users)
+    yield from ((CSP, party, gathered, 1) for party in plan.users)
 
 
 def _exchange(session: Session, step: PlannedStep) -> Iterator[Sent]:

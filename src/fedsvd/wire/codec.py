@@ -142,6 +142,7 @@ _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     messages.Product: (23, (_VECTOR,)),
     messages.IdHashes: (24, (_INT, _PADDED)),
     messages.CommonRows: (25, (_INT, _TAG)),
+    messages.Gathered: (26, (_many(_record(_PARTY, _KEY)),)),
 }
 _TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
 

@@ -65,6 +65,7 @@ FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.Product: (VECTOR,),
     m.IdHashes: (WHOLE, PADDED),
     m.CommonRows: (WHOLE, TAG),
+    m.Gathered: (st.lists(st.tuples(PARTY, KEY), max_size=4).map(tuple),),
 }
 
 _X = np.arange(6.0).reshape(2, 3) / 7
@@ -72,6 +73,7 @@ _W = np.arange(6, dtype=np.uint64).reshape(2, 3) * np.uint64(0x9E3779B97F4A7C15)
 EXAMPLES: tuple[Message, ...] = (
     m.KeyOffer(PLAN, bytes(range(32)), b"commitment", bytes(64)),
     m.KeyBook(PLAN, ((user(1), b"a", b"", b"s"), (TA, bytes(32), b"c", bytes(64)))),
+    m.Gathered(PLAN, ((user(1), b"sealed"), (user(2), b""))),
     m.Relay(PLAN, user(2), b"sealed"),
     m.Relay(PLAN, ALL, b"sealed to the group"),
     m.Relayed(PLAN, TA, b""),

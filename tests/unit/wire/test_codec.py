@@ -41,6 +41,7 @@ NUMBERS = {
     "Product": 23,
     "IdHashes": 24,
     "CommonRows": 25,
+    "Gathered": 26,
 }
 RETIRED = 12  # protocol 1's masked batch
 SPOKEN_TO_ONESELF = {"Begin"}

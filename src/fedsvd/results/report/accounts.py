@@ -15,6 +15,7 @@ STEPS = {
     "KeyBook": "keys and sealed messages",
     "Relay": "keys and sealed messages",
     "Relayed": "keys and sealed messages",
+    "Gathered": "keys and sealed messages",
     "RowIds": "row ids",
     "RowsAgree": "row ids",
     "IdHashes": "row ids",

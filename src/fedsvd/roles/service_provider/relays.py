@@ -37,6 +37,8 @@ class Relays:
             for party in plan.users
         }
         self._open: dict[Party, list[int]] = {party: [] for party in plan.users}  # parts still to come
+        self._gathers = relayed.gathers(plan)
+        self._round: dict[Party, bytes] = {}  # of messages that are handed out together
 
     def __repr__(self) -> str:
         return f"Relays({len(self._users)} users)"
@@ -76,6 +78,20 @@ class Relays:
         if not found:
             raise UnexpectedMessage(f"a sealed message from {sender} to {to} that is not the next one of the plan")
         return found
+
+    def waits(self, sender: Party, to: Party) -> bool:
+        """Whether the message just passed is handed out with those of all other users."""
+        return self._gathers and to == ALL and self._played[sender].steps[-1].kind is StepKind.FROM_EACH
+
+    def gathered(self, sender: Party, sealed: bytes) -> tuple[tuple[Party, bytes], ...]:
+        """All users' messages of one round, with the last of them; nothing until then."""
+        if sender in self._round:
+            raise UnexpectedMessage(f"{sender} goes on before it has the messages of all other users")
+        self._round[sender] = sealed
+        if len(self._round) < len(self._users):
+            return ()
+        whole, self._round = self._round, {}
+        return tuple((party, whole[party]) for party in self._users)
 
     def _to_all(self, sender: Party, length: int) -> None:
         """The next part of a message to all: of one under way, or the first of the next step."""

@@ -19,6 +19,7 @@ from fedsvd.protocol.messages import (
     Countersigned,
     Factors,
     Finished,
+    Gathered,
     IdHashes,
     KeyBook,
     KeyOffer,
@@ -137,10 +138,12 @@ class ServiceProvider(Machine):
 
     def _on_relay(self, sender: Party, message: Relay) -> Step:
         """Pass on a sealed message, to one user or to all others; no more of them than the plan has."""
+        receivers = self._relays.receivers(sender, message.to, len(message.sealed))
+        if self._relays.waits(sender, message.to):
+            gathered = self._relays.gathered(sender, message.sealed)
+            return self.state, self._to_all(Gathered(self.plan.digest, gathered)) if gathered else ()
         relayed = Relayed(self.plan.digest, sender, message.sealed)
-        return self.state, tuple(
-            Send(party, relayed) for party in self._relays.receivers(sender, message.to, len(message.sealed))
-        )
+        return self.state, tuple(Send(party, relayed) for party in receivers)
 
     def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
         """Compare the keyed hashes of the users' id columns; all there is to say is that they differ."""

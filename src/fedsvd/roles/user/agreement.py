@@ -192,6 +192,14 @@ class Group:
         waiting.append(sealed)
         self._unread[origin] = None
 
+    def receive_round(self, sealed: tuple[tuple[Party, bytes], ...]) -> None:
+        """Put aside what all users sent in one round: each of them once, and where the plan has so many users."""
+        if not relayed.gathers(self._plan) or tuple(origin for origin, _ in sealed) != self._plan.users:
+            raise UnexpectedMessage("a round of messages that does not list the plan's users")
+        for origin, message in sealed:
+            if origin != self._me:
+                self.receive(origin, message)
+
     def taken(self, origin: Party, count: int) -> list[bytes]:
         """The next messages of this sender that are sealed to us alone, still sealed."""
         taken = [self._waiting[origin].popleft() for _ in range(count)]

@@ -25,6 +25,7 @@ from fedsvd.protocol.messages import (
     FactorRows,
     Factors,
     Finished,
+    Gathered,
     KeyBook,
     PaddedBatch,
     Product,
@@ -349,6 +350,11 @@ class User(Machine):
         listening = (State.COMMITTING, State.COMPARING, State.AGREEING, State.SIGNING)
         return self._listen(self.state) if self.state in listening else (self.state, ())
 
+    def _on_gathered(self, sender: Party, message: Gathered) -> Step:
+        """What all users show each other in this state, at once: there are many of them."""
+        self.group.receive_round(message.sealed)
+        return self._listen(self.state)
+
     def _await_common(self, seen: int = 0) -> Step:
         """Open what user 1 decided, if more than ``seen`` parts of it are here."""
         parts = self.group.waiting(user(1))
@@ -428,10 +434,14 @@ class User(Machine):
         (State.CHALLENGING, Relayed, Role.CSP, _on_relayed, {State.CHALLENGING}),
         (State.RELAYING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),
         (State.COMMITTING, Relayed, Role.CSP, _on_relayed, {State.COMMITTING, State.COMPUTING}),
+        (State.COMMITTING, Gathered, Role.CSP, _on_gathered, {State.COMPUTING}),
         (State.COMPARING, Relayed, Role.CSP, _on_relayed, {State.COMPARING, State.COMPUTING}),
+        (State.COMPARING, Gathered, Role.CSP, _on_gathered, {State.COMPUTING}),
         (State.MATCHING, CommonRows, Role.CSP, _on_places, {State.MATCHING, State.COMPUTING}),
         (State.TAKING, Relayed, Role.CSP, _on_relayed, {State.TAKING, State.COMPUTING}),
         (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING}),
+        (State.AGREEING, Gathered, Role.CSP, _on_gathered, {State.SIGNING}),
         (State.SIGNING, Relayed, Role.CSP, _on_relayed, {State.SIGNING, State.FINISHING}),
+        (State.SIGNING, Gathered, Role.CSP, _on_gathered, {State.FINISHING}),
         (State.FINISHING, Countersigned, Role.CSP, _on_countersigned, {State.DONE}),
     )
