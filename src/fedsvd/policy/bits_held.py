@@ -5,6 +5,7 @@ public (``protocol/openings.py``), how many records hold follows from entropies 
 table, before a share is made. Ratios are for the owner alone. What is proved of them: the threat model, "Counting".
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,6 +95,23 @@ def balance(plan: SessionPlan, own: OwnBits, earlier: Sequence[Earlier] = ()) ->
     these = Balance(opens + sum(within), held_bits(outside, own.record), outside)
     all_of_them = Balance(opens + sum(each.bits for each in earlier), held_bits(outside, sum(every.values())), outside)
     return max(these, all_of_them, key=lambda each: each.ratio)
+
+
+def most_bits(plan: SessionPlan, own: OwnBits, policy: Policy, earlier: Sequence[Earlier] = ()) -> float:
+    """Bits that a party lets a study by few digits open before it ends the session, however many the plan grants.
+
+    What is judged is how many are expected; data that is nearly separated, or nearly dependent columns, take more. None
+    are opened beyond what would have been refused, or, where patterns can be listed and some are rare, beyond what
+    makes these a question.
+    """
+    if policy.openings == ANY or not judged_by_bits(plan) or not plan.few_digits:
+        return math.inf
+    found, opens = balance(plan, own, earlier), judged_bits(plan, takes_label(plan))
+    times = MOST
+    if own.listed and own.record < LISTED:
+        times = 1.0 if own.rare and found.ratio <= 1.0 else math.inf
+    left = times * found.held - (found.opened - opens)
+    return max(left, opens) + judged_bits(plan, label=True) - opens
 
 
 def _outside(plan: SessionPlan, own: OwnBits) -> int:

@@ -5,6 +5,7 @@ does not come back to the same session. Any failure ends the attempt with a code
 """
 
 import logging
+import math
 import threading
 from contextlib import suppress
 from functools import partial
@@ -197,6 +198,7 @@ class Attempt:
             each_part=each_in_processes(cores()) if plan.matches else None,
             spread=None if engine.cluster is None else engine.cluster.factor,
             rule=rule,
+            granted=member.owner.granted(record, own, plan) if last else math.inf,
             statistic=member.owner.statistic(plan, names_of(own.data.table)),
             results=self._sealed_result(plan, own) if last else None,
         )

@@ -77,6 +77,9 @@ class Owner(Protocol):
     def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """Raise where a row of the data stands out in what the plan opens, and the owner did not answer for it."""
 
+    def granted(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> float:
+        """Bits that we let a study open before we end its session, where sums are of few digits."""
+
     def matched(self, record: JobRecord, common: int) -> None:
         """So many of our records are common to all parties: from now on this is an earlier matching."""
 

@@ -43,7 +43,7 @@ from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.job_dictionary import by_none
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.own_bits import imputation_bits
-from fedsvd.studies.own_rows import home_findings
+from fedsvd.studies.own_rows import home_findings, home_grant
 from fedsvd.studies.own_table import OwnTables
 from fedsvd.studies.planning import guard
 from fedsvd.transport.grpc_client import Dialling
@@ -248,6 +248,11 @@ class Site:
         before, beforehand = self._memory().before(record, own), imputation_bits(record.job, own.data)
         found = home_findings(plan, own.data, self.policy(), before, beforehand)
         return (*self.by_none(record), *found)
+
+    def granted(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> float:
+        """Bits of a study by few digits at which we end the session."""
+        before, beforehand = self._memory().before(record, own), imputation_bits(record.job, own.data)
+        return home_grant(plan, own.data, self.policy(), before, beforehand)
 
     def by_none(self, record: JobRecord) -> tuple[Finding, ...]:
         """What waits for us where a job is by no dictionary."""

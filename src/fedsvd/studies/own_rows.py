@@ -4,16 +4,17 @@
 one process all take it. Rows are measured in ``measured_rows.py`` and judged by ``policy/own_rows.py``.
 """
 
+import math
 from collections.abc import Sequence
 
 from fedsvd.errors import DataError, ReleaseRefused, warn_caller
-from fedsvd.policy.bits_held import Earlier
+from fedsvd.policy.bits_held import Earlier, most_bits
 from fedsvd.policy.own_rows import UNJUDGED, row_findings, together_findings
 from fedsvd.policy.rules import ANY, Finding, Policy, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.measured_rows import is_judged, measured
 from fedsvd.studies.opened_before import Before, earlier_bits, together
-from fedsvd.studies.own_bits import as_between, findings_of_bits
+from fedsvd.studies.own_bits import as_between, findings_of_bits, judged_at_home, measured_bits
 from fedsvd.studies.parties import PartyData, expect_readable
 
 
@@ -26,9 +27,26 @@ def home_findings(
     rows = _of_rows(plan, party, policy)
     if before is not None and policy.most_leverage < UNJUDGED and is_judged(plan):
         rows += together_findings(together(plan, party, before, policy), policy)
-    earlier = () if before is None or policy.openings == ANY else earlier_bits(plan, party, before)
-    earlier = (*earlier, *((Earlier(beforehand, {}),) if beforehand else ()))
+    earlier = _earlier(plan, party, policy, before, beforehand)
     return settled((*asked, *rows, *findings_of_bits(plan, party, policy, earlier)), policy)
+
+
+def home_grant(
+    plan: SessionPlan, party: PartyData, policy: Policy, before: Before | None = None, beforehand: int = 0
+) -> float:
+    """Bits of a study by few digits at which this party ends the session."""
+    if not plan.few_digits or not judged_at_home(plan, policy):
+        return math.inf
+    earlier = _earlier(plan, party, policy, before, beforehand)
+    return most_bits(plan, measured_bits(plan, party), policy, earlier)
+
+
+def _earlier(
+    plan: SessionPlan, party: PartyData, policy: Policy, before: Before | None, beforehand: int
+) -> tuple[Earlier, ...]:
+    """What was opened of the same table: by earlier studies, and by sessions of this job."""
+    earlier = () if before is None or policy.openings == ANY else earlier_bits(plan, party, before)
+    return (*earlier, *((Earlier(beforehand, {}),) if beforehand else ()))
 
 
 def guard_rows(plan: SessionPlan, parties: Sequence[PartyData], policy: Policy) -> None:

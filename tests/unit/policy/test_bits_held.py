@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 from fedsvd.data.arrays import ArraySource
-from fedsvd.policy.bits_held import Earlier, OwnBits, balance, bit_findings
+from fedsvd.policy.bits_held import Earlier, OwnBits, balance, bit_findings, most_bits
 from fedsvd.policy.rules import ANY, Policy
 from fedsvd.protocol.held import decided, held_bits
 from fedsvd.protocol.model import Digits, ModelPlan
@@ -185,3 +185,32 @@ def test_auto_takes_all_digits_where_they_are_a_quarter_of_what_is_held_and_else
     assert decided(about, 8190, True, (150, 100, 100)).digits is Digits.ALL  # 128 x 8,193 words are more than one batch
     quarter = 0.25 * held_bits(4000, 16.0)
     assert 160 * 9 + 29 * 90 + 200 <= quarter < 53 * 8 * 55
+
+
+# --- what a party lets a session open ---------------------------------------------------------------------------------
+
+
+def test_a_party_ends_a_session_where_its_verdict_would_have_been_another():
+    """350 records, of which 200 are outside of the largest: 3 times held, or what is expected where that is more."""
+    plan, policy = planned(Task.GLM, 4, (150, 100, 100), glm=LOGIT), Policy()
+    expected = 160 * 5 + 24 * 30 + 200
+    numbers = OwnBits(100, {"a": 8.0, "b": 8.0, "c": 1.0, "d": 1.0})
+    held = held_bits(200, 18.0)
+    assert math.isclose(most_bits(plan, numbers, policy), 3.0 * held)
+    assert 3.0 * held > expected
+    assert math.isclose(most_bits(plan, numbers, policy, [Earlier(1000, {})]), 3.0 * held - 1000)
+    assert most_bits(plan, numbers, policy, [Earlier(10**6, {})]) == expected
+    assert most_bits(plan, numbers, replace(policy, openings=ANY)) == math.inf
+    assert most_bits(planned(Task.SVD, 4, (150, 100, 100)), numbers, policy) == math.inf  # nothing is found on the way
+    many = planned(Task.GLM, 4, (9000, 9000, 9000), glm=LOGIT)
+    codes = OwnBits(9000, {"a": 4.0, "b": 4.0, "c": 4.0, "d": 4.0}, listed=True, rare=3)
+    assert math.isclose(most_bits(many, codes, policy), held_bits(18_000, 16.0))
+    assert most_bits(many, replace(codes, rare=0), policy) == math.inf
+    released = replace(codes, records=100, columns=dict.fromkeys("abcd", 3.0))  # which was asked about, or refused
+    assert most_bits(plan, released, policy) == math.inf
+
+
+def test_numbers_of_labels_are_granted_besides_what_is_judged():
+    plan = planned(Task.LR, 4, (150, 100, 100), release=TABLE, digits=Digits.TABLE)
+    own = OwnBits(100, {"a": 8.0, "b": 8.0, "c": 1.0, "d": 1.0})
+    assert math.isclose(most_bits(plan, own, Policy()), 3.0 * held_bits(200, 18.0) + (32 + 80 * 5 + 40))

@@ -14,6 +14,7 @@ from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.openings import expected_bits, granted_bits
 from fedsvd.protocol.parties import CSP
+from fedsvd.roles.user import seeding
 from fedsvd.statistics import glm_digits
 from fedsvd.statistics.newton_requests import Asked
 
@@ -252,6 +253,19 @@ def test_the_bits_that_were_opened_are_those_of_a_recount():
             words += 7.0 * len(answer)
     assert math.isclose(words, bits)
     assert words < granted_bits(session.plan)
+
+
+def test_a_user_ends_a_session_at_the_bits_that_it_lets_be_opened(monkeypatch):
+    X, y = drawn("binomial", "binary", 2)
+    _, _, bits = played(X, [y], "binomial")
+    makes = seeding.Inputs.__init__
+
+    def first_user(self, **given):
+        makes(self, **given, granted=bits / 2)
+
+    monkeypatch.setattr(seeding.Inputs, "__init__", first_user)
+    with pytest.raises(NotConverged, match="needs more digits than were approved"):
+        played(X, [y], "binomial")
 
 
 def recording(original, record):

@@ -43,7 +43,7 @@ class DigitSums:
     """Sums of few digits of one session; ``bits`` were opened so far."""
 
     def __init__(self, work: Work) -> None:
-        self._work, self._granted = work, float(granted_bits(work.plan))
+        self._work, self._granted = work, min(float(granted_bits(work.plan)), work.granted)
         self.bits = 0.0
 
     def sizes(self, name: str, own: Float) -> Script:

@@ -10,6 +10,7 @@ of them would answer a user's questions about membership; so neither is sent, an
 
 import hashlib
 import hmac
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -81,6 +82,7 @@ class Inputs:
     each_part: EachPart | None = None  # ``map`` over several processes, for points of large sets of ids
     spread: Spread | None = None  # factors the source in parts, on a cluster
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    granted: float = math.inf  # bits at which this user ends a study by few digits, besides those of the plan
     rule: Rule | None = None  # by which tables are prepared together
     statistic: Callable[[Float], Playing] | None = None  # what plays a foreign task on X_i
     results: Callable[[Any], Roots] | None = None  # hashes the files that a result is written as; None: no files
@@ -180,6 +182,7 @@ class Seeding:
             each_part=inputs.each_part,
             allocate=inputs.allocate,
             memo=inputs.memo,
+            granted=inputs.granted,
             rule=inputs.rule,
             key=seeds["users"].derive("prepare"),
             statistic=inputs.statistic,
