@@ -40,12 +40,17 @@ def is_judged(plan: SessionPlan) -> bool:
 def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool = False) -> OwnRows:
     """What is judged of a party's rows; with ``refusals`` only what may be refused, which mostly takes no pass."""
     rows, model = _Rows.of(plan, party), opens_model(plan)
-    own = OwnRows(rows.records, offset=_largest_offset(plan, party), made=rows.made(policy))
+    own = OwnRows(offset=_largest_offset(plan, party), made=rows.made(policy))
     if rows.weights is not None and model:
         own = replace(own, weighted=rows.weighted())
     if refusals:
         return own
-    own = replace(own, cells=tuple(_cells(party, policy)), fills=telling_fills(party.table, policy.least_count))
+    own = replace(
+        own,
+        records=rows.records,
+        cells=tuple(_cells(party, policy)),
+        fills=telling_fills(party.table, policy.least_count),
+    )
     if party.clusters is not None and What.COUNT in opened(plan):
         own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
     if not model:
@@ -80,7 +85,6 @@ class _Rows:
     party: PartyData
     labels: Float | None
     weights: Float | None
-    of_person: NDArray[np.intp] | None = None  # of every row, where persons have several
     _job: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -88,7 +92,12 @@ class _Rows:
         labels, weights = party.labels if plan.joins_labels else None, party.row_weights
         if plan.glm is not None and party.labels is not None:
             weights = party.labels[:, -1] if plan.glm.weighted else None
-        return cls(party, labels, weights, persons_of(party), job_made(party.table))
+        return cls(party, labels, weights, job_made(party.table))
+
+    @cached_property
+    def of_person(self) -> NDArray[np.intp] | None:
+        """The person that each row is of, where persons have several."""
+        return persons_of(self.party)
 
     @property
     def records(self) -> int:
