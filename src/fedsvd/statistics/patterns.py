@@ -49,8 +49,12 @@ class Columns:
 
     @property
     def bits(self) -> Float:
-        """Of one record: the entropy that is seen, and of a number not less than those of the public formula."""
-        return np.where(self.numbers, np.maximum(self.entropies, NUMBER_BITS), self.entropies)
+        """Of one record: the entropy that is seen, and of a number not less than those of the public formula.
+
+        What few rows show of an entropy is too little, by about ``(values - 1) / (2 rows)`` nats (Miller and Madow).
+        """
+        unseen = (self.values - 1) / (2.0 * max(1, self.records) * math.log(2.0))
+        return np.where(self.numbers, np.maximum(self.entropies, NUMBER_BITS), self.entropies + np.maximum(unseen, 0.0))
 
 
 def columns_of(rows: Float) -> Columns:
