@@ -21,6 +21,10 @@ class _Place:
     given: int = 0  # of the exchange at this place
     taken: int = 0
 
+    def __hash__(self) -> int:
+        # Without the bodies, which are long and mostly the same: equal places have equal numbers.
+        return hash((*(number for _, *at in self.stack for number in at), self.given, self.taken))
+
 
 @dataclass(frozen=True)
 class Pair:

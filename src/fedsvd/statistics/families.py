@@ -79,6 +79,8 @@ class Family:
 
 def expected_curvature(local: Local) -> Float:
     """Of minus the log-likelihood by eta, as expected; of a canonical link it is the curvature itself."""
+    if local.slope is local.variance:  # of a canonical link
+        return local.slope
     return local.slope * (local.slope / local.variance)
 
 
@@ -122,11 +124,14 @@ def _gaussian_likelihood(y: Float, eta: Float, weights: Float, scale: float) -> 
 
 def _logit(eta: Float, y: Float) -> Local:
     eta = np.clip(eta, -_FAR, _FAR)
-    mu, rest = special.expit(eta), special.expit(-eta)
-    variance = mu * rest
-    return Local(
-        mu, variance, variance, _binomial_deviance(y, mu, rest, special.log_expit(eta), special.log_expit(-eta))
-    )
+    far = np.exp(-np.abs(eta))  # of all that follows, to the last digits on both sides
+    larger = 1.0 / (1.0 + far)
+    smaller = far * larger
+    mu, rest = np.where(eta >= 0.0, larger, smaller), np.where(eta >= 0.0, smaller, larger)
+    log_larger = -np.log1p(far)
+    log_mu, log_rest = np.minimum(eta, 0.0) + log_larger, log_larger - np.maximum(eta, 0.0)
+    variance = smaller * larger
+    return Local(mu, variance, variance, _binomial_deviance(y, mu, rest, log_mu, log_rest))
 
 
 def _probit(eta: Float, y: Float) -> Local:
@@ -175,6 +180,8 @@ def _binomial_likelihood(evaluate: Callable[[Float, Float], Local]) -> Callable[
 
     def likelihood(y: Float, eta: Float, weights: Float, scale: float) -> Float:
         inside = _inside(y)
+        if not np.any(inside):
+            return -0.5 * weights * evaluate(eta, y).deviance
         share, trials = np.where(inside, y, 0.5), np.where(inside, weights, 1.0)
         saturated = _stirling(trials) - _stirling(trials * share) - _stirling(trials * (1.0 - share))
         saturated -= 0.5 * np.log(2.0 * math.pi * trials * share * (1.0 - share))

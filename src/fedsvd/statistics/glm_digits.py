@@ -9,7 +9,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.statistics.families import Family, expected_curvature
 from fedsvd.statistics.glm import Ended, expect_variation, inference
 from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
-from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape, design
+from fedsvd.statistics.newton_requests import Columns, Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, Number, Undefined
 from fedsvd.types import Float
 
@@ -27,21 +27,19 @@ def evaluate(
     """A party's part of deviance, score and information at a point, from its own rows X without the intercept."""
     family.expect(y)
     n = X.shape[0]
-    Z = design(at, X[:, :0] if at.constant_only else X, int(intercept or at.constant_only))
+    Z = Columns(at, X[:, :0] if at.constant_only else X, int(intercept or at.constant_only))
     prior = np.ones(n) if weights is None else weights
     if not prior.shape == y.shape == (n,) or Z.shape[1] != len(at.beta):
         raise ShapeError(f"{n} rows of {Z.shape[1]} columns need as many targets, weights and coefficients")
-    eta = Z @ at.beta + (0.0 if offset is None else offset)
+    eta = Z.times(at.beta) if offset is None else Z.times(at.beta) + offset
     local = family.evaluate(eta, y)
     residual = y - local.mu
-    score = Z.T @ (prior * (local.slope / local.variance) * residual)
+    canonical = local.slope is local.variance
+    score = Z.turned(prior * residual if canonical else prior * (local.slope / local.variance) * residual)
     curved = expected_curvature(local) if at.expected else family.curvature(eta, y, local)
     curved = prior * curved
     deviance, pearson = float(prior @ local.deviance), float(prior @ (residual * residual / local.variance))
-    information = None
-    if at.information:
-        Z *= np.sqrt(curved)[:, None]
-        information = Z.T @ Z
+    information = Z.squared(curved) if at.information else None
     return Evaluation(deviance, pearson, score, information, curved[:, None])
 
 
@@ -57,8 +55,8 @@ def log_likelihood(
     weights: Float | None = None,
 ) -> float:
     """Of a party's own rows at a point."""
-    Z = design(at, X[:, :0] if at.constant_only else X, int(intercept or at.constant_only))
-    eta = Z @ at.beta + (0.0 if offset is None else offset)
+    Z = Columns(at, X[:, :0] if at.constant_only else X, int(intercept or at.constant_only))
+    eta = Z.times(at.beta) if offset is None else Z.times(at.beta) + offset
     return float(np.sum(family.log_likelihood(y, eta, np.ones(len(y)) if weights is None else weights, scale)))
 
 

@@ -12,6 +12,7 @@ much they have.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.roles.user.models import Model, lanes_of, panels_of
+from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes, design
 from fedsvd.types import Float
@@ -29,6 +31,7 @@ MOST_LEVERAGE = 0.8
 MOST_DEVIANCE, GROWN = 16.0, 8.0
 """Of an own record, in units of the dispersion; and beyond outcomes of classes, of what it was at the null model."""
 
+_LANES = 16  # panels that are worked on at once: nothing is kept of one but a few sums
 _FEW = 1e-10  # of the largest eigenvalue: directions that own rows do not have
 _SLACK = 1.0 + 2.0**-10  # leverage at the null model, which the owner has approved, but for rounding
 
@@ -163,7 +166,7 @@ class Home:
     def _panels(self, constant_only: bool, make: Callable[[slice, Float], Any]) -> list[Any]:
         """What ``make`` gives for every panel of rows, in order, several at once."""
         work, found = self._work, []
-        lanes = lanes_of(work)
+        lanes = lanes_of(work, _LANES, 1)
         panels = panels_of(work, constant_only, lanes)
         while group := list(islice(panels, lanes)):
             made: list[Any] = [None] * len(group)
@@ -182,7 +185,8 @@ class Home:
         held = self._at
         if self._own is not None and held is not None and _serves(held, at):
             return self._own
-        parts = self._panels(at.constant_only, lambda place, X: self._model.evaluate(at, X, self._labels[place]))
+        here = self._nearly(at)
+        parts = self._panels(at.constant_only, lambda place, X: self._model.evaluate(here, X, self._labels[place]))
         information = None
         if at.information:
             information = np.sum([part.information for part in parts], axis=0)
@@ -195,6 +199,10 @@ class Home:
             np.concatenate([part.weights for part in parts]),
         )
         return self._own
+
+    def _nearly(self, at: Point) -> Point:
+        """The same point; where all columns are near to zero in units of their own spread, it says so."""
+        return replace(at, near=bool(np.all(np.abs(at.centre) <= NEAR_ZERO * self._spread)))
 
     def _columns(self) -> Float:
         """Own sums: of weights, of the offset's share, of the outcome, of each column."""
@@ -227,8 +235,9 @@ class Home:
         assert asked.at is not None
         at = asked.at
         if asked.of == "likelihood":
+            here = self._nearly(at)
             parts = self._panels(
-                at.constant_only, lambda place, X: self._model.likelihood(at, X, self._labels[place], asked.scale)
+                at.constant_only, lambda place, X: self._model.likelihood(here, X, self._labels[place], asked.scale)
             )
             return np.array([math.fsum(parts)])
         own = self._evaluated(at)

@@ -192,10 +192,10 @@ def _multinomial(plan: SessionPlan, about: ModelPlan) -> Model:
     )
 
 
-def lanes_of(work: Work) -> int:
-    """As many as have many panels each, whose panels fit the memory together."""
+def lanes_of(work: Work, most: int = _LANES, panels: int = _PANELS_A_LANE) -> int:
+    """As many as have so many panels each, whose panels fit the memory together."""
     features, n_i = work.source.shape
-    wanted = min(_LANES, n_i // (_PANELS_A_LANE * panel_width(features)))
+    wanted = min(most, n_i // (panels * panel_width(features)))
     return max(1, min(wanted, work.plan.memory // (PANELS * 8 * features * panel_width(features))))
 
 
