@@ -55,8 +55,19 @@ def test_where_users_factorise_the_others_do_not_accept_what_user_1_got_wrong(fa
 
 
 @pytest.mark.parametrize("make", [lr_vertical, lr_horizontal])
+def test_a_wrong_solve_is_not_released(make, monkeypatch):
+    solved = solver.of_full_rank
+    monkeypatch.setattr(solver, "of_full_rank", lambda *given: solved(*given) * (1 + 1e-9))
+    federation = make()
+    with pytest.raises(VerificationFailed, match="nothing was released"):
+        federation.run()
+    assert nobody_heard(federation)
+
+
+@pytest.mark.parametrize("make", [lr_vertical, lr_horizontal])
 @pytest.mark.parametrize("fault", ["a singular value", "a left vector", "two vectors exchanged"])
 def test_a_wrong_solution_is_not_released(fault, make, monkeypatch):
+    monkeypatch.setattr(solver, "of_full_rank", lambda *given: None)  # as where the rank is not proved
     monkeypatch.setattr(solver, "dense_svd", lambda A: FAULTS[fault](*dense_svd(A)))
     federation = make()
     with pytest.raises(VerificationFailed, match="nothing was released"):

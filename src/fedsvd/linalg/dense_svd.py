@@ -295,7 +295,7 @@ def least_squares(A: Float, y: Float, m: int, n: int) -> Fit:
     if A.shape[0] < features:
         A = np.concatenate((A, np.zeros((features - A.shape[0], features))))
         y = np.concatenate((y, np.zeros((features - y.shape[0], t))))
-    w = _of_full_rank(A, y, max(m, n))
+    w = of_full_rank(A, y, max(m, n))
     if w is not None:
         return Fit(w, np.zeros((features, 0)), features, verify_least_squares(A, w, y))
     U, sigma, Vt = dense_svd(A)
@@ -311,7 +311,7 @@ def least_squares(A: Float, y: Float, m: int, n: int) -> Fit:
     return Fit(w, Vt[kept:].T, kept, residual)
 
 
-def _of_full_rank(A: Float, y: Float, side: int) -> Float | None:
+def of_full_rank(A: Float, y: Float, side: int) -> Float | None:
     """w of ``min ||A w - y||`` by QR; None unless every singular value of A is proved to be above ``rank``'s level.
 
     The least one is ``1 / ||R^-1||`` or more, with R of ``A = Q R``. The inverse X that is computed has
