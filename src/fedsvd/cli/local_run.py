@@ -11,7 +11,7 @@ from fedsvd.cli import reports
 from fedsvd.cli.outcome import show_outcome
 from fedsvd.cli.output import Output
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.study import left_behind, point_out, point_out_units, show_estimate, show_resumption
+from fedsvd.cli.study import left_behind, point_out, show_estimate, show_resumption
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.foreign import to_allow
@@ -55,7 +55,6 @@ def carry_out_locally(
             with watched(output) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen)
             results = run.write(target, overwrite, reports.drawing())
-    point_out_units(output, results)
     show_outcome(output, results, run.seconds, target, apart=True)
 
 

@@ -30,23 +30,26 @@ def look(
     """Say what tables hold and what a study would refuse; exit code 1 when it would."""
     # Imported here: --help needs no reader of files.
     from fedsvd.data.profile import Profile, compare, profile
+    from fedsvd.data.source import MatrixSource
     from fedsvd.errors import FedSVDError
     from fedsvd.prepare.mapped import open_mapped
     from fedsvd.prepare.table_map import NOTHING, read_map
 
     words = NOTHING if map is None else read_map(map)
     found: dict[str, Profile] = {}
+    sources: dict[str, MatrixSource] = {}
     unread: dict[str, FedSVDError] = {}
     for file in dict.fromkeys(files):
         try:
             source = open_mapped(file, words, scratch)
             held = set(source.names or ())
-            found[file] = profile(source.without([name for name in drop or () if name in held]))
+            sources[file] = source.without([name for name in drop or () if name in held])
+            found[file] = profile(sources[file])
             if job is not None:
                 found[file] = replace(found[file], refused=_refused_by(job, source))
         except FedSVDError as error:
             unread[file] = error
-    between = compare(found) if len(found) > 1 else ()
+    between = (*compare(found), *_other_units(sources)) if len(found) > 1 else ()
     units = None if len(found) > 1 else _units(job)
     refused = sum(len(each.refused) for each in found.values()) + len(unread)
     mapped = [*words.lines(), *(f"{own!r}: {how}" for own, how in _mapped(words))]
@@ -84,6 +87,20 @@ def _mapped(words: Any) -> list[tuple[str, str]]:
         own: [*([f"called {called[own]!r}"] if own in called else []), *each.lines()] for own, each in words.map.items()
     }
     return [(own, "; ".join(lines)) for own, lines in said.items() if lines]
+
+
+def _other_units(sources: dict[str, Any]) -> list[str]:
+    """Columns of numbers that all tables have and that may be in another unit in one of them."""
+    from fedsvd.prepare.columns import arranged
+    from fedsvd.prepare.units import Spread, units_between
+
+    numbers = [{*(each.names or ())} - each.text_names for each in sources.values()]
+    names = [name for name in next(iter(sources.values())).names or () if all(name in held for held in numbers)]
+    return (
+        units_between(names, {file: Spread.of(arranged(each, names)) for file, each in sources.items()})
+        if names
+        else []
+    )
 
 
 def _units(job: Path | None) -> str | None:

@@ -1,6 +1,5 @@
 """A job on the ``sim`` rung at the command line, and what is shown before a run on any rung."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -12,7 +11,6 @@ from fedsvd.cli.signals import if_interrupted
 from fedsvd.protocol.certificate import WRITING
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import expect_free
-from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import file_for, fits_memory, folder_next_to
 from fedsvd.results.write import write_job
 from fedsvd.studies.doubts import doubts, warn_of
@@ -50,7 +48,6 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
             for name, report in zip(prepared.names, outcome.matched.reports, strict=True):
                 output.line(f"{name}: {report}")
         results = results_of(prepared, outcome)
-        point_out_units(output, results)
         with output.progress(prepared.names) as shown:
             if shown is not None:
                 for me in outcome.plan.users:
@@ -71,13 +68,6 @@ def point_out(output: Output, prepared: Prepared) -> None:
             output.line(f"{name}: {party.prepared}")
     with output.notices_of_warnings(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
-
-
-def point_out_units(output: Output, results: Sequence[PartyResult]) -> None:
-    """Columns of a party that may be in another unit than at the others, where the study itself took their means."""
-    for result in results:
-        for text in result.facts.get("look_at", ()) if result.party else ():
-            output.notice(f"{result.party}: {text}", "Data")
 
 
 def left_behind(target: Path, resumable: Resumable) -> str:

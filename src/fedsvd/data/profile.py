@@ -20,7 +20,6 @@ from fedsvd.types import Float
 _PANEL_CELLS = 1 << 20
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _DATES_LOOKED_AT = 1000
-_DECADES_APART = 3  # a thousandfold: grams in one file and kilograms in another
 
 
 class Kind(StrEnum):
@@ -80,7 +79,7 @@ def profile(source: MatrixSource) -> Profile:
 
 
 def compare(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
-    """What differs between tables that are meant to have the same columns: names, kinds, orders of magnitude."""
+    """What differs between tables that are meant to have the same columns: names and kinds."""
     tables = {file: {column.name: column for column in each.columns} for file, each in profiles.items()}
     every = list(dict.fromkeys(name for table in tables.values() for name in table))
     found = []
@@ -93,10 +92,6 @@ def compare(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
         as_text = [file for file, column in held.items() if column.is_text]
         if as_text and len(as_text) < len(held):
             found.append(f"column {name!r} is text in {', '.join(as_text)} and numbers elsewhere")
-        decades = {file: column.decade for file, column in held.items() if column.decade is not None}
-        if decades and max(decades.values()) - min(decades.values()) >= _DECADES_APART:
-            largest, smallest = max(decades, key=decades.__getitem__), min(decades, key=decades.__getitem__)
-            found.append(f"column {name!r} is a thousandfold larger in {largest} than in {smallest}: another unit?")
     common = set(every).intersection(*tables.values())
     if len({tuple(name for name in table if name in common) for table in tables.values()}) > 1:
         found.append("the files have their columns in different orders")

@@ -17,6 +17,7 @@ from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.sklearn_types import ClassifierMixin
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.target import target_in
+from fedsvd.prepare.spellings import expect_shared
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import LINKS, Family, Split, Task
 from fedsvd.results.model_table import classes_of
@@ -243,7 +244,13 @@ def _labels(y: Any) -> NDArray[Any]:
     if y is None:
         raise ConfigError("a classifier requires y to be passed, but the target y is None", "give y to fit")
     if isinstance(y, list | tuple) and len(y) and all(np.ndim(part) > 0 for part in y):
-        return np.concatenate([_one(part) for part in y])
+        parts = [_one(part) for part in y]
+        texts = {
+            f"party {i}": part.astype(np.str_) for i, part in enumerate(parts, start=1) if part.dtype.kind in "UOT"
+        }
+        if texts:  # numbers are the same at all parties, or people say so
+            expect_shared(texts)
+        return np.concatenate(parts)
     return _one(y)
 
 

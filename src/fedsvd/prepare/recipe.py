@@ -78,6 +78,12 @@ class Recipe:
     def __repr__(self) -> str:
         return f"Recipe({', '.join(part.name for part in fields(self) if getattr(self, part.name))})"
 
+    @property
+    def compared_units(self) -> bool:
+        """Whether joint means were summed, and columns compared by them."""
+        parts = (self.fills, self.completion, self.model, self.partialled)
+        return any("unit" in text for text in self.findings) or any(part is not None for part in parts)
+
     def summary(self) -> dict[str, Any]:
         """What the parties came to together, for the owner's own results: counts and levels, and columns to look at."""
         found: dict[str, Any] = {}

@@ -94,7 +94,7 @@ class Rule:
 
     @property
     def compares_units(self) -> bool:
-        """Whether means of columns are summed, so that each party sees which of its own are a thousandfold off."""
+        """Whether means of columns are summed, so that each party sees which of its own are far from the others'."""
         joint = Over.JOINT in (self.centre, self.scale)
         return self.mean or self.low_rank is not None or self.combat or bool(self.covariates) or joint
 

@@ -19,7 +19,7 @@ import numpy as np
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import underlying
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.prepare import categories, combat, level_sketch, missing, sites, soft_impute
+from fedsvd.prepare import categories, combat, level_sketch, missing, sites, soft_impute, spellings
 from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import arranged, listed
 from fedsvd.prepare.derived import SideBySide, names_of
@@ -45,6 +45,7 @@ from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
 from fedsvd.prepare.rule import ROUND_BITS, LowRank, Rule
 from fedsvd.prepare.sites import Moments, Over
 from fedsvd.prepare.soft_impute import Completion
+from fedsvd.prepare.units import Spread, summed_elsewhere, unit_findings
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Float
 
@@ -87,7 +88,8 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     start = _Start.of(source, rule)
     rare, common = yield from _rare(start, rule)
     start = start.without(() if rare is None else rare.columns)
-    levels = [_common(each, rule, rare, common) for each in (yield from _levels(start, rule, key))]
+    agreed, told = yield from _levels(start, rule, key)
+    levels = [_common(each, rule, rare, common) for each in agreed]
     fills, joint, findings = yield from _fills(start, rule, () if rare is None else rare.gaps)
     completion = None
     if rule.low_rank is not None:
@@ -104,7 +106,7 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     )
     table = start.encoded(recipe, rule)
     last, recipe = yield from _site_effects(table, rule, recipe)
-    return start.ended(last, table, recipe)
+    return start.ended(last, table, replace(recipe, findings=(*told, *recipe.findings)))
 
 
 def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> PreparedTable:
@@ -221,9 +223,13 @@ class _Start:
         return PreparedTable(last, recipe, self.gaps, table.outcome(), table.outcome_names)
 
 
-def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, list[JointLevels]]:
-    """The joint levels of every text column."""
-    found, most = [], rule.most_levels
+def _levels(
+    start: _Start, rule: Rule, key: Seed
+) -> Generator[AskSum, Float, tuple[list[JointLevels], tuple[str, ...]]]:
+    """The joint levels of every text column, and what its owner is told of levels that are pooled."""
+    found: list[JointLevels] = []
+    told: list[str] = []
+    most = rule.most_levels
     for name in start.text:
         if listed_levels := rule.category(name).levels:
             found.append(categories.expect_listed(start.source, name, listed_levels, rule.category(name).missing))
@@ -235,7 +241,8 @@ def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, li
         agreed = categories.agree(name, level_sketch.read(total, most), *least)
         texts = yield AskSum(f"names of {name}", categories.texts_to_add(own, key, agreed, most), whole=0)
         found.append(categories.named(agreed, key, texts, most))
-    return found
+        told += spellings.pooled(own, found[-1])
+    return found, tuple(told)
 
 
 def _rare(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Rare | None, Mapping[str, dict[str, float]]]]:
@@ -280,7 +287,7 @@ def _fills(
     marked = joint.with_gaps(names) if rule.indicators is True else tuple(rule.indicators or ())
     marked = tuple(name for name in marked if name in names and name not in unmarked)
     lost = Filled(int(joint.rows), len(names), int(len(names) * joint.rows - joint.present.sum()))
-    findings = sites.scale_findings(names, own, joint, sites.rough_deviations(start.numbers))
+    findings = unit_findings(names, Spread.of(start.numbers), summed_elsewhere(own, joint))
     return Fills(names, _rounded(joint.means(names), names, rule), marked), lost, findings
 
 
@@ -306,7 +313,7 @@ def _completed(
     means = _rounded(joint.means(names), names, rule)
     ours = missing.squares(table, means)
     squares = yield AskSum("squares of entries", ours, whole=columns)
-    findings = sites.scale_findings(names, own, joint, sites.rough_deviations(table), (ours, squares))
+    findings = unit_findings(names, Spread.of(table), summed_elsewhere(own, joint, (ours, squares)))
     deviations = np.sqrt(np.maximum(squares, 0.0) / joint.present)
     deviations = np.where(deviations > 0, deviations, 1.0)
     # A party that fills the gaps of its own columns alone shows no one what moves.
@@ -395,10 +402,7 @@ def _noticed(
         return recipe
     names = names_of(table)
     numbers = np.array([j for j, name in enumerate(names) if name in set(recipe.numbers)], dtype=np.intp)
-    ours, all_of_them = (
-        missing.Totals(each.totals[numbers], each.present[numbers], each.rows) for each in (own, joint)
-    )
-    pair = None if squares is None else (squares[0][numbers], squares[1][numbers])
-    spread = sites.rough_deviations(table)[numbers]
-    findings = sites.scale_findings([names[j] for j in numbers], ours, all_of_them, spread, pair)
+    others = summed_elsewhere(own, joint, squares)
+    here = Spread.of(table)
+    findings = unit_findings([names[j] for j in numbers], here.columns(numbers), others.columns(numbers))
     return replace(recipe, findings=findings)

@@ -16,12 +16,10 @@ from fedsvd.data.source import Index, MatrixSource, as_run
 from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
-from fedsvd.prepare.missing import Totals, totals
+from fedsvd.prepare.missing import totals
 from fedsvd.types import Float, expect_shape
 
 _EPS = float(np.finfo(np.float64).eps)
-_SURE = 5.0  # standard errors from zero
-_DECADES = 2.7  # five hundredfold: grams for kilograms where the mean is half that of the others
 
 
 class Over(StrEnum):
@@ -93,49 +91,6 @@ class Standardised(Derived):
 
     def _place(self, row: int, column: int) -> str:
         return self._base._place(row, column)
-
-
-def scale_findings(
-    names: Sequence[str], own: Totals, joint: Totals, spread: Float, squares: tuple[Float, Float] | None = None
-) -> tuple[str, ...]:
-    """Columns whose mean here is a thousandfold off that of the others together: another unit, perhaps.
-
-    ``spread`` are deviations of this site's columns, roughly: the mean of a column about zero says nothing of its unit.
-    ``squares`` are this site's and the joint squared deviations from the joint means, where they were summed too: then
-    deviations are compared as well, which say it of such a column. All of it follows from totals that every party has.
-    """
-    others = Totals(joint.totals - own.totals, joint.present - own.present, joint.rows - own.rows)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        here, there = own.totals / own.present, others.totals / others.present
-        settled = np.abs(here) > _SURE * spread / np.sqrt(own.present)
-        found = {j: ("the mean of column {} is", larger) for j, larger in _apart(np.where(settled, here, 0.0), there)}
-        if squares is not None:
-            means = joint.totals / joint.present
-            mine = np.sqrt(squares[0] / own.present - (here - means) ** 2)
-            theirs = np.sqrt((squares[1] - squares[0]) / others.present - (there - means) ** 2)
-            found = {j: ("the deviation of column {} is", larger) for j, larger in _apart(mine, theirs)} | found
-    return tuple(
-        f"{text.format(repr(names[j]))} a thousandfold {'larger' if larger else 'smaller'} here than at the "
-        "other sites together: another unit?"
-        for j, (text, larger) in sorted(found.items())
-    )
-
-
-def rough_deviations(source: MatrixSource) -> Float:
-    """Those of the first million cells or so: for a question that a factor of two does not matter to."""
-    _, panel = next(row_panels(source))
-    held = ~np.isnan(panel)
-    counts = np.maximum(held.sum(axis=0), 1)
-    means = np.where(held, panel, 0.0).sum(axis=0) / counts
-    found: Float = np.sqrt(np.where(held, (panel - means) ** 2, 0.0).sum(axis=0) / counts)
-    return found
-
-
-def _apart(here: Float, there: Float) -> list[tuple[int, bool]]:
-    """Where numbers differ a thousandfold, and whether the first is the larger; not where one is zero or unknown."""
-    decades = np.log10(np.abs(here)) - np.log10(np.abs(there))
-    found = np.flatnonzero(np.isfinite(decades) & (np.abs(decades) >= _DECADES))
-    return [(j, bool(decades[j] > 0)) for j in found.tolist()]
 
 
 @dataclass(frozen=True)

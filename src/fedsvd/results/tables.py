@@ -6,7 +6,6 @@ would on the joint table: ``components`` (r, features) and ``left_vectors`` (sam
 one more pass and no message, is added when its result is made (``_at_home``).
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
@@ -16,9 +15,8 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.policy.source_digest import Table as Brought
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
-from fedsvd.prepare.missing import Totals
-from fedsvd.prepare.sites import scale_findings
 from fedsvd.prepare.table_map import TableMap
+from fedsvd.prepare.units import Spread, unit_findings
 from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
@@ -124,20 +122,30 @@ def _of_its_table(to: PartyResult, me: Party, computed: Any, data: Data) -> Valu
     if recipe is not None:
         facts["recipe"] = recipe.record()
     known = () if recipe is None else recipe.findings
-    found = [text for text in units_found(to, me, computed, data.table.names) if text not in known]
+    found = [text for text in units_found(to, me, computed, data) if text not in known]
     if found:
         facts["look_at"] = found
     return Values({} if data.ids is None else {"row_ids": np.asarray(data.ids, np.str_)}, facts)
 
 
-def units_found(about: PartyResult, me: Party, computed: Any, names: Sequence[str] | None) -> tuple[str, ...]:
+def units_found(about: PartyResult, me: Party, computed: Any, data: Data) -> tuple[str, ...]:
     """Columns of this party alone that may be in another unit than at the others, where the study took joint means."""
-    if not isinstance(computed, PCAResult) or computed.own is None or names is None:
+    joint, names = _joint_means(computed), data.table.names
+    if about.split is not Split.HORIZONTAL or joint is None or names is None:
         return ()
-    n, n_i = float(about.plan.n), float(about.plan.counts[me.index - 1])
-    means = (computed.own.mean, n_i), (computed.mean, n)
-    own, joint = (Totals(mean * rows, np.full(len(mean), rows), rows) for mean, rows in means)
-    return scale_findings(names, own, joint, computed.own.deviation)
+    own, n = Spread.of(data.table), float(about.plan.n)
+    n_i = float(about.plan.counts[me.index - 1])
+    others = Spread((n * joint[: len(names)] - n_i * own.means) / (n - n_i), np.full(len(names), n - n_i))
+    return unit_findings(names, own, others)
+
+
+def _joint_means(computed: Any) -> Float | None:
+    match computed:
+        case PCAResult(mean=means) | PCRResult(mean=means):
+            return means
+        case GLMResult(means=means) | RegressionResult(means=means):
+            return means
+    return None
 
 
 def _at_home(to: PartyResult, computed: Any, data: Data) -> Values:

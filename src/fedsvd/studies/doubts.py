@@ -2,6 +2,8 @@
 
 Nothing here is an error, and nothing is read beyond the beginning of a table. Rows that cannot be compared are known
 from the plan; the rest is about one party's own data and is shown to that party alone (on one machine: to the user).
+Where all tables are here, units are compared in every study of split rows (``prepare/units.py``); between institutions
+each party does it with the joint means that its study opens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,10 +11,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.sparse import SparsePanels
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
-from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
+from fedsvd.errors import DataError, DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
-from fedsvd.protocol.tasks import Answer, Own, Split, Task
+from fedsvd.prepare.units import Spread, units_between
+from fedsvd.protocol.model import Digits
+from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
@@ -36,21 +41,51 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
         yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
     for text in of_labels(parties, targets) if study.about.answer is Answer.SOLUTION else ():
         yield text, DataWarning
+    if study.split is Split.HORIZONTAL:
+        classes = study.glm is not None and study.glm.classes > 0
+        for text in other_units(parties, () if classes else targets):
+            yield text, DataWarning
+
+
+def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[str]:
+    """Columns and outcomes that may be in another unit at one party; not where a preparation has compared them."""
+    recipes = [None if party.prepared is None else party.prepared.recipe for party in parties]
+    if len(parties) < 2 or any(recipe is not None and recipe.compared_units for recipe in recipes):
+        return
+    spreads = [spread for party in parties if (spread := _spread(party, bool(targets))) is not None]
+    if len(spreads) < len(parties) or len({len(each.means) for each in spreads}) > 1:
+        return  # tables that do not fit together are refused
+    table = parties[0].table
+    names = [*(table.names or (f"x{j}" for j in range(table.shape[1]))), *targets]
+    yield from units_between(names, {f"party {index}": each for index, each in enumerate(spreads, start=1)})
+
+
+def _spread(party: PartyData, labelled: bool) -> Spread | None:
+    """Of the columns, and the outcome; None where a table is no table of numbers at hand."""
+    table = party.table
+    if table.made_up or isinstance(table, SparsePanels) or table.lazy() is not None:
+        return None
+    try:
+        found = Spread.of(table)
+    except DataError:
+        return None  # the study's own reading will refuse it, with the place
+    return found.beside(Spread.of_rows(party.labels)) if labelled and party.labels is not None else found
 
 
 def units(study: Study, words: PrepareSection) -> str | None:
     """Whether columns are compared for their units, in a sentence; None where a column is one party's."""
     if study.split is Split.VERTICAL:
         return None
-    rule = words.joint
-    if study.about.own is Own.SCORES or (rule is not None and rule.compares_units):
+    rule, centred = words.joint, study.about.centred if study.centre is None else study.centre
+    by_means = centred and (study.glm is None or study.glm.digits is not Digits.ALL)
+    if by_means or (rule is not None and rule.compares_units):
         return (
             "each party compares the means of its columns with those of the others together, and is shown which of its "
-            "own are a thousandfold off"
+            "own may be in another unit"
         )
     return (
-        "not compared in this study: a column in another unit at one party is not noticed; "
-        'centre = "joint" under [prepare] would compare them'
+        "compared where all tables are on one machine. Between institutions this study opens no means, and a column in "
+        'another unit is not noticed; centre = "joint" under [prepare] would compare them'
     )
 
 

@@ -231,4 +231,4 @@ def test_a_column_in_another_unit_at_one_site_is_pointed_out_to_that_site(fedsvd
     told = [line for line in said.err.splitlines() if "another unit?" in line]
     assert len(told) == 2
     assert "b: " in told[1]
-    assert "'mean area' is a thousandfold larger here" in told[1]
+    assert "the mean of column 'mean area' here is " in told[1]

@@ -7,11 +7,10 @@ import statsmodels.api as sm
 from numpy.testing import assert_array_equal
 from sklearn.preprocessing import StandardScaler
 from tests.tolerances import assert_close, digits_lost
-from tests.unit.prepare.jointly import joint_totals, summed
+from tests.unit.prepare.jointly import joint_totals
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.prepare.missing import totals
 from fedsvd.prepare.sites import (
     CovariateSums,
     Moments,
@@ -21,8 +20,6 @@ from fedsvd.prepare.sites import (
     chosen_moments,
     covariate_sums,
     deviations,
-    rough_deviations,
-    scale_findings,
     squares,
 )
 
@@ -143,33 +140,3 @@ class TestCovariates:
             self.partialled(parts, ["weight"])
         with pytest.raises(ConfigError, match="every column"):
             self.partialled(parts, list(NAMES))
-
-
-def test_a_column_in_another_unit_is_pointed_out_at_its_own_site(parts):
-    grams = [part.assign(a=part["a"] * (1000 if i == 1 else 1)) for i, part in enumerate(parts)]
-    own = [totals(table) for table in sources(grams)]
-    found = [
-        scale_findings(NAMES, each, summed(own), rough_deviations(table))
-        for each, table in zip(own, sources(grams), strict=True)
-    ]
-    assert len(found[1]) == 1
-    assert "column 'a' is a thousandfold larger here" in found[1][0]
-    same = [totals(table) for table in sources(parts)]
-    assert not any("'a'" in text for each in same for text in scale_findings(NAMES, each, summed(same), np.zeros(5)))
-
-
-def test_a_column_about_zero_in_another_unit_is_pointed_out_by_its_deviation():
-    rng = np.random.default_rng(8)
-    frames = [pd.DataFrame({"z": rng.normal(size=40), "a": rng.normal(size=40) + 5}) for _ in range(3)]
-    frames[2]["z"] = (frames[2]["z"] - frames[2]["z"].mean()) * 1000
-    tables = sources(frames)
-    own = [totals(table) for table in tables]
-    total = summed(own)
-    spread = [squares(table, total.totals / total.present) for table in tables]
-    given = zip(tables, own, spread, strict=True)
-    found = [
-        scale_findings(("z", "a"), each, total, rough_deviations(table), (mine, sum(spread)))
-        for table, each, mine in given
-    ]
-    assert ["deviation of column 'z' is a thousandfold larger here" in " ".join(each) for each in found] == [0, 0, 1]
-    assert not any("'a'" in text for each in found for text in each)

@@ -99,6 +99,7 @@ class DigitsSession(DigitSums):
         next(self._evaluations)
         self._scored = False
         self.residual = 0.0
+        self.means: Float | None = None  # of the features, at all users together
 
     def play(self, model: Model) -> Script:
         """The fit of one model."""
@@ -137,6 +138,9 @@ class DigitsSession(DigitSums):
         found = total[: len(values)]
         if asked.of == "moments":
             expect_counts(self._work.plan, self._counts(found))
+            columns = slice(self._about.moments, None)
+            if self._work.plan.centre:
+                self.means = found[columns] / self._work.plan.n
         return Totals(found)
 
     def _score(self, home: Home, asked: Asked) -> Script:

@@ -53,6 +53,7 @@ class GLMResult:
     residual: float  # of the last factor, from the exact sum; by few digits, of the last step in standard errors
     bits: float = 0.0  # that users opened, by few digits
     quality: Quality | None = None  # of all users' rows, where it is released
+    means: Float | None = None  # of all users' features, opened at the beginning by few digits
 
     def __repr__(self) -> str:
         return f"GLMResult(coefficients={self.coefficients.shape}, rank={self.rank})"
@@ -78,7 +79,8 @@ def script(work: Work) -> Script:
         measured = yield from _quality(work, sums, found[0])
         bits = sums.bits
     rank = found[0].rank - first
-    return GLMResult(tuple(found), W[:, first:], intercept, rank, session.residual, bits, measured)
+    about = session.residual, bits, measured, session.means
+    return GLMResult(tuple(found), W[:, first:], intercept, rank, *about)
 
 
 def _quality(work: Work, sums: DigitSums, model: GLMInference) -> Script:
@@ -124,6 +126,7 @@ class FittingSession:
         self.work, self._plan, self._about = work, work.plan, work.plan.glm
         self._evaluations, self._number = count(1), 0
         self.residual, self.bits = 0.0, 0.0
+        self.means: Float | None = None  # not opened by themselves
 
     def play(self, model: Model) -> Script:
         """The fit of one model, by what all users open and what user 1 proposes."""

@@ -199,7 +199,8 @@ def script(work: Work) -> Script:
     w = fit.w * rows.inverse[:f, None] * scale[f:]
     w[:, deviation[f:] == 0] = 0.0  # constant labels are fitted by the intercept alone
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
-    result = RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant, path=found.path)
+    b, path = _intercept(work, about, w), found.path
+    result = RegressionResult(w.T, b, fit.rank, fit.residual, constant, path=path, means=about.mean)
     if not plan.releases(Item.INFERENCE):
         return result
     assert found.R is not None

@@ -55,6 +55,7 @@ class RegressionResult:
     inference: tuple[LinearInference, ...] = ()  # to each target, where the plan releases it
     path: ChosenRidge | None = None  # where a ridge was chosen by cross-validation
     bits: float = 0.0  # that users opened, by few digits
+    means: Float | None = None  # of all users' columns, (features + targets,), where rows are split and centred
 
     def __repr__(self) -> str:
         return f"RegressionResult(coefficients={self.coefficients.shape}, rank={self.rank})"

@@ -43,6 +43,7 @@ class _Home:
     first: int
     scales: Float = field(default_factory=lambda: np.ones(1))  # powers of two that columns are divided by
     squares: Float | None = None  # (targets, products)
+    joint_means: Float | None = None  # of all users, once they were opened
 
     def sizes(self, asked: Sizes) -> Float:
         """Own numbers whose magnitudes bound the joint ones."""
@@ -108,7 +109,7 @@ def script(work: Work) -> Script:
         robust=bool(plan.robust),
     )
     sums = DigitSums(work)
-    fit: LinearFit = yield from _played(sums, home, fit_by_digits(shape))
+    fit: LinearFit = yield from _played(sums, home, fit_by_digits(shape), weight.total)
     models, first = fit.models, int(plan.centre)
     if plan.robust:
         clusters: int = yield from joint_clusters(work) if plan.robust == Robust.CLUSTER else _none()
@@ -117,7 +118,10 @@ def script(work: Work) -> Script:
         models = robust_tables(work, models, total, clusters)
     w = np.stack([model.solution for model in models])
     intercept = w[:, 0] if first else np.zeros(len(w))
-    return RegressionResult(w[:, first:], intercept, plan.m, fit.step, (), inference=models, bits=sums.bits)
+    means = home.joint_means
+    return RegressionResult(
+        w[:, first:], intercept, plan.m, fit.step, (), inference=models, bits=sums.bits, means=means
+    )
 
 
 def _none() -> Script:
@@ -140,7 +144,7 @@ def _weight(work: Work) -> float:
     return float(work.n_i) if work.row_weights is None else float(work.row_weights.sum())
 
 
-def _played(sums: DigitSums, home: _Home, steps: Fitting) -> Script:
+def _played(sums: DigitSums, home: _Home, steps: Fitting, weight: float = 1.0) -> Script:
     """What a fit comes to, its requests answered by sums."""
     asked, sent, number = next(steps), np.zeros(0), 0
     while True:
@@ -159,6 +163,8 @@ def _played(sums: DigitSums, home: _Home, steps: Fitting) -> Script:
             values = home.values(asked) - (sent if asked.piece else 0.0)
             total, part = yield from sums.total(name, values, asked.units)
             sent = part + (sent if asked.piece else 0.0)
+            if asked.of == "moments":
+                home.joint_means = total / weight * home.scales
             answer = Totals(total)
         try:
             asked = steps.send(answer)

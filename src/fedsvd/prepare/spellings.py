@@ -1,0 +1,105 @@
+"""Levels and classes that one party spells otherwise: ``f`` and ``Female``, ``Yes`` and ``yes ``, 1 and ``male``.
+
+A level that one party alone has is pooled as "other", and a label that one party alone has is a class of its own. Both
+are exact results of a table that no one meant where it is the same level in another spelling. A party is told how many
+of its own records are pooled and which joint level each of its own is like; where it is more than half of them the
+study ends at that party. Errors name joint levels alone, which all parties know; own ones are shown to their owner.
+"""
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import DataError
+from fedsvd.prepare.categories import JointLevels, OwnLevels
+from fedsvd.prepare.columns import listed
+from fedsvd.types import near
+
+MOST_POOLED = 0.5
+"""Of one party's records in a column, beyond which pooled levels end the study."""
+
+_SHOWN = 5
+
+
+def like(level: str, levels: Sequence[str]) -> str | None:
+    """The one of these levels that this may be in another spelling; None where none or several may be."""
+    own, others = _plain(level), {each: _plain(each) for each in levels if each != level}
+    for way in (operator.eq, _begins, _short_for):
+        found = [each for each, plain in others.items() if way(own, plain)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            return None
+    closest = re.search(r"'(.*)'", near(own, others.values()))
+    return None if closest is None else next(each for each, plain in others.items() if plain == closest[1])
+
+
+def _begins(one: str, two: str) -> bool:
+    return bool(one and two) and (one.startswith(two) or two.startswith(one))
+
+
+def _short_for(one: str, two: str) -> bool:
+    """Whether one is a letter or two, and both begin alike."""
+    return one[:1] == two[:1] != "" and min(len(one), len(two)) <= 2
+
+
+def _plain(level: str) -> str:
+    """Without case, blanks, punctuation and zeros behind a point."""
+    return re.sub(r"[\W_]+", "", re.sub(r"\.0+$", "", level.strip().casefold()))
+
+
+def _is_number(level: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", level.strip()) is not None
+
+
+def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
+    """What the owner is told of its records whose level became "other"; refused where that is most of them."""
+    lost = [(level, n) for level, n in zip(own.levels, own.counts, strict=True) if level not in joint.levels]
+    records, every = sum(n for _, n in lost), sum(own.counts)
+    if not records:
+        return ()
+    known = listed(joint.levels[:_SHOWN])
+    if records > MOST_POOLED * every:
+        alike = sorted({found for level, _ in lost if (found := like(level, joint.levels)) is not None})
+        hint = f", and some of its own look like {listed(alike)} in another spelling" if alike else ""
+        if not alike and all(_is_number(level) for level, _ in lost) and not all(map(_is_number, joint.levels)):
+            hint = ", and its own are numbers"
+        raise DataError(
+            f"{records} of {every} records of column {own.name!r} have levels that no other party has or that are "
+            f"rare, and would all be {joint.pool!r}; the joint levels are {known}{hint}",
+            f"recode them at home without editing the file ({recoding(own.name, joint.levels[0])} in the map of the "
+            "table), or leave the column out (drop)",
+        )
+    said = [f"{level!r} ({n})" + _like(level, joint.levels) for level, n in lost[:_SHOWN]]
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    return (f"{records} of {every} own records of column {own.name!r} become {joint.pool!r}: {', '.join(said)}{more}",)
+
+
+def _like(level: str, levels: Sequence[str]) -> str:
+    found = like(level, levels)
+    return "" if found is None else f", {found!r} in another spelling?"
+
+
+def recoding(name: str, level: str) -> str:
+    """How levels are recoded, for a fix."""
+    shown = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'
+    return f'{shown} = {{ levels = {{ "..." = "{level}" }} }}'
+
+
+def expect_shared(labels: Mapping[str, NDArray[np.str_]]) -> None:
+    """Refuse classes that are one in two spellings, or of which no two parties have any in common."""
+    held = {who: set(np.unique(each).tolist()) for who, each in labels.items()}
+    every = sorted(set().union(*held.values()))
+    twice = [(a, b) for i, a in enumerate(every) for b in every[i + 1 :] if _plain(a) == _plain(b)]
+    if twice:
+        fault = (
+            f"labels differ in case, blanks or zeros alone: {len(every)} classes, of which {len(twice)} pairs are alike"
+        )
+        raise DataError(fault, "spell them alike at all parties: y.str.strip().str.lower(), or a map of old to new")
+    alone = [who for who, own in held.items() if not any(own & other for at, other in held.items() if at != who)]
+    if len(held) > 1 and alone:
+        fault = f"no other party has any of the labels of {alone[0]}: {len(every)} classes at {len(held)} parties"
+        raise DataError(fault, "spell labels alike at all parties: y.replace({old: new})")

@@ -1,0 +1,119 @@
+"""A column in another unit at one party is found by its mean and deviation, with the factor that it may be."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.tolerances import assert_close, digits_lost
+
+from fedsvd.data.open import open_source
+from fedsvd.prepare.missing import Totals, totals
+from fedsvd.prepare.sites import squares
+from fedsvd.prepare.units import FACTORS, Spread, likely, summed_elsewhere, unit_findings, units_between
+
+# What a laboratory reports, roughly: mean and deviation of the logarithm, or of the number itself.
+LABORATORY = {
+    "bili": (0.6, 1.0, True),
+    "albumin": (3.5, 0.42, False),
+    "cholesterol": (370.0, 90.0, False),
+    "creatinine": (0.0, 0.3, True),
+    "weight": (74.0, 14.0, False),
+    "glucose": (4.6, 0.25, True),
+}
+OTHER = {
+    "bili": (17.1, "17.1: mg/dL to umol/L"),
+    "albumin": (10.0, "10: g/dL to g/L"),
+    "cholesterol": (1 / 38.67, "0.02586: mg/dL to mmol/L"),
+    "creatinine": (88.4, "88.4: mg/dL to umol/L"),
+    "weight": (2.2046, "2.205: kg to lb"),
+    "glucose": (1 / 18.02, "0.05549: mg/dL to mmol/L"),
+}
+
+
+def sites(seed, k=3, n=120):
+    rng = np.random.default_rng(seed)
+    made = {}
+    for name, (mean, deviation, by_logarithm) in LABORATORY.items():
+        values = rng.normal(mean, deviation, k * n)
+        made[name] = np.exp(values) if by_logarithm else values
+    frame = pd.DataFrame(made).assign(smoker=(rng.random(k * n) < 0.2).astype(float), z=rng.normal(size=k * n))
+    return [frame[i * n : (i + 1) * n].copy() for i in range(k)]
+
+
+def between(frames):
+    names = list(frames[0].columns)
+    return units_between(names, {f"party {i}": Spread.of(open_source(each)) for i, each in enumerate(frames, 1)})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sites_in_the_same_units_are_not_pointed_out(seed):
+    assert between(sites(seed)) == []
+
+
+@pytest.mark.parametrize("name", OTHER)
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_a_column_in_another_unit_is_named_with_its_factor(name, k):
+    frames, (factor, hint) = sites(7, k), OTHER[name]
+    frames[-1][name] *= factor
+    (text,) = between(frames)
+    assert f"column {name!r} of party" in text
+    if k > 2:  # of two, either may be the one
+        assert f"of party {k} is" in text
+        assert hint in text
+        assert f"multiply it by {1 / factor:.4g}" in text
+
+
+def test_degrees_and_columns_about_zero():
+    frames = sites(3)
+    rng = np.random.default_rng(1)
+    for i, frame in enumerate(frames):
+        frame["temp"] = rng.normal(37, 0.6, len(frame)) * (1.8 if i == 2 else 1.0) + (32 if i == 2 else 0.0)
+    frames[1]["z"] *= 5.0
+    z, temp = between(frames)
+    assert z.startswith("the deviation of column 'z' of party 2 is ")
+    assert "degrees Celsius to Fahrenheit" in temp
+
+
+def test_what_follows_from_sums_is_what_the_others_have():
+    """By hand: mean and deviation of the others' rows, from this party's and the joint sums."""
+    frames = sites(11)
+    tables = [open_source(frame) for frame in frames]
+    own = [totals(table) for table in tables]
+    joint = Totals.of_vector(np.sum([each.vector() for each in own], axis=0), frames[0].shape[1])
+    about = [squares(table, joint.totals / joint.present) for table in tables]
+    found = summed_elsewhere(own[0], joint, (about[0], np.sum(about, axis=0)))
+    rest = pd.concat(frames[1:])
+    assert_close(found.means, rest.mean().to_numpy(), digits_lost(3))
+    assert_close(found.deviations, rest.std(ddof=0).to_numpy(), digits_lost(6))
+    together = Spread.of(tables[1]).joined(Spread.of(tables[2]))
+    assert_close(together.deviations, rest.std(ddof=0).to_numpy(), digits_lost(3))
+    assert_close(together.means, rest.mean().to_numpy(), digits_lost(3))
+
+
+@pytest.mark.parametrize("name", [name for name in OTHER if name != "weight"])
+def test_means_alone_say_it_too_at_the_site_itself(name):
+    frames = sites(5)
+    frames[2][name] *= OTHER[name][0]
+    tables = [open_source(frame) for frame in frames]
+    own = [totals(table) for table in tables]
+    joint = Totals.of_vector(np.sum([each.vector() for each in own], axis=0), frames[0].shape[1])
+    found = unit_findings(list(frames[0]), Spread.of(tables[2]), summed_elsewhere(own[2], joint))
+    assert len(found) == 1
+    assert f"the mean of column {name!r} here is" in found[0]
+    assert OTHER[name][1] in found[0]
+
+
+def test_many_columns_are_counted_and_no_entry_is_shown():
+    rng = np.random.default_rng(0)
+    frames = [pd.DataFrame(rng.normal(40, 3, (50, 30)), columns=[f"c{j}" for j in range(30)]) for _ in range(3)]
+    frames[0] *= 1000
+    found = between(frames)
+    assert len(found) == 11
+    assert found[-1] == "so may be 20 more columns: 'c10', 'c11', 'c12' and 17 more"
+
+
+def test_a_factor_of_the_name_is_taken_before_one_of_time():
+    assert likely("Chol (mmol/l)", 36.0)[0][1] == "mmol/L to mg/dL"
+    assert likely("follow-up", 360.0) == [(365.25, "years to days")]
+    assert likely("follow-up", 3.3) == []
+    assert likely("x", float("nan")) == []
+    assert len({(each.of, each.by) for each in FACTORS}) == len(FACTORS)
