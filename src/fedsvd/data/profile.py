@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource, as_run
-from fedsvd.data.suspects import id_columns, is_list_of_ratings
+from fedsvd.data.suspects import id_columns, is_list_of_ratings, misread_columns
 from fedsvd.data.views import Without
 from fedsvd.types import Float
 
@@ -174,6 +174,7 @@ def _suspicious(source: MatrixSource, columns: Sequence[Column]) -> Iterator[str
     for column in columns:
         if column.is_text and column.levels == source.shape[0] > 1:
             yield f"column {column.name!r} has another text in each row, as an id has"
+    yield from map(str, misread_columns(source))
     constant = [column.name for column in columns if column.constant]
     if constant:
         yield f"{_columns(constant)} the same value in every row"

@@ -1,4 +1,4 @@
-"""Columns that are probably not measurements: row ids, and lists of ratings given where a matrix is meant.
+"""Columns that are probably not measurements: row ids, codes for missing entries, and numbers that were misread.
 
 An id among the columns drowns everything else (a patient number is nearly all of the first component), and no residual
 shows it: the numbers are exact, of the wrong table. What is found here is pointed out to the user before a study runs
@@ -8,6 +8,7 @@ decide; nothing is read to its end. No text carries an entry, only names and pla
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,12 @@ from fedsvd.types import Float
 FEWEST_ROWS = 20  # a smaller table proves nothing
 _LOOKED_AT_BYTES = 1 << 22
 _MANY_ROWS = 1000  # from this many on, whole numbers that are all distinct and in no order are hardly counts
+_FEWEST_CODES = 3  # entries with one code
+_VALUES_BESIDE_CODES = 8  # of a column of fewer values every end may be a level
+_FAR_FOR_A_CODE, _FAR = 0.2, 1.0  # of the range of all other entries
+_USUAL_CODES = {
+    float(sign * int(str(digit) * n)) for sign in (1, -1) for digit in (7, 8, 9) for n in (1, 2, 3, 4, 5)
+} | {-1.0}
 _MOST_UNNAMED = 2  # more such columns in one table are measurements of a large scale
 _ENDS = {"id", "ids", "uuid", "guid", "key", "pk", "number", "nr", "identifier", "pseudonym"}
 _WHOLE_NAMES = {
@@ -56,6 +63,69 @@ def id_columns(source: MatrixSource) -> tuple[str, ...]:
     ]
     found = sorted([*by_name, *(others if len(others) <= _MOST_UNNAMED else ())])
     return tuple(repr(names[j]) if names is not None else f"{j} (counted from 0)" for j in found)
+
+
+@dataclass(frozen=True)
+class Misread:
+    """A column whose numbers are probably not what was written, or not measured."""
+
+    name: str
+    text: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"column {self.name!r} {self.text}. {self.fix}"
+
+
+def misread_columns(source: MatrixSource) -> tuple[Misread, ...]:
+    """Columns with codes among their numbers, and those whose thousands points were read as decimal points."""
+    if source.shape[0] < FEWEST_ROWS or source.made_up or isinstance(source, SparsePanels) or source.lazy() is not None:
+        return ()
+    names = source.names or tuple(f"x{j}" for j in range(source.shape[1]))
+    rows, found = min(source.shape[0], max(FEWEST_ROWS, _LOOKED_AT_BYTES // (8 * source.shape[1]))), []
+    for j, name in enumerate(names):
+        if name in source.text_names or 8 * FEWEST_ROWS * source.shape[1] > _LOOKED_AT_BYTES:
+            continue
+        try:
+            column = source.raw(slice(0, rows), slice(j, j + 1))[:, 0]
+        except DataError:
+            continue  # the study's own reading will refuse it, with the place
+        column = column[np.isfinite(column)]
+        codes = _codes(column)
+        if codes:
+            text = f"has {codes} entries that are all its largest or its smallest number, far from all others"
+            fix = "So do codes for missing entries: missing = [...] in the map of the table; if measured, all is well"
+            found.append(Misread(name, text, fix))
+        elif _has_thousands_points(column):
+            text = "mixes whole numbers of three digits with small numbers of three decimals"
+            fix = 'So do thousands points that were read as decimal points: thousands = "." in the map of the table'
+            found.append(Misread(name, text, fix))
+    return tuple(found)
+
+
+def _codes(column: Float) -> int:
+    """How many entries are one extreme number that stands apart, as -9 and 999 do; 0 where none does."""
+    values, counts = np.unique(column, return_counts=True)
+    if len(values) < _VALUES_BESIDE_CODES or not column.size:
+        return 0
+    ends = ((values[0], counts[0], values[1], values[-1]), (values[-1], counts[-1], values[-2], values[0]))
+    for code, count, next_to, other_end in ends:
+        gap, width = abs(code - next_to), abs(next_to - other_end)
+        usual = float(code) in _USUAL_CODES and gap > _FAR_FOR_A_CODE * width
+        if count >= _FEWEST_CODES and code == np.floor(code) and width > 0 and (usual or gap > _FAR * width):
+            return int(count)
+    return 0
+
+
+def _has_thousands_points(column: Float) -> bool:
+    whole = column == np.floor(column)
+    few, many = column[~whole], column[whole]
+    if len(few) < _FEWEST_CODES or len(many) < _FEWEST_CODES or (column < 0).any():
+        return False
+    in_thousands = np.abs(few * 1000 - np.rint(few * 1000)) < 1e-6
+    below_two = np.abs(few * 100 - np.rint(few * 100)) > 1e-6  # most have all three decimals
+    small = few.max() < 1000.0 and few.min() >= 1.0
+    return bool(in_thousands.all() and below_two.mean() > 0.7 and small and many.max() < 1000.0 and many.min() >= 100.0)
 
 
 def is_list_of_ratings(source: MatrixSource) -> bool:

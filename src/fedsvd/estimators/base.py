@@ -30,7 +30,7 @@ from fedsvd.estimators.plots import Plots
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.sklearn_types import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from fedsvd.estimators.stored import Found, of_outcome, store
-from fedsvd.estimators.tables import Part, Tables, are_parties, parts_like_fitted, tables_of
+from fedsvd.estimators.tables import Part, Tables, are_parties, expect_own_intercept, parts_like_fitted, tables_of
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
@@ -147,7 +147,10 @@ class Federated(Common, BaseEstimator):
     def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
         one_of("ids", self.ids, tuple(Ids))
         words_of(self.align)  # refuses anything else
-        return tables_of(self, X, y, self._split, whole_number("parties", self._where.parties, 2))
+        tables, y = tables_of(self, X, y, self._split, whole_number("parties", self._where.parties, 2))
+        if getattr(self, "fit_intercept", False):
+            expect_own_intercept(tables.sources)
+        return tables, y
 
     def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:
         masks, memory = self._masks, self._where.memory

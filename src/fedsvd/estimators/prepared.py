@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, DataError
+from fedsvd.errors import ConfigError, DataError, DataWarning, warn_caller
 from fedsvd.estimators.tables import are_parties
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed
@@ -168,6 +168,9 @@ def prepared(
     ]
     alone = Split(split) is Split.VERTICAL
     recipes = _recipes(section, sources, labels, id, Split(split), policy)
+    for place, recipe in enumerate(recipes, start=1):
+        for text in () if recipe is None else recipe.findings:
+            warn_caller(f"party {place}: {text}", DataWarning)
     return [
         prepared_for(section, source, _held(labels, source) if alone else labels, id, alone, recipe).table
         for source, recipe in zip(sources, recipes, strict=True)

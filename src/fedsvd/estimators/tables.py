@@ -16,9 +16,11 @@ from sklearn.utils.validation import validate_data
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.data.views import underlying
+from fedsvd.errors import ConfigError, DataWarning, ShapeError, warn_caller
 from fedsvd.estimators.matched import id_columns, identified_tables, matching_rule, record_ids_of, spelt_ids
 from fedsvd.estimators.rows import Labels, ids_from
+from fedsvd.prepare.formula_table import FormulaTable
 from fedsvd.prepare.identifiers import RecordIds
 from fedsvd.protocol.tasks import Ids, Split
 from fedsvd.studies.parties import Extent, PartyData, expect_fitting
@@ -201,6 +203,14 @@ def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_p
     return Tables(sources, None if names is None else tuple(names), split, rehearsed=True)
 
 
+def expect_own_intercept(sources: Sequence[MatrixSource]) -> None:
+    """Refuse tables of a formula without an intercept where the model would add one."""
+    made = [formula for source in sources if (formula := underlying(source, FormulaTable)) is not None]
+    if any(not formula.intercept for formula in made):
+        fault = "the tables are those of a formula without an intercept (- 1), and fit_intercept=True adds one"
+        raise ConfigError(fault, "fit_intercept=False, or leave - 1 out of the formula")
+
+
 Prepares = Callable[[MatrixSource], PartyData]
 """Prepares a new table as those of a study were prepared."""
 
@@ -292,6 +302,13 @@ def _names(item: Any, source: MatrixSource) -> tuple[str, ...] | None:
 
 def _shared_names(names: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
     known = {given for given in names if given is not None}
+    bare = [index for index, given in enumerate(names, start=1) if given is None]
+    if known and bare:
+        warn_caller(
+            f"party {bare[0]} gives a table without column names, and others have names: its columns are taken in "
+            "their order. Give a frame with the same names to be sure",
+            DataWarning,
+        )
     if len(known) > 1:
         raise ConfigError(
             "parties name their columns differently, or have them in another order",

@@ -53,12 +53,14 @@ class Agreed:
 class JointLevels:
     """The joint levels of one column, in the order of their texts, or of the job that lists them.
 
-    ``other`` says whether a pooled level follows.
+    ``other`` says whether a pooled level follows, ``reference`` which level has no column where the study has a
+    constant: with a column for every level they add up to it, and no coefficient would have a standard error.
     """
 
     name: str
     levels: tuple[str, ...]
     other: bool = False
+    reference: str | None = None
 
     @property
     def pool(self) -> str:
@@ -115,13 +117,20 @@ def texts_to_add(own: OwnLevels, key: Seed, agreed: Agreed, capacity: int = MOST
     return level_sketch.texts(held, agreed.levels, capacity)
 
 
-def named(agreed: Agreed, key: Seed, total: Float, capacity: int = MOST_LEVELS) -> JointLevels:
-    """The joint levels with their texts, from the second sum; a text that does not fit its digest is refused."""
+def named(agreed: Agreed, key: Seed, total: Float, capacity: int = MOST_LEVELS, less_one: bool = False) -> JointLevels:
+    """The joint levels with their texts, from the second sum; a text that does not fit its digest is refused.
+
+    With ``less_one`` the commonest is the reference.
+    """
     found, secret = level_sketch.read_texts(total, agreed.levels, capacity), _secret(agreed.name, key)
     for text, level in zip(found, agreed.levels, strict=True):
         if digest_of(agreed.name, text, secret) != level.digest:
             raise DataError(f"a text for column {agreed.name!r} is none of the agreed levels", "stop and ask the party")
-    return JointLevels(agreed.name, tuple(sorted(found)), agreed.pooled)
+    counts = {text: level.count for text, level in zip(found, agreed.levels, strict=True)}
+    levels = sorted(found)
+    return JointLevels(
+        agreed.name, tuple(levels), agreed.pooled, max(levels, key=counts.__getitem__) if less_one else None
+    )
 
 
 def expect_listed(source: MatrixSource, name: str, levels: Sequence[str], missing: str | None = None) -> JointLevels:

@@ -31,12 +31,14 @@ class Indicators:
     @property
     def shown(self) -> tuple[int, ...]:
         """The places of the levels that have a column."""
-        every = self.joint.all
-        if self.reference is not None and self.reference not in every:
+        every, reference = self.joint.all, self.reference
+        if reference is None and not self.first:
+            reference = self.joint.reference
+        if reference is not None and reference not in every:
             name = self.joint.name
-            raise ConfigError(f"column {name!r} has no level {self.reference!r}", f"one of {listed(every)}")
-        left_out = 0 if self.first and self.reference is None else None
-        left_out = every.index(self.reference) if self.reference is not None else left_out
+            raise ConfigError(f"column {name!r} has no level {reference!r}", f"one of {listed(every)}")
+        left_out = 0 if self.first and reference is None else None
+        left_out = every.index(reference) if reference is not None else left_out
         return tuple(place for place, level in enumerate(every) if place != left_out and level not in self.rare)
 
 

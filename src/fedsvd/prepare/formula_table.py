@@ -56,6 +56,7 @@ class FormulaTable(Derived):
         missing_as: Mapping[str, str] | None = None,
         knots: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
+        self.intercept = formula.intercept
         names = names_of(base)
         missing = [name for name in formula.variables if name not in names and name not in levels]
         if missing:

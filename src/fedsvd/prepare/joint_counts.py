@@ -251,4 +251,5 @@ def joined(joint: JointLevels, rare: Sequence[str], common: Mapping[str, float])
     if not open_to or not remaining:
         fault = f"no level of column {joint.name!r} is common enough to be joined with its rare ones"
         raise DataError(fault, "leave the column out, or join levels by a group of the dictionary")
-    return JointLevels(joint.name, tuple(remaining), True)
+    reference = joint.reference if joint.reference is None or joint.reference in remaining else remaining[0]
+    return JointLevels(joint.name, tuple(remaining), True, reference)

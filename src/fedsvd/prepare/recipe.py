@@ -107,7 +107,11 @@ class Recipe:
             lines.append(f"at all parties together {self.joint.missing} of {size} entries were filled in")
         lines += [] if self.rare is None else self.rare.lines()
         lines += self.findings
-        lines += [f"column {joint.name!r} has the levels {every(joint.all)}" for joint in self.levels]
+        lines += [
+            f"column {joint.name!r} has the levels {every(joint.all)}"
+            + ("" if joint.reference is None else f", compared with {joint.reference!r}")
+            for joint in self.levels
+        ]
         return lines
 
     def record(self) -> dict[str, Any]:
@@ -132,7 +136,10 @@ def of_record(record: Mapping[str, Any]) -> Recipe:
     if record.get("format") != FORMAT:
         raise DataError("this is no stored preparation", "prepare the table again")
     parts = {name: _part(kind, record[name]) for name, kind in _PARTS.items() if name in record}
-    levels = tuple(JointLevels(each["name"], tuple(each["levels"]), each["other"]) for each in record.get("levels", ()))
+    levels = tuple(
+        JointLevels(each["name"], tuple(each["levels"]), each["other"], each.get("reference"))
+        for each in record.get("levels", ())
+    )
     knots = tuple((name, tuple(each)) for name, each in record.get("knots", ()))
     rare = rare_of(record["rare"]) if "rare" in record else None
     findings = tuple(record.get("findings", ()))

@@ -64,6 +64,7 @@ class Rule:
     most_levels: int = MOST_LEVELS  # of one column, over all parties
     knots: tuple[tuple[str, tuple[float, ...]], ...] = ()  # of columns in splines, as the dictionary has them
     counts: CountRule | None = None  # joint counts, and what becomes of what is rare
+    less_one: bool = False  # a category has no column for its commonest level, or the first that is listed
     decimals: tuple[tuple[str, int], ...] = ()  # of columns in the dictionary: means to fill gaps with have as many
 
     def __post_init__(self) -> None:

@@ -232,7 +232,8 @@ def _levels(
     most = rule.most_levels
     for name in start.text:
         if listed_levels := rule.category(name).levels:
-            found.append(categories.expect_listed(start.source, name, listed_levels, rule.category(name).missing))
+            joint = categories.expect_listed(start.source, name, listed_levels, rule.category(name).missing)
+            found.append(replace(joint, reference=joint.levels[0]) if rule.less_one else joint)
             continue
         own = categories.own_levels(start.source, name, rule.category(name).missing)
         total = yield AskSum(f"levels of {name}", categories.sketch(own, key, most), whole=0)
@@ -240,7 +241,7 @@ def _levels(
         least = (1, 1) if of_parties else (rule.minimum, rule.shared_by)
         agreed = categories.agree(name, level_sketch.read(total, most), *least)
         texts = yield AskSum(f"names of {name}", categories.texts_to_add(own, key, agreed, most), whole=0)
-        found.append(categories.named(agreed, key, texts, most))
+        found.append(categories.named(agreed, key, texts, most, rule.less_one))
         told += spellings.pooled(own, found[-1])
     return found, tuple(told)
 

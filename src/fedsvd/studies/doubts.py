@@ -7,22 +7,27 @@ each party does it with the joint means that its study opens.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
-from fedsvd.data.suspects import id_columns, is_list_of_ratings
+from fedsvd.data.suspects import FEWEST_ROWS, id_columns, is_list_of_ratings, misread_columns
 from fedsvd.errors import DataError, DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
 from fedsvd.prepare.units import Spread, units_between
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.tasks import Answer, Split, Task
+from fedsvd.protocol.tasks import Answer, Family, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
 
 Doubt = tuple[str, type[DataWarning]]
+
+_OWN_NUMBERS = 6  # digits
+_COMPARED = 1000  # columns of two tables, to say whether they are one
 
 
 def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[Doubt]:
@@ -41,10 +46,69 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
         yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
     for text in of_labels(parties, targets) if study.about.answer is Answer.SOLUTION else ():
         yield text, DataWarning
+    if study.glm is not None and study.glm.family is Family.BINOMIAL and not study.glm.weighted:
+        yield from ((text, DataWarning) for text in of_shares(parties))
     if study.split is Split.HORIZONTAL:
+        yield from ((text, DataWarning) for text in of_repeated(parties))
         classes = study.glm is not None and study.glm.classes > 0
         for text in other_units(parties, () if classes else targets):
             yield text, DataWarning
+
+
+def of_shares(parties: Sequence[PartyData]) -> Iterator[str]:
+    """Binomial outcomes that are neither 0 nor 1, where nothing says of how many trials they are shares."""
+    for index, party in enumerate(parties, start=1):
+        y = np.zeros(0) if party.labels is None else party.labels[:, 0]
+        between = int(((y > 0.0) & (y < 1.0)).sum())
+        if between:
+            yield (
+                f"party {index}: {between} outcomes of {len(y)} are neither 0 nor 1, and no weights say of how many "
+                "trials they are shares: each counts as one trial. Name the number of trials as weights, or recode the "
+                "outcome to 0 and 1"
+            )
+
+
+def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
+    """Records that a study of split rows has twice: ids of one table or of two, and one table given twice."""
+    own = [None if party.ids is None else np.unique(np.asarray(party.ids, np.str_)) for party in parties]
+    for index, (ids, party) in enumerate(zip(own, parties, strict=True), start=1):
+        if ids is not None and party.ids is not None and len(ids) < len(party.ids):
+            yield (
+                f"party {index}: {len(party.ids) - len(ids)} of {len(party.ids)} rows have an id that another row has "
+                "too: rows of one person are not independent. Name the id as cluster too (cluster, --cluster) for "
+                "standard errors, or leave repeated rows out"
+            )
+    for (i, one), (j, two) in combinations(enumerate(own, start=1), 2):
+        if one is None or two is None or (_counts_rows(one) and _counts_rows(two)):
+            continue
+        shared = len(np.intersect1d(one, two, assume_unique=True))
+        if shared:
+            yield (
+                f"party {i} and party {j} have {shared} ids in common: records that both bring count twice. Leave them "
+                "out at one of them, if they are the same people"
+            )
+    for (i, first), (j, second) in combinations(enumerate(parties, start=1), 2):
+        if first.table is not second.table and _same_beginning(first.table, second.table):
+            yield f"party {i} and party {j} bring the same table: each of its records counts twice. Name another file"
+
+
+def _counts_rows(ids: NDArray[np.str_]) -> bool:
+    """Whether ids are short numbers, which each site gives by itself."""
+    return bool(np.strings.isdigit(ids).all() and np.strings.str_len(ids).max(initial=0) <= _OWN_NUMBERS)
+
+
+def _same_beginning(one: MatrixSource, two: MatrixSource) -> bool:
+    """Whether two tables have one shape and the same first rows, which vary."""
+    if one.shape != two.shape or one.shape[0] < FEWEST_ROWS or one.lazy() is not None or two.lazy() is not None:
+        return False
+    if one.made_up or two.made_up or isinstance(one, SparsePanels) or isinstance(two, SparsePanels):
+        return False
+    first, wide = slice(0, FEWEST_ROWS), slice(0, min(one.shape[1], _COMPARED))
+    try:
+        rows, same = one.raw(first, wide), two.raw(first, wide)
+        return np.array_equal(rows, same, equal_nan=True) and len(np.unique(rows, axis=0)) > FEWEST_ROWS // 2
+    except DataError:
+        return False
 
 
 def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[str]:
@@ -103,6 +167,7 @@ def of_table(task: Task, table: MatrixSource) -> Iterator[str]:
             "and save it with save_npz; docs/howto/ratings.md shows how"
         )
         return
+    yield from map(str, misread_columns(table))
     found = id_columns(table)
     if found:
         several = len(found) > 1

@@ -47,6 +47,7 @@ class PrepareSection(Section):
 
     _viewed: tuple[str, ...] = PrivateAttr(())  # the columns of the view, which the dictionary of the job names
     _dictionary: Dictionary | None = PrivateAttr(None)
+    _less_one: bool = PrivateAttr(False)  # whether categories have no column for one level, since there is a constant
     _counts: CountRule | None = PrivateAttr(None)  # joint counts are taken of what a dictionary describes
 
     @model_validator(mode="before")
@@ -89,6 +90,12 @@ class PrepareSection(Section):
         """The section with joint counts of the columns, and what becomes of what is rare."""
         found = self.model_copy()
         found._counts = counts
+        return found
+
+    def beside_constant(self) -> Self:
+        """The section of a model with an intercept and without a penalty, where indicators of all levels depend."""
+        found = self.model_copy()
+        found._less_one = not self.formula and any(not each.order for each in self.categories.values())
         return found
 
     @property
@@ -146,6 +153,7 @@ class PrepareSection(Section):
             minimum=self.minimum,
             most_levels=self.most_levels,
             counts=self._counts,
+            less_one=self._less_one,
             knots=tuple((name, each.knots) for name, each in described.items() if name in splines and each.knots),
             decimals=self._decimals,
         )
@@ -212,7 +220,7 @@ class PrepareSection(Section):
             all_of = "every column" if self.missing is Missing.CONSTANT else "every column with a gap at some party"
             of = all_of if isinstance(marked, bool) else every(marked)
             lines.append(f"{INDICATOR.format('NAME')} says where an entry was missing, for {of}")
-        lines += [_indicators(name, each) for name, each in self.categories.items() if not each.order]
+        lines += [_indicators(name, each, self._less_one) for name, each in self.categories.items() if not each.order]
         if self.formula:
             lines.append(f"the columns are those of the formula {self.formula}")
         if self._joint_rule.by_site:
@@ -247,8 +255,10 @@ def _of_counts(counts: CountRule) -> str:
     )
 
 
-def _indicators(name: str, each: CategorySection) -> str:
+def _indicators(name: str, each: CategorySection, less_one: bool) -> str:
     less = " less the first" if each.drop_first else "" if each.reference is None else f" less {each.reference!r}"
+    if less_one and not less:
+        less = " less the first" if each.levels else " less the commonest, since the model has an intercept"
     if each.levels:
         less = f" ({', '.join(map(repr, each.levels))}){less}"
     gaps = "" if each.missing is None else f"; a missing entry is the level {each.missing!r}"
