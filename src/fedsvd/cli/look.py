@@ -52,7 +52,7 @@ def look(
     between = (*compare(found), *_other_units(sources)) if len(found) > 1 else ()
     units = None if len(found) > 1 else _units(job)
     refused = sum(len(each.refused) for each in found.values()) + len(unread)
-    mapped = [*words.lines(), *(f"{own!r}: {how}" for own, how in _mapped(words))]
+    mapped = words.sentences()
     record: dict[str, Any] = {
         **({"mapped": mapped} if mapped else {}),
         "files": [_record(file, each) for file, each in found.items()],
@@ -78,15 +78,6 @@ def look(
     Output(Format.JSON if json else format).answer(record, show)
     if refused:
         raise typer.Exit(FAILED)
-
-
-def _mapped(words: Any) -> list[tuple[str, str]]:
-    """Every column that is mapped, and how."""
-    called = words.names()
-    said = {
-        own: [*([f"called {called[own]!r}"] if own in called else []), *each.lines()] for own, each in words.map.items()
-    }
-    return [(own, "; ".join(lines)) for own, lines in said.items() if lines]
 
 
 def _other_units(sources: dict[str, Any]) -> list[str]:

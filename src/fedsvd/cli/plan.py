@@ -84,7 +84,12 @@ def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | No
         "trust": plan.trust,
         "roles": _roles(plan),
         "parties": [
-            {"name": name, "rows": party.table.shape[0], "columns": party.table.shape[1]}
+            {
+                "name": name,
+                "rows": party.table.shape[0],
+                "columns": party.table.shape[1],
+                **({} if party.mapped.asks_nothing else {"mapped": party.mapped.sentences()}),
+            }
             for name, party in zip(prepared.names, prepared.parties, strict=True)
         ],
         "align": plan.align,
@@ -190,7 +195,10 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
             }
         )
     )
-    console.print(listing(("party", "rows", "columns"), [tuple(each.values()) for each in record["parties"]]))
+    console.print(listing(("party", "rows", "columns"), [tuple(each.values())[:3] for each in record["parties"]]))
+    mapped = [f"{each['name']}: {line}" for each in record["parties"] for line in each.get("mapped", ())]
+    if mapped:
+        _list(console, "How parties map their own tables", mapped)
     _list(console, "By whom", [f"{role}: {does}" for role, does in record["roles"].items()])
     if record["prepare"]:
         _list(console, PREPARED, record["prepare"])

@@ -64,6 +64,8 @@ def point_out(output: Output, prepared: Prepared) -> None:
         moved = byte_size(agreed.certificate.bytes_total)
         output.line(f"tables were prepared together: {len(agreed.plan.steps)} sums, {moved} between the roles")
     for name, party in zip(prepared.names, prepared.parties, strict=True):
+        for line in party.mapped.sentences():
+            output.line(f"{name}: mapped: {line}")
         if party.prepared is not None:
             output.line(f"{name}: {party.prepared}")
     with output.notices_of_warnings(prepared.names):

@@ -170,8 +170,12 @@ def _with_categories(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_files(parties: list[dict[str, str]], option: str, key: str, given: Sequence[str]) -> None:
-    """Files of single parties, ``NAME=FILE``, put to these: linkage maps, how tables are mapped."""
+    """Files of single parties, ``NAME=FILE``: linkage maps, how tables are mapped; a map without a name is of all."""
     for words in given:
+        if key == "map" and not has_name(words):
+            for each in parties:
+                each.setdefault(key, words)
+            continue
         name, file = pair(f"--{option}", "NAME=FILE", words)
         party = next((each for each in parties if each["name"] == name), None)
         if party is None:

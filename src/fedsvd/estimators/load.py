@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated
 from fedsvd.estimators.federation import Masks, Simulation
 from fedsvd.estimators.statistic import FederatedStatistic, statistic_from
 from fedsvd.estimators.stored import of_results, results_in, store
+from fedsvd.prepare.mapped import open_mapped
+from fedsvd.prepare.table_map import map_of
 from fedsvd.protocol.tasks import Family, Item, Split, share_in
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.match_section import MatchSection
@@ -77,11 +80,18 @@ def _listed(names: Sequence[str]) -> str:
 
 def _prepares(found: Federated, here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     """The estimator with what prepares new tables as those of its study were, where they were prepared."""
-    if "preparation" in here.facts and here.split is Split.VERTICAL:
-        found.preparation_ = tuple(partial(new_data, part) for part in parts)
-    elif "preparation" in here.facts:
-        found.preparation_ = (partial(new_data, with_recipe(here, parts)),)
+    if "preparation" not in here.facts and not any("table" in each.facts for each in (here, *parts)):
+        return found
+    if here.split is Split.VERTICAL:
+        found.preparation_ = tuple(partial(_new_rows, part, part) for part in parts)
+    else:  # new rows are mapped as that party's were whose folder it is; a folder of all does not say whose they are
+        found.preparation_ = (partial(_new_rows, with_recipe(here, parts), here),)
     return found
+
+
+def _new_rows(model: PartyResult, mapped_as: PartyResult, X: Any) -> MatrixSource:
+    """New rows as those of a study were mapped and prepared."""
+    return new_data(model, open_mapped(X, map_of(mapped_as.facts.get("table", {}), "the result"))).table
 
 
 def _kind(here: PartyResult, complete: bool) -> type[Federated]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError, DataWarning, warn_caller
 from fedsvd.estimators.tables import are_parties
@@ -18,10 +17,12 @@ from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.described import described
 from fedsvd.prepare.dictionary import dictionary_of, read_dictionary
+from fedsvd.prepare.mapped import open_mapped
 from fedsvd.prepare.propose import knots_of
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.rule import LowRank
 from fedsvd.prepare.site_term import with_site
+from fedsvd.prepare.table_map import given_map
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.job_data import in_order
 from fedsvd.studies.job_dictionary import by_dictionary
@@ -37,6 +38,7 @@ from fedsvd.studies.table_columns import feature_names
 def prepared(
     data: object,
     *,
+    map: Any = None,
     columns: Sequence[str] = (),
     drop: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
@@ -71,6 +73,9 @@ def prepared(
     Parameters
     ----------
     data : path, array, data frame or anything else that ``open_source`` takes, or a list with one for each party
+    map : path, mapping, or a list with one for each table, optional
+        How tables become what the study wants, before anything else: the keys of ``[table]`` of a ``site.toml``, or
+        columns alone: ``{"sex": {"levels": {"1": "female", "2": "male"}}, "bili": {"factor": 17.1, "missing": [-9]}}``.
     columns : sequence of str
         The features, in this order; all columns where left out.
     drop : sequence of str
@@ -152,7 +157,7 @@ def prepared(
     if split not in tuple(Split):
         raise ConfigError(f"split is {split!r}", f"one of {', '.join(Split)}")
     if not are_parties(data):
-        found = [open_source(data, scratch=scratch)]
+        found = [open_mapped(data, given_map(map), scratch)]
         (opened,), section = _described(found, section, dictionary, labels, id, Split(split))
         source = renamed(opened, section.rename)
         if preparation_study(section, Split.HORIZONTAL) is not None:
@@ -160,7 +165,10 @@ def prepared(
             raise ConfigError(fault, "give a list with every party's table, or run a job between the parties")
         return prepared_for(section, source, labels, id, alone=False).table
     assert isinstance(data, list | tuple)
-    tables = [open_source(each, scratch=scratch) for each in data]
+    maps = map if isinstance(map, list | tuple) else [map] * len(data)
+    if len(maps) != len(data):
+        raise ConfigError(f"map has {len(maps)} entries for {len(data)} tables", "give one for each, None for as it is")
+    tables = [open_mapped(each, given_map(words), scratch) for each, words in zip(data, maps, strict=True)]
     tables, section = _described(tables, section, dictionary, labels, id, Split(split))
     sources = [
         renamed(with_site(source, section.joint, f"party {place}"), section.rename)

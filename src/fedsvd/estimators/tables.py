@@ -211,8 +211,8 @@ def expect_own_intercept(sources: Sequence[MatrixSource]) -> None:
         raise ConfigError(fault, "fit_intercept=False, or leave - 1 out of the formula")
 
 
-Prepares = Callable[[MatrixSource], PartyData]
-"""Prepares a new table as those of a study were prepared."""
+Prepares = Callable[[Any], MatrixSource]
+"""Opens a new table as those of a study were mapped and prepared."""
 
 
 class Part(NamedTuple):
@@ -248,7 +248,7 @@ def parts_like_fitted(estimator: Any, X: Any) -> list[Part]:
 
 def _prepared(prepares: Prepares, X: Any) -> Any:
     """New rows as those of the study were prepared; a table that ``fedsvd.prepared`` made is taken as it is."""
-    return X if isinstance(X, MatrixSource) else prepares(open_source(X)).table
+    return X if isinstance(X, MatrixSource) else prepares(X)
 
 
 def _like_fitted(estimator: Any, X: Any) -> MatrixSource:

@@ -6,6 +6,7 @@ ids) is worked out once for a column, when it is first asked for, 8 bytes for ea
 
 from datetime import date, datetime
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ _YEAR = 365.25  # days
 _AS_IT_IS = ColumnMap()
 
 
-def open_mapped(data: Path | str, words: TableMap = NOTHING, scratch: Path | None = None) -> MatrixSource:
-    """The table at a place, mapped by these words."""
-    if is_address(data):
+def open_mapped(data: object, words: TableMap = NOTHING, scratch: str | PathLike[str] | None = None) -> MatrixSource:
+    """A table, a file of one or anything else that ``open_source`` takes, mapped by these words."""
+    if is_address(data) or not isinstance(data, str | PathLike):
         return mapped(open_source(data, scratch=scratch), words)
     return mapped(opened(data, settings_of(Path(data), words.settings()), scratch=scratch), words)
 

@@ -18,6 +18,7 @@ What they do to a table is ``mapped.py``; the file itself is only read.
 import math
 from collections.abc import Mapping
 from datetime import date as Day
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,6 +27,7 @@ from pydantic import ValidationError as Invalid
 
 from fedsvd.data.csv_layout import Given
 from fedsvd.data.files import TextSettings
+from fedsvd.errors import ConfigError
 from fedsvd.storage.toml import first_fault, read_toml
 
 _PAGE = "docs/howto/dictionary.md"
@@ -155,6 +157,14 @@ class TableMap(Words):
         said = [f"read with {', '.join(read)}"] if read else []
         return said + ([f"{', '.join(map(repr, self.missing))} is missing in every column"] if self.missing else [])
 
+    def sentences(self) -> list[str]:
+        """All that is done, to the table and to each column, for its owner."""
+        said = {
+            own: [*([] if each.name in (None, own) else [f"called {each.name!r}"]), *each.lines()]
+            for own, each in self.map.items()
+        }
+        return [*self.lines(), *(f"column {own!r}: {'; '.join(lines)}" for own, lines in said.items() if lines)]
+
     def record(self) -> dict[str, Any]:
         """As JSON, and as TOML: what ``map_of`` reads."""
         return self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
@@ -182,6 +192,18 @@ def map_of(record: Mapping[str, Any], where: str) -> TableMap:
         return TableMap.model_validate(record)
     except Invalid as invalid:
         raise first_fault(where, invalid, TableMap, _PAGE) from None
+
+
+def given_map(words: object) -> TableMap:
+    """What a caller gives for a map: a file, its keys as a mapping, or the columns of its ``map`` alone."""
+    if words is None or isinstance(words, TableMap):
+        return words or NOTHING
+    if isinstance(words, str | PathLike):
+        return read_map(Path(words))
+    if not isinstance(words, Mapping):
+        raise ConfigError(f"map is of the type {type(words).__name__}", "give a file, or a dict with its keys")
+    keys = set(TableMap.model_fields)
+    return map_of(words if set(words) <= keys else {"map": words}, "map")
 
 
 def read_map(path: Path) -> TableMap:

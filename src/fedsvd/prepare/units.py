@@ -201,7 +201,9 @@ def _apart(j: int, own: Spread, others: Spread) -> Apart | None:
     if abs(here - there) > MEANS_APART * elsewhere:
         return Apart(j, "mean", ratio)
     wide = spread / elsewhere
-    if _beyond(wide, DEVIATIONS_APART):
+    # Where no mean says it too, by more than deviations of so few entries differ by chance.
+    doubt = 3.0 * math.sqrt(0.5 / own.counts[j] + 0.5 / others.counts[j]) if math.isnan(ratio) else 0.0
+    if _beyond(wide, DEVIATIONS_APART * math.exp(doubt)):
         return Apart(j, "deviation" if math.isnan(ratio) else "mean", wide if math.isnan(ratio) else ratio)
     return None
 
@@ -284,7 +286,7 @@ def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, wh
 
 
 def _in_fahrenheit(one: Spread, other: Spread, j: int) -> bool:
-    """Whether the first mean is the second in degrees Fahrenheit, of bodies or rooms."""
+    """Whether the first mean is the second in degrees Fahrenheit, of bodies or of the air."""
     here, there = float(one.means[j]), float(other.means[j])
     return 10.0 < there < 45.0 and abs(here - (1.8 * there + 32.0)) < 4.0
 

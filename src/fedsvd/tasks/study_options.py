@@ -302,12 +302,12 @@ MASKS = (
         "party",
         optional(TEXT),
         None,
-        "How a party's own table is mapped: a file with the keys of [table]; once for each.",
+        "How a party's own table is mapped, or without NAME= all of them: a file with the keys of [table].",
         (
             "how its table becomes what the study wants: a TOML file with the keys of `[table]` of a `site.toml` "
             "([deployment](deployment.md)): names, levels, units, codes; on one machine only"
         ),
-        metavar="NAME=FILE",
+        metavar="[NAME=]FILE",
     ),
     Option("trust", "", word(Trust), Trust.PEERS, "Who deals the masks: peers, or an authority."),
 )

@@ -173,6 +173,7 @@ def test_summary_has_odds_against_the_reference_and_names_of_series():
     assert (wide["high"] > narrow["high"]).all()
 
 
+@pytest.mark.filterwarnings("ignore:the mean of column:fedsvd.errors.DataWarning")  # parties are unlike
 def test_separated_classes_are_an_error_and_a_ridge_is_the_way_out():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(Separated, match="add a ridge penalty"):

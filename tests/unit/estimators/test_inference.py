@@ -49,6 +49,7 @@ def fit(X, y, shares=DIVISIONS["three"], **options):
     return FederatedLinearRegression(inference=True, **options).fit(parts, labels)
 
 
+@pytest.mark.filterwarnings("ignore:the mean of column:fedsvd.errors.DataWarning")  # parties are unlike
 @pytest.mark.parametrize("name", SETS)
 def test_three_parties_have_the_table_of_statsmodels_on_the_joint_data(name):
     X, y = SETS[name]()
@@ -87,6 +88,7 @@ def test_filip_has_seven_certified_digits_and_all_that_its_float64_numbers_have(
     assert regression.intercept_ == model.coefficients[0]
 
 
+@pytest.mark.filterwarnings("ignore:the .* of column:fedsvd.errors.DataWarning")  # parties are unlike
 def test_weights_and_means_far_from_zero_are_refined_as_well():
     data, weights = filip_set(), np.random.default_rng(1).uniform(0.1, 3.0, 82)
     model = FederatedLinearRegression(inference=True).fit(*thirds(data.X, data.y), thirds(weights)[0]).inference_[0]
@@ -145,6 +147,7 @@ def test_without_inference_the_same_coefficients_come_and_nothing_else():
         FederatedLinearRegression(inference=True).summary()
 
 
+@pytest.mark.filterwarnings("ignore:the mean of column:fedsvd.errors.DataWarning")  # parties are unlike
 def test_the_summary_is_text_and_html_with_the_names_of_the_columns():
     wine = load_wine(as_frame=True).data
     regression = fit(wine.iloc[:, 1:], wine["alcohol"])

@@ -12,6 +12,7 @@ from fedsvd.errors import MissingExtra
 from fedsvd.policy.foreign import released
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.prepare.matching import MatchReport
+from fedsvd.prepare.table_map import map_of
 from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
@@ -222,16 +223,20 @@ def _verified(plan: SessionPlan) -> str:
 
 def how_tables_were_prepared(result: PartyResult) -> Section | None:
     """What was done to every table first, and to the reader's own; None where they were taken as they are."""
-    known = result.facts.get("preparation")
+    known, table = result.facts.get("preparation"), result.facts.get("table")
+    mapped = (
+        () if table is None else tuple(f"Your own table: {line}" for line in map_of(table, "the result").sentences())
+    )
     if known is None:
-        return None
+        words = ("Your own table was mapped at home, as follows; no one else is sent how.",)
+        return Section("prepared", "How the tables were prepared", words, (), (), mapped) if mapped else None
     words = ("Every table was prepared as follows before the study.",)
     if "session" in known:
         words = (f"{words[0]} The joint numbers were found in a session of the parties before it, by sums alone.",)
     own = result.facts.get("prepared") or {}
     rows = [(key.replace("_", " "), _counted(own[key])) for key in own if own[key] not in ({}, [], None)]
     grids = (grid("Your own table", ("what", "value"), rows),) if rows else ()
-    return Section("prepared", "How the tables were prepared", words, (), grids, tuple(known["steps"]))
+    return Section("prepared", "How the tables were prepared", words, (), grids, (*mapped, *known["steps"]))
 
 
 def _counted(value: object) -> str:
