@@ -20,11 +20,14 @@ import numpy as np
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.aliased import not_of
-from fedsvd.statistics.distributions import wald
+from fedsvd.statistics.distributions import Wald, wald
 from fedsvd.statistics.families import Family, share_entropy
 from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
+
+_TRIALS = 1.01  # a row, beyond which weights are numbers of trials
+_DISPERSED = 1.2  # of Pearson's sum over its degrees of freedom: what a person should hear of
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +59,29 @@ class GLMInference:
     level: float
     solution: Float  # of the same fitted values, of least norm where columns are dependent
     aliased: tuple[int, ...] = ()  # coefficients of columns that depend on those before them
+    weight: float = 0.0  # of all rows: the trials of binomial shares
+
+    @property
+    def dispersion(self) -> float | None:
+        """Pearson's sum over its degrees of freedom, where counts can vary more than their family says; else None.
+
+        Of outcomes of one trial each it says nothing.
+        """
+        counts = self.family.name == "poisson" or (self.family.name == "binomial" and self.weight > _TRIALS * self.n)
+        return self.pearson / self.df_residual if counts and self.df_residual > 0 and self.alpha == 0.0 else None
+
+    @property
+    def overdispersed(self) -> bool:
+        """Whether counts vary more than their family says, by more than chance."""
+        found = self.dispersion
+        return found is not None and found > max(_DISPERSED, 1.0 + 3.0 * math.sqrt(2.0 / self.df_residual))
+
+    def quasi(self) -> Wald:
+        """Tests by quasi-likelihood: errors times the root of the dispersion, and Student's t (R's quasipoisson)."""
+        errors, found = self.standard_errors, self.dispersion
+        if found is not None and is_array(errors):
+            errors = math.sqrt(found) * errors
+        return wald(self.coefficients, errors, self.level, self.df_residual)
 
     @property
     def freedom(self) -> int | None:
@@ -180,7 +206,7 @@ def fit(
     ended = Ended(
         beta, inverse, found.totals, found.iterations, found.halvings, found.beta, found.problem.rank, aliased
     )
-    return inference(family, ended, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level)
+    return inference(family, ended, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level, weight)
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,6 +241,7 @@ def inference(
     likelihood: Number,
     alpha: float,
     level: float,
+    weight: float,
 ) -> GLMInference:
     rank, beta, aliased, inverse = found.rank, found.beta, found.aliased, found.inverse
     errors: Numbers
@@ -254,6 +281,7 @@ def inference(
         level=level,
         solution=found.solution,
         aliased=aliased,
+        weight=weight,
     )
 
 

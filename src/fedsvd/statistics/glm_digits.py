@@ -107,7 +107,7 @@ def fit_by_digits(family: Family, shape: Shape, *, offset: bool, alpha: float, l
     if alpha > 0.0:
         likelihood = PENALISED
     null_deviance = max(null_deviance, 0.0)
-    table = inference(family, ended, n, shape.intercept, scale, null_deviance, likelihood, alpha, level)
+    table = inference(family, ended, n, shape.intercept, scale, null_deviance, likelihood, alpha, level, moments.weight)
     return table, found.decrement
 
 

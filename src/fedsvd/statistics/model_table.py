@@ -1,8 +1,9 @@
 """The table of a generalised linear model as plain columns and values, for data frames and files, and the model again.
 
 Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation for each class, and
-with ``t`` for ``z`` where a scale is estimated (gaussian, gamma): tests are then those of Student's t, as R's are. A
-value that is not defined is NaN in a column and None among the values, where ``not_defined`` has the reason.
+with ``t`` for ``z`` where a scale is estimated (gaussian, gamma): tests are then those of Student's t, as R's are.
+Counts that vary more than their family says have ``quasi_se, quasi_p`` too, by quasi-likelihood. A value that is not
+defined is NaN in a column and None among the values, where ``not_defined`` has the reason.
 """
 
 import math
@@ -45,7 +46,8 @@ def columns(model: GLModel, features: Sequence[str], classes: Sequence[str] = ()
     heads = ("coef", "se", "z" if model.freedom is None else "t", "p", "low", "high")
     found |= {name: flat(values) for name, values in zip(heads, numbers, strict=True)}
     if isinstance(model, GLMInference):
-        return found
+        tests = model.quasi() if model.overdispersed else None
+        return found if tests is None else found | {"quasi_se": flat(tests.errors), "quasi_p": flat(tests.p)}
     return {"class": [name for name in classes[1:] for _ in names]} | found
 
 
@@ -70,6 +72,7 @@ def values(model: GLModel) -> dict[str, Any]:
     said |= {name: _finite(number) for name, number in numbers.items()}
     if isinstance(model, GLMInference):
         said |= {"family": model.family.name, "link": model.family.link_name, "pearson": model.pearson}
+        said |= {"weight": model.weight} | ({} if model.dispersion is None else {"dispersion": model.dispersion})
     else:
         said |= {"family": "multinomial", "link": "logit", "class_counts": [float(x) for x in model.counts]}
     return said | {"aliased": list(model.aliased), "not_defined": reasons}
@@ -103,7 +106,7 @@ def model_from(
     common |= {"intervals": shaped(tests.intervals, 2)}
     if family is None:
         return MultinomialInference(counts=np.array(said["class_counts"]), **common)
-    more = {name: said[name] for name in _GLM_COUNTS}
+    more = {name: said[name] for name in _GLM_COUNTS} | {"weight": said.get("weight", 0.0)}
     return GLMInference(family=family, scale=number("scale"), pearson=said["pearson"], **more, **common)
 
 

@@ -201,6 +201,14 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
     cells = _cells(model.coefficients, model.standard_errors, statistic, model.z, model.p, model.intervals, model.level)
     rows = _names(names, model.intercept, model.coefficients.shape[0])
     notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
+    if model.overdispersed and model.dispersion is not None:
+        p = model.quasi().p
+        cells["P>|t| quasi"] = tuple(map(float, p)) if is_array(p) else (math.nan,) * len(rows)
+        notes += (
+            f"counts vary more than the {model.family.name} family says: Pearson chi2 / df is {model.dispersion:.3g}. "
+            f"By quasi-likelihood standard errors are {math.sqrt(model.dispersion):.3g} times these, and p-values are "
+            "the last column",
+        )
     return Summary("Generalised linear model", facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
 
 
