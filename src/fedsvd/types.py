@@ -70,5 +70,7 @@ def expect_shape(name: str, array: Array, *shape: int) -> None:
 
 def near(word: object, words: Iterable[object]) -> str:
     """The question whether a word like this was meant, or nothing: the end of a fix."""
-    close = get_close_matches(str(word), [str(each) for each in words], n=1, cutoff=0.6)
+    known = [str(each) for each in words]
+    same = [each for each in known if each.strip().casefold() == str(word).strip().casefold()]
+    close = same or get_close_matches(str(word), known, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""

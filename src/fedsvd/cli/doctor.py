@@ -7,12 +7,16 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.group import FAILED
-from fedsvd.cli.options import CspOption, FormatOption, KitOption
+from fedsvd.cli.options import CspOption, FormatOption
 from fedsvd.cli.output import Format, Output, listing
+from fedsvd.errors import ConfigError
 
 
 def doctor(
-    kit: KitOption,
+    kit: Annotated[
+        Path | None,
+        typer.Option("--kit", metavar="DIR", help="The folder with this role's kit; without one the machine alone."),
+    ] = None,
     job: Annotated[Path | None, typer.Option("--job", help="A job file: check this site's data for it, too.")] = None,
     csp: CspOption = None,
     itself: Annotated[
@@ -21,12 +25,19 @@ def doctor(
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong."""
+    """Check this machine, and with a kit keys, network, clock and data; exit code 1 when something is wrong."""
     # Imported here: --help needs neither the transport nor the roles.
     from fedsvd.service.doctor import examine, examine_itself
+    from fedsvd.service.doctor_checks import examine_installation
     from fedsvd.studies.job_file import read_job
 
-    if itself:
+    if kit is None:
+        if itself or job is not None or csp is not None:
+            raise ConfigError(
+                "--job, --csp and --self are of a site, and no kit is named", "--kit DIR; or leave them out"
+            )
+        checks = list(examine_installation(Path.cwd()))
+    elif itself:
         checks = list(examine_itself(kit))
     else:
         checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))

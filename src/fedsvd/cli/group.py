@@ -8,6 +8,7 @@ one JSON object on standard output: ``{"error": {...}}``.
 
 import json
 import os
+import re
 import sys
 import traceback
 from abc import ABC, abstractmethod
@@ -24,6 +25,52 @@ from fedsvd.storage.faults import of_machine
 OK, FAILED, MISUSED, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 # Typer brings its own copy of click from version 0.20 on, so the class is found where it is sure to be.
 _Misuse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+_HEADINGS = {
+    "Data": "party split label label_party id ids sort_by_id weights offset cluster clusters dictionary map",
+    "Preparation": "columns drop rename missing constant penalty rounds indicators indicators_for ordinal categories "
+    "drop_first reference missing_level formula combat preserve covariates centre scale minimum most_levels view",
+    "Matching records": "align linkage id_case id_spaces id_dates month_first least_overlap",
+    "Privacy": "scheme mode trust block_size digits release verify policy consent",
+    "Output": "name out overwrite write figures format quiet",
+    "Running": "env device engine memory scratch help",
+}
+_OTHER = "Model"
+_HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names.split()}
+_FEWEST_GROUPED = 20  # options; of fewer one list is easier to read
+
+
+_KINDS = {"list[str]": "TEXT", "str": "TEXT", "path": "PATH", "int range": "N", "int": "N", "list[float]": "NUMBER"}
+_KINDS |= {"float range": "NUMBER", "float": "NUMBER"}
+
+
+def _shorter(option: str) -> str:
+    """The option with what it takes in one word: TEXT, N, NUMBER, PATH, or its choices."""
+    return re.sub(r"<([^>]*)>", lambda found: _KINDS.get(found[1], found[1]), option)
+
+
+class Grouped(TyperCommand):
+    """A command whose help fits 80 columns; one with many options has them under headings."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Plain text, no boxes: half of their width was frames."""
+        super(TyperCommand, self).format_help(ctx, formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The options under their headings, in the order of the headings."""
+        params = [param for param in self.get_params(ctx) if not getattr(param, "hidden", False)]
+        grouped: dict[str, list[tuple[str, str]]] = {}
+        for param in params:
+            record = param.get_help_record(ctx)
+            if record is not None:
+                many = len(params) >= _FEWEST_GROUPED
+                heading = _HEADING_OF.get(param.name or "", _OTHER) if many else "Options"
+                grouped.setdefault(heading, []).append((_shorter(record[0]), record[1]))
+        order = ["Data", _OTHER, *(name for name in _HEADINGS if name != "Data"), "Options"]
+        for heading in sorted(grouped, key=order.index):
+            with formatter.section(heading):
+                formatter.write_dl(grouped[heading], col_max=26)
 
 
 class Lazy(TyperGroup, ABC):
@@ -50,7 +97,7 @@ class Lazy(TyperGroup, ABC):
             command: Any = typer.main.get_group(verb)
         else:
             alone = typer.Typer(add_completion=False)
-            alone.command(name)(verb)
+            alone.command(name, cls=Grouped)(verb)
             command = typer.main.get_command(alone)
         command.name = name
         return command

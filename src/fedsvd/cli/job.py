@@ -11,7 +11,7 @@ from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.reports import drawing, drawn
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.watch import watched
+from fedsvd.cli.watch import awaited, watched
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.service.client import Connection, Results
 from fedsvd.service.failures import first_cause
@@ -158,7 +158,7 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
 def _standing(record: JobRecord | ListedJob) -> str:
     place = f"place {record.place}" if isinstance(record, WatchedJob | ListedJob) and record.place else ""
     session = "" if record.over else record.in_stage
-    return ", ".join(filter(None, (str(record.state), place, session)))
+    return ", ".join(filter(None, (str(record.state), place, session, awaited(record))))
 
 
 def _short(record: JobRecord | ListedJob) -> dict[str, Any]:

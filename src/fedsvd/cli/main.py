@@ -27,7 +27,7 @@ VERBS = {
     "predict": "Apply a result to new tables: predictions, scores, coordinates.",
     "report": "Draw the report of a results folder again.",
     "verify": "Check every signature of a study's certificate, and every file next to it; exit code 1 unless all hold.",
-    "doctor": "Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong.",
+    "doctor": "Check this machine, and with a kit keys, network, clock and data; exit code 1 when something is wrong.",
     "audit": "Attack your own data as the CSP and the other parties of a job could, before you join it.",
     "audit-openings": "Read your own records from sums that studies open, and say which rule stops it.",
     "reproduce": "The paper's tables and figures: its own numbers, our run of its scheme, our default, side by side.",

@@ -70,6 +70,15 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     messages, rows = sum(certificate.messages_by_link.values()), how_rows_belong(plan)
     measured = {each.party: each.facts["verified"] for each in results if each.party and "verified" in each.facts}
     memory = f"at most {byte_size(max(certificate.peak_memory.values(), default=0))} in one process"
+    for table in _leading_tables(shared):
+        console.print(top_of(table, _ROWS_SHOWN))
+    _show_tables(console, shared)
+    for own in _with_own_tables(results):
+        console.print(f"\n{own.party}, its own columns", style="bold", markup=False, highlight=False)
+        _show_tables(console, own)
+    for name, score in (_score(results) or {}).items():
+        console.print(f"{name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")
+    console.print()
     console.print(
         facts(
             {
@@ -87,14 +96,6 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
             }
         )
     )
-    for table in _leading_tables(shared):
-        console.print(top_of(table, _ROWS_SHOWN))
-    _show_tables(console, shared)
-    for own in _with_own_tables(results):
-        console.print(f"\n{own.party}, its own columns", style="bold", markup=False, highlight=False)
-        _show_tables(console, own)
-    for name, score in (_score(results) or {}).items():
-        console.print(f"{name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")
 
 
 def _measured(shared: PartyResult) -> dict[str, Any]:
@@ -111,7 +112,9 @@ def _leading_tables(shared: PartyResult) -> list[Table]:
     if shared.plan.foreign is not None:
         return list(shared.tables or outputs(shared, Named(shared.arrays), tables=True).tables)
     if shared.tables:
-        return [table for table in shared.tables if table.name in _TABLES]
+        # Of a regression without standard errors the coefficients are the result; with them they stand in its table.
+        bare = () if shared.facts.get("inference") or shared.facts.get("models") else ("coefficients",)
+        return [table for table in shared.tables if table.name in (*_TABLES, *bare)]
     found = {name: shared.arrays[name] for name in ("singular_values", "intercept") if name in shared.arrays}
     return [Table(name, {"": range(1, 1 + len(values)), name: values}) for name, values in found.items()]
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
@@ -105,12 +105,23 @@ def _console(file: TextIO) -> Console:
     return Console(file=file, highlight=False, markup=False, width=None if file.isatty() else _PIPE_WIDTH)
 
 
-def facts(rows: Mapping[str, object]) -> Table:
-    """Names and values side by side, without a frame."""
-    table = Table.grid(padding=(0, 2))
-    for name, value in rows.items():
-        table.add_row(Text(name, style="bold"), str(value))
-    return table
+def facts(rows: Mapping[str, object]) -> "Facts":
+    """Names and values side by side."""
+    return Facts(rows)
+
+
+class Facts:
+    """Names and values side by side, without a frame; no line is padded to a width."""
+
+    def __init__(self, rows: Mapping[str, object]) -> None:
+        self._rows = {name: str(value) for name, value in rows.items()}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        first = max(map(len, self._rows), default=0) + 2
+        width = max(options.max_width - first, 20)
+        for name, value in self._rows.items():
+            lines = [part for line in value.split("\n") for part in textwrap.wrap(line, width) or [""]]
+            yield Text.assemble((name.ljust(first), "bold"), f"\n{' ' * first}".join(lines))
 
 
 def top_of(table: "Columns", count: int) -> Table:

@@ -24,6 +24,7 @@ from fedsvd.cli.option_table import (
 )
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
+from fedsvd.cli.surface import in_options
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import NAME
@@ -61,10 +62,11 @@ def command(verb: str) -> Callable[..., None]:
 
     def run(party: list[str], **given: Any) -> None:
         said = {name: {key: given[key] for key in keys} for name, keys in sections.items()}
-        job = job_from_options(task, party, trust=given["trust"], name=given["name"], **said)
-        output = Output(given["format"], given["quiet"])
-        run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent", "figures"))
-        carry_out_on(given["env"], output, job, *run_options)
+        with in_options():
+            job = job_from_options(task, party, trust=given["trust"], name=given["name"], **said)
+            output = Output(given["format"], given["quiet"])
+            run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent", "figures"))
+            carry_out_on(given["env"], output, job, *run_options)
 
     keys: dict[str, tuple[Any, Any]] = {"party": (options.Parties, inspect.Parameter.empty)}
     for section in sections.values():

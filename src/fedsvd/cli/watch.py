@@ -16,7 +16,7 @@ from rich.table import Table
 
 from fedsvd.cli.output import Output, duration
 from fedsvd.protocol.certificate import READING
-from fedsvd.service.records import AWAITS_APPROVAL, JobState, Progress, WatchedJob
+from fedsvd.service.records import AWAITS_APPROVAL, JobRecord, JobState, ListedJob, Progress, WatchedJob
 from fedsvd.types import byte_size
 
 _WORTH_A_LINE = 2.0  # seconds that a stage lasts
@@ -134,7 +134,13 @@ def _state(record: WatchedJob) -> str:
     attempt = f"attempt {record.attempt}" if record.attempt > 1 else ""
     session = "" if record.over else record.in_stage
     place = f"place {record.place}" if record.place else ""
-    return ", ".join(filter(None, (str(record.state), place, attempt, session)))
+    return ", ".join(filter(None, (str(record.state), place, attempt, session, awaited(record))))
+
+
+def awaited(record: JobRecord | ListedJob) -> str:
+    """The members that a job that recruits waits for, in words."""
+    lacking = [member for member in record.members if member not in record.enlisted]
+    return f"awaits {', '.join(lacking)}" if lacking and record.state is JobState.RECRUITING else ""
 
 
 def _table(record: WatchedJob, rows: list[Row]) -> Table:

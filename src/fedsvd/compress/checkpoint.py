@@ -18,6 +18,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import DataChanged, StorageError
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.storage.faults import what_helps
 from fedsvd.types import Float
 
 _MAGIC = b"FSVD-CP1"
@@ -70,7 +71,8 @@ class Checkpoint:
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
         except OSError as error:
-            raise StorageError(f"cannot write the checkpoint {self.path.name}", "free disk space or move it") from error
+            fault = f"cannot write the checkpoint {self.path.name}: {error.strerror or type(error).__name__}"
+            raise StorageError(fault, what_helps(error)) from error
         self._saved = state.done
 
     def load(self, source: MatrixSource, shift: Float | None, device: Device | None = None) -> Progressed | None:

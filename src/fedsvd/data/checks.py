@@ -22,7 +22,9 @@ _LONG, _MOST = 1 << 20, 1 << 30  # numbers that are worth several threads, and t
 def expect_matrix(shape: Sequence[int]) -> tuple[int, int]:
     """``shape`` as (rows, columns); refused unless it has two sides, both longer than zero."""
     if 0 in shape:
-        raise EmptyData(f"the data has shape {tuple(shape)}", "give at least one row and one column")
+        lacks = "row" if not shape[0] else "column"
+        fault = f"the data has shape {tuple(shape)}: no {lacks} is left once ids, labels and dropped ones are taken out"
+        raise EmptyData(fault, f"give at least one {lacks}; of split columns, a party with labels needs a feature too")
     if len(shape) != 2:
         raise ShapeError(
             f"the data has {len(shape)} dimension(s), expected 2",
@@ -52,7 +54,7 @@ def not_numeric(column: str, kind: str, fix: str = "encode it as numbers", name:
     """The refusal of a column that holds ``kind`` instead of numbers; ``name`` is what it can be left out by."""
     leave_out = "leave the column out"
     if name is not None:
-        leave_out += f": name it as id if it names the rows, or fedsvd.open_source(data, drop=[{name!r}])"
+        leave_out += f": name it as id (id) if it names the rows, or fedsvd.open_source(data, drop=[{name!r}])"
     return NotNumeric(f"{column} holds {kind}, not numbers", f"{fix}, or {leave_out}")
 
 

@@ -18,6 +18,7 @@ from urllib.parse import unquote_plus
 
 from fedsvd.data.parquet import ParquetSource
 from fedsvd.errors import ConfigError, EmptyData, FedSVDError, MissingExtra, StorageError, UnknownFormat
+from fedsvd.storage.faults import what_helps
 
 SCHEME = "duckdb://"
 BATCH_ROWS = 1 << 14
@@ -108,7 +109,7 @@ def _answered(connection: Any, query: str, name: str, scratch: Path | None) -> A
         if isinstance(fault, OSError) and not isinstance(fault, FedSVDError):
             raise StorageError(
                 f"cannot write the answer of {name} to a temporary file: {fault.strerror or type(fault).__name__}",
-                "free disk space there, or give another folder: --scratch FOLDER",
+                what_helps(fault, "give another folder: --scratch FOLDER"),
             ) from fault
         raise
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsvd.data.checks import expect_matrix, expect_names, numbers_as_text, to_column, to_float, to_gapped
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, SourceChanged
 from fedsvd.storage.file_stamp import Watch
-from fedsvd.types import Array, Digest, Float
+from fedsvd.types import Array, Digest, Float, near
 
 Index = slice | NDArray[np.intp]
 """Which rows, or which columns: a run ``slice(start, stop)`` or positions in any order."""
@@ -53,6 +53,7 @@ Reopen = Callable[[], "MatrixSource"]
 _FINGERPRINT_DOMAIN = b"fedsvd/matrix/1\x00"
 FINGERPRINT_BYTES = 1 << 24
 _INSPECTED_BYTES = 1 << 24
+_NAMES_SHOWN = 8
 CHANGED_FIX = "write a new table elsewhere and move it into place between jobs; then approve and resume the job"
 
 
@@ -322,7 +323,9 @@ class MatrixSource(ABC):
         if self._names is None:
             raise ConfigError(f"no column is named {name!r}: the data has no column names", "give names=[...]")
         if name not in self._names:
-            raise ConfigError(f"no column is named {name!r}", f"one of the {len(self._names)} names of the data")
+            shown = ", ".join(map(repr, self._names[:_NAMES_SHOWN]))
+            more = f" and {len(self._names) - _NAMES_SHOWN} more" if len(self._names) > _NAMES_SHOWN else ""
+            raise ConfigError(f"no column is named {name!r}", f"one of {shown}{more}{near(name, self._names)}")
         return self._names.index(name)
 
     def _expect_run(self, what: str, start: int, stop: int, length: int) -> None:

@@ -69,7 +69,9 @@ class Identity(Name):
 def expect_id(party_id: str) -> None:
     """Raise ``ConfigError`` unless this can be the id of a party."""
     if not _ID.fullmatch(party_id):
-        raise ConfigError(f"{party_id[:80]!r} cannot be an id", "1 to 64 letters and digits, and . _ - between them")
+        raise ConfigError(
+            f"{party_id[:80]!r} cannot be an id", "1 to 64 letters a to z and digits, and . _ - between them"
+        )
 
 
 def parse_uri(uri: str) -> Name:

@@ -28,6 +28,7 @@ from fedsvd.policy.record_words import PANEL_CELLS, id_words, names_of, places
 from fedsvd.policy.row_sets import Classes
 from fedsvd.randomness.seed import Seed
 from fedsvd.storage import private
+from fedsvd.storage.faults import what_helps
 from fedsvd.types import Float, Ring
 
 MOST_CELLS = 1 << 27
@@ -121,7 +122,8 @@ def write_table(folder: Path, number: int, revision: int, brought: Brought, old:
     except OSError as fault:
         _remove(paths)
         reason = fault.strerror or type(fault).__name__
-        raise StorageError(f"{paths[0]} cannot be written: {reason}", "make space on that disk, then resume") from None
+        fix = what_helps(fault, "move the kit to another disk; then resume")
+        raise StorageError(f"{paths[0]} cannot be written: {reason}", fix) from None
 
 
 def _remove(paths: Sequence[Path]) -> None:

@@ -26,6 +26,12 @@ from fedsvd.prepare.derived import SideBySide, names_of, row_panels
 from fedsvd.prepare.encoding import Ordinal, encoded
 from fedsvd.prepare.missing import Gaps, Missing
 from fedsvd.prepare.recipe import Recipe
+from fedsvd.types import near
+
+CLASSES_FIX = (
+    'name its classes, the reference first: classes = ["no", "yes"], --class no --class yes, in a generalised linear '
+    "model (glm, family binomial or multinomial)"
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class HomeRule:
     ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()  # column, its levels in order
     by_formula: bool = False  # whether the columns are those that a formula reads
     view: tuple[str, ...] = ()  # columns that say which rows are complete, besides those of the study
+    outcome: tuple[str, ...] = ()  # what stands left of ~ in a formula
 
     def __post_init__(self) -> None:
         for name, levels in self.ordinal:
@@ -147,6 +154,7 @@ def prepared_at_home(
     table = arranged(source, [*features, *(name for name in labels if name in held)])
     levels_of = {name: level for name, level in (text or {}).items() if name in taken}
     strange = [n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of]
+    _expect_classes([name for name in strange if name in labels or name in rule.outcome])
     _expect_numbers(strange, rule.by_formula)
     table = encoded(table, [Ordinal(name, tuple(ordinal(name, levels).items())) for name, levels in codes.items()])
     numbers = arranged(table, [name for name in names_of(table) if name not in levels_of])
@@ -200,7 +208,8 @@ def _problems(names: Sequence[str], rule: HomeRule, aside: set[str], partly: boo
         lacking = [] if partly else [name for name in asked if name not in held]
         if lacking:
             fix = "add the column, rename what is called otherwise (rename), or take it out of the list"
-            yield ConfigError(f"{word}: the table has no column {listed(lacking)}", fix)
+            where = "formula" if rule.by_formula and word == "columns" else word
+            yield ConfigError(f"{where}: the table has no column {listed(lacking)}", f"{fix}{near(lacking[0], names)}")
         twice = sorted(name for name, count in Counter(asked).items() if count > 1)
         if twice:
             yield ConfigError(f"{word}: {listed(twice)} is named more than once", "name it once")
@@ -210,13 +219,21 @@ def _problems(names: Sequence[str], rule: HomeRule, aside: set[str], partly: boo
             yield ConfigError(f"{word}: {listed(needed)} is the label or the id of the study", "name features only")
 
 
+def _expect_classes(text: Sequence[str]) -> None:
+    """Refuse an outcome of text whose classes are not named."""
+    if text:
+        raise NotNumeric(
+            f"the outcome {listed(text)} holds text",
+            f"{CLASSES_FIX}; or give its levels an order (ordinal)",
+        )
+
+
 def _expect_numbers(text: Sequence[str], by_formula: bool) -> None:
     if text:
-        fix = (
-            "leave it out (drop), make indicators of its levels (categories) or give them an order ([prepare.ordinal])"
-        )
-        fix = f"write C({text[0]}) in the formula" if by_formula else fix
-        raise NotNumeric(f"column {listed(text)} holds text, and nothing says what becomes of it", fix)
+        ways = "leave out (drop), make indicators of the levels (categories), or give them an order ([prepare.ordinal])"
+        fix = f"write C({text[0]}) in the formula" if by_formula else ways
+        holds = "column {} holds" if len(text) == 1 else "columns {} hold"
+        raise NotNumeric(f"{holds.format(listed(text))} text, and nothing says what becomes of it", fix)
 
 
 def _expect_labels(gaps: Gaps, labels: Sequence[str], rule: HomeRule) -> None:

@@ -74,7 +74,9 @@ class ModelPlan:
             raise ConfigError(f"digits is {self.digits!r}", f"one of {', '.join(Digits)}")
         object.__setattr__(self, "digits", Digits(self.digits))
         if self.classes and (self.family not in (Family.BINOMIAL, Family.MULTINOMIAL) or self.classes < 2):
-            raise ConfigError(f"{self.classes} classes of a {self.family} model", "two classes or more of a binomial")
+            count = "one class" if self.classes == 1 else f"{self.classes} classes"
+            fix = "name two or more of a binomial or multinomial model, the reference first: classes = [...], --class"
+            raise ConfigError(f"{count} of a {self.family} model", fix)
         if self.family is Family.MULTINOMIAL and self.classes < 3:
             raise ConfigError("a multinomial model needs the names of three classes or more", 'family = "binomial"')
         if self.family is Family.MULTINOMIAL and self.offset:

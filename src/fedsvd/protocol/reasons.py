@@ -50,7 +50,7 @@ TEXTS = {
     Why.STANDARD_ERRORS: "standard errors determine the joint Gram matrix, so the parties open the sum themselves",
     Why.RIDGE_PATH: "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves",
     Why.ALL_RELEASED: "U and S are released whole, so the parties open the sum themselves",
-    Why.NOT_DETERMINED: "the release does not determine the joint Gram matrix, so the CSP opens it under a mask",
+    Why.NOT_DETERMINED: "the CSP factorises the sum under a mask, so that parties open no more than the release",
     Why.ASKED_OPEN: "as asked for: all parties will hold the joint Gram matrix",
     Why.MANY_FEATURES: "there are many features ({rows}) for the few components, and many records",
     Why.BY_STEPS: "the parties open products with a few directions at a time, until the top is found",

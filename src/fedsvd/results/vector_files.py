@@ -21,6 +21,7 @@ from fedsvd.protocol.tasks import Own, Split, Write
 from fedsvd.results.folder import LONGEST_TABLE
 from fedsvd.roles.user.work import Nowhere, Sink
 from fedsvd.storage import private
+from fedsvd.storage.faults import what_helps
 from fedsvd.types import Float
 
 
@@ -150,7 +151,8 @@ def _storage(path: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         reason = fault.strerror or type(fault).__name__
-        raise StorageError(f"cannot write {path.name}: {reason}", 'free disk space, or set write = "none"') from None
+        fix = what_helps(fault, 'name another results folder (--out), or set write = "none"')
+        raise StorageError(f"cannot write {path.name}: {reason}", fix) from None
 
 
 def move_into(folder: Path, name: str, file: VectorFile) -> None:

@@ -8,6 +8,7 @@ use it.
 
 import base64
 import os
+import platform
 import shutil
 import socket
 import ssl
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,6 +26,7 @@ import scipy
 
 from fedsvd import __version__
 from fedsvd.errors import FedSVDError, NotAuthenticated
+from fedsvd.protocol.budget import DEFAULT_MEMORY
 from fedsvd.service.client import CspClient
 from fedsvd.service.serve import SKEW
 from fedsvd.service.site import Site
@@ -32,6 +36,15 @@ from fedsvd.types import byte_size
 _LEAST_DISK = 1 << 30
 _SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _SECONDS = 10.0
+_EXTRAS = {
+    "data": ("pyarrow", "narwhals", "openpyxl"),
+    "sql": ("duckdb", "pyarrow"),
+    "formats": ("h5py", "zarr", "anndata"),
+    "report": ("jinja2", "matplotlib"),
+    "dashboard": ("starlette", "uvicorn"),
+    "cluster": ("dask", "distributed"),
+    "gpu": ("torch", "array_api_compat"),
+}
 _HOSTNAME, _ADDRESS, _EXPIRED, _NOT_YET, _PURPOSE = 62, 64, 10, 9, 26  # of OpenSSL's X509_V_ERR_*
 
 
@@ -111,6 +124,31 @@ def examine_machine(machine: Host, memory: int, disk: int = 0) -> Iterator[Check
     yield _disk(machine.disk_free, max(disk, _LEAST_DISK))
     yield _memory(machine.memory_free, memory)
     yield _blas(machine)
+
+
+def examine_installation(folder: Path) -> Iterator[Check]:
+    """What is installed on this machine, for a person without a kit: versions, compiled loops, BLAS, GPU, extras."""
+    versions = [f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn")]
+    yield passed("versions", f"fedsvd {__version__}, Python {platform.python_version()}, {', '.join(versions)}")
+    machine = this_machine(folder)
+    loops = "compiled" if machine.compiled else "by NumPy: install fedsvd again where there is a C compiler, for speed"
+    yield passed("loops over words", loops)
+    yield from examine_machine(replace(machine, compiled=True), DEFAULT_MEMORY)
+    yield passed("GPU", _gpu())
+    for extra, modules in _EXTRAS.items():
+        lacking = [name for name in modules if find_spec(name) is None]
+        text = "installed" if not lacking else f"not installed ({', '.join(lacking)}): pip install 'fedsvd[{extra}]'"
+        yield passed(f"extra {extra}", text)
+
+
+def _gpu() -> str:
+    """Which device a study could name, without loading PyTorch where there is no driver."""
+    if not Path("/dev/nvidiactl").exists() or find_spec("torch") is None:
+        return "none found; studies compute with NumPy"
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return ", ".join(torch.cuda.get_device_name(i) for i in range(count)) or "a driver, and no device for PyTorch"
 
 
 def _disk(free: int, needed: int) -> Check:

@@ -35,6 +35,20 @@ def of_machine(error: BaseException) -> FedSVDError | None:
     return None
 
 
+def what_helps(error: OSError, other: str = "name another folder") -> str:
+    """The fix for a file that cannot be written, by what stands in the way; ``other`` is the way round it."""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+            return f"free disk space there, or {other}"
+        case errno.EACCES | errno.EPERM:
+            return f"let this user write there (ls -ld shows who may), or {other}"
+        case errno.EROFS:
+            return f"that disk is read-only: {other}"
+        case errno.ENOENT | errno.ENOTDIR:
+            return f"make the folder first, or {other}"
+    return f"look at the disk, or {other}"
+
+
 def without_places(error: FedSVDError) -> FedSVDError:
     """An error for another member: its code, and what is wrong in general, but no path of this machine."""
     kind = {StorageError: "its disk cannot be used", OutOfResources: "it has no memory, threads or files left"}

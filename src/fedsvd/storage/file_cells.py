@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import StorageError
+from fedsvd.storage.faults import what_helps
 from fedsvd.types import Float
 
 Index = slice | NDArray[np.intp]
@@ -182,7 +183,7 @@ def spooled(chunks: Iterable[Float], columns: int, scratch: Path | None) -> File
         where = "the folder for temporary files" if scratch is None else str(scratch)
         raise StorageError(
             f"cannot keep {rows} rows of {columns} columns in {where}: {fault.strerror or type(fault).__name__}",
-            "free disk space there, or give another folder: --scratch FOLDER, or fedsvd.open_source(data, scratch=...)",
+            what_helps(fault, "give another folder: --scratch FOLDER, or fedsvd.open_source(data, scratch=...)"),
         ) from fault
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from fedsvd.errors import JobReplayed, LocalProtocolError, StorageError
 from fedsvd.storage import private
+from fedsvd.storage.faults import what_helps
 from fedsvd.types import SessionId
 
 _LINES = hashlib.sha256(b"fedsvd/ledger/1").hexdigest()  # the head of a file without lines
@@ -85,7 +86,8 @@ class Journal:
             if new:
                 _sync_folder(self.path.parent)
         except OSError as error:
-            raise StorageError(f"cannot write {self.path.name}: {error.strerror}", "free disk space") from error
+            fix = what_helps(error, "move the kit to another disk")
+            raise StorageError(f"cannot write {self.path}: {error.strerror}", fix) from error
 
     def _drop_half_line(self) -> None:
         if not self.path.exists():

@@ -8,14 +8,15 @@ from fedsvd.prepare.derived import names_of
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study_section import StudySection
+from fedsvd.types import near
 
 
 def expect_columns(source: MatrixSource, names: Sequence[str]) -> None:
     """Raise where this table lacks a column that every party's table needs."""
     lacking = [name for name in names if name not in (source.names or ())]
     if lacking:
-        fix = "every party needs it; rename what is called otherwise ([prepare] rename)"
-        raise ConfigError(f"there is no column {lacking[0]!r} here", fix)
+        fix = "every party needs it; rename what is called otherwise (rename under [prepare], --rename OLD=NEW)"
+        raise ConfigError(f"there is no column {lacking[0]!r} here", f"{fix}{near(lacking[0], source.names or ())}")
 
 
 def needed_numbers(study: StudySection, source: MatrixSource, labels: Sequence[str]) -> tuple[str, ...]:

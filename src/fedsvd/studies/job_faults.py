@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from fedsvd.errors import ConfigError
 from fedsvd.types import near
 
-NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
+NAME_RULE = "letters a to z, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
 
 
 def first_fault(invalid: ValidationError, keys: Mapping[str, Sequence[str]]) -> ConfigError:

@@ -29,6 +29,7 @@ from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
 _THESE = "columns = [...] under [prepare], or --columns, takes the columns that all have; rename calls them alike"
+_MATCH = 'Or match records by id: align = "ecdh" under [match] with id under [job]; --align ecdh --id COLUMN'
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 _NAMES_SHOWN = 10
 _NO_NAME = ("", "nan", "none", "<na>", "nat")  # what tables make of an empty cell, as text
@@ -122,7 +123,7 @@ def misfits(split: Split, extents: Mapping[str, Extent]) -> Iterator[ShapeError]
     if unequal:
         listed = ", ".join(f"party {name} has {sizes[name]}" for name in (first, *unequal[:3]))
         more = f", and {len(unequal) - 3} more differ" if len(unequal) > 3 else ""
-        fix = f"give all parties the same {what}" + (f". {_THESE}" if names else "")
+        fix = f"give all parties the same {what}" + (f". {_MATCH}" if vertical else f". {_THESE}" if names else "")
         fault = "; ".join([f"parties have different numbers of {what}: {listed}{more}", *names])
         yield ShapeError(fault, fix)
     elif names:
@@ -249,7 +250,10 @@ def _expect_labels(study: Study, index: int, party: PartyData) -> None:
     holder = study.split is Split.HORIZONTAL or index == study.label_user
     if party.labels is None:
         if holder:
-            raise ConfigError(f"party {index} has no labels", "name the label column and the party that holds it")
+            raise ConfigError(
+                f"party {index} has no labels",
+                "name the label column (label, --label) and the party that holds it (label_party)",
+            )
         return
     if not holder:
         raise ConfigError(f"party {index} has labels, and party {study.label_user} holds them", "give them once")
@@ -286,7 +290,10 @@ def expect_target(about: ModelPlan, labels: Float) -> None:
     if about.classes:
         whole = np.all((y == np.floor(y)) & (y >= 0) & (y < about.classes))
         if not whole:
-            raise DataError("a row has another class than those of the study", "name all of them: classes = [...]")
+            raise DataError(
+                "a row has another class than those of the study",
+                "name all of them: classes = [...], --class NAME for each",
+            )
     else:
         family_named(str(about.family), about.link).expect(y)
     if about.weighted and not np.all(labels[:, -1] > 0.0):

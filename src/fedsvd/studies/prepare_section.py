@@ -122,6 +122,7 @@ class PrepareSection(Section):
             tuple(self.orders.items()),
             parsed is not None,
             self._viewed,
+            () if parsed is None else parsed.outcome,
         )
 
     @property

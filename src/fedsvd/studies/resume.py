@@ -17,6 +17,7 @@ from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.open import files_behind, open_source
 from fedsvd.errors import StorageError
 from fedsvd.storage import private
+from fedsvd.storage.faults import what_helps
 from fedsvd.studies.job_file import Job, PartySection
 
 
@@ -33,7 +34,8 @@ class Resumable:
             private.private_folder(self.folder)
         except OSError as fault:
             reason = fault.strerror or type(fault).__name__
-            raise StorageError(f"cannot write to {self.folder}: {reason}", "name another results folder") from None
+            fix = what_helps(fault, "name another results folder: --out")
+            raise StorageError(f"cannot write to {self.folder}: {reason}", fix) from None
         return self.folder / f"{party.name}-{_digest(job, party)}.factor"
 
     def checkpoint(self, job: Job, party: PartySection) -> Checkpoint:

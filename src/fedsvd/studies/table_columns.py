@@ -10,6 +10,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, NotNumeric
+from fedsvd.prepare.at_home import CLASSES_FIX
 from fedsvd.types import Float
 
 
@@ -39,7 +40,7 @@ def class_codes(what: str, text: NDArray[np.str_], classes: Sequence[str]) -> Fl
     unknown = int(sum(value not in place for value in text.tolist()))
     if unknown:
         fault = f"{what} has other values than the study's classes in {unknown} rows"
-        raise DataError(fault, "name all classes in the study, or leave these rows out")
+        raise DataError(fault, "name all classes (classes = [...], --class NAME for each), or leave these rows out")
     return np.array([place[value] for value in text.tolist()], dtype=np.float64)
 
 
@@ -66,7 +67,7 @@ def with_features(source: MatrixSource, features: Sequence[str]) -> MatrixSource
 def _numbers(source: MatrixSource, name: str) -> Float:
     column = source.column(name)
     if column.dtype.kind not in "iuf":
-        raise NotNumeric(f"the label column {name!r} holds text, not numbers", "encode it as numbers")
+        raise NotNumeric(f"the label column {name!r} holds text, not numbers", CLASSES_FIX)
     return column.astype(np.float64)
 
 

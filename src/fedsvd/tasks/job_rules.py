@@ -84,7 +84,7 @@ MODEL_RULES = (
     Rule(
         lambda study: study.family is Family.MULTINOMIAL and len(study.classes) < 3,
         "a multinomial model needs the names of three classes or more",
-        'classes = ["a", "b", "c"]',
+        'classes = ["a", "b", "c"] (--class a --class b --class c)',
     ),
 )
 """Of the keys in ``[job]`` that describe a generalised linear model, for its task."""
