@@ -103,6 +103,7 @@ class FedSVDError(Exception):
         self.fix = printable(fix)
         super().__init__(self.fault, self.fix)
         self.problems: tuple[FedSVDError, ...] = ()  # each of them, where one error stands for several
+        self.of = 0  # which party's data it is about, counted from 1, where one process plays all; 0: none
 
     def __str__(self) -> str:
         text = f"{self.code}: {self.fault}" if self.fault else self.code

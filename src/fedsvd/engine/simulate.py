@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any
 
 from fedsvd.engine.player import Player
-from fedsvd.errors import PeerAborted, ProtocolError
+from fedsvd.errors import DataError, PeerAborted, ProtocolError
 from fedsvd.linalg import backend
 from fedsvd.protocol.certificate import Accounts, Stage
 from fedsvd.protocol.machine import Machine
@@ -154,6 +154,9 @@ class Simulation:
     def _raise_failure(self) -> None:
         players = self._players.values()
         failures = [player.failure for player in players if player.failure is not None]
+        for party, player in self._players.items():
+            if isinstance(player.failure, DataError):
+                player.failure.of = party.index
         if failures:
             # The first cause, not its echo at the other parties.
             raise next((error for error in failures if not isinstance(error, PeerAborted)), failures[0])

@@ -44,6 +44,8 @@ class Factor(NamedTuple):
     units: str
 
 
+_TIMES = r"^age|alter|time|zeit|day|tag|week|month|year|jahr|durat|dauer|follow|stay|surv"
+
 # Conventional to SI units: AMA Manual of Style, 11th ed., table of conversion factors; molar masses by IUPAC (glucose
 # 180.16, cholesterol 386.65, triglycerides as triolein 885.4, creatinine 113.12, bilirubin 584.66, calcium 40.08).
 FACTORS = (
@@ -76,13 +78,13 @@ FACTORS = (
     Factor(r"heig|groe|größe|stature|length|laenge|länge|ht$|waist|circum", 10.0, "cm to mm"),
     Factor(r"press|sbp|dbp|bp$|druck|po2|pco2", 7.501, "kPa to mmHg"),
     Factor(r"energ|kcal|calor", 4.184, "kcal to kJ"),
-    Factor(r"", 7.0, "weeks to days"),
-    Factor(r"", 12.0, "years to months"),
-    Factor(r"", 30.44, "months to days"),
-    Factor(r"", 52.18, "years to weeks"),
-    Factor(r"", 365.25, "years to days"),
-    Factor(r"", 24.0, "days to hours"),
-    Factor(r"", 60.0, "hours to minutes"),
+    Factor(_TIMES, 7.0, "weeks to days"),
+    Factor(_TIMES, 12.0, "years to months"),
+    Factor(_TIMES, 30.44, "months to days"),
+    Factor(_TIMES, 52.18, "years to weeks"),
+    Factor(_TIMES, 365.25, "years to days"),
+    Factor(_TIMES, 24.0, "days to hours"),
+    Factor(_TIMES, 60.0, "hours to minutes"),
     Factor(r"", 10.0, "a tenfold unit"),
     Factor(r"", 100.0, "a share to per cent"),
     Factor(r"", 1000.0, "a thousandfold unit"),

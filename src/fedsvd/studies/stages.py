@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, StorageError
+from fedsvd.errors import ConfigError, DataError, StorageError
 from fedsvd.policy.rules import Policy, what_each_role_learns
 from fedsvd.prepare.at_home import HomeReport, HomeTable, prepared_at_home
 from fedsvd.prepare.columns import arranged
@@ -192,7 +192,12 @@ def agree(
 ) -> Outcome:
     """Run a preparation among these parties, in this process; ``recipes_of`` says what each of them holds then."""
     how: dict[str, Any] = {"scratch": scratch, "progress": progress, "policy": policy}
-    return run_study(study, parties, random_state=random_state, record=record, asked=asked, **how)
+    try:
+        return run_study(study, parties, random_state=random_state, record=record, asked=asked, **how)
+    except DataError as error:
+        if error.of:
+            error.fault = f"party {error.of}: {error.fault}"
+        raise
 
 
 def recipes_of(outcome: Outcome) -> tuple[Recipe, ...]:
