@@ -85,7 +85,7 @@ def test_a_column_of_ids_that_is_not_named_is_refused_with_its_name(fedsvd, cust
     assert (said.code, said.json["error"]["code"]) == (1, "FSVD-208")
     assert "rows have different ids" in said.json["error"]["fault"]
     assert not any(sign.isdigit() for sign in said.json["error"]["fault"])  # how many would tell who is in both tables
-    assert "sort_by_id" in said.json["error"]["fix"]
+    assert "--sort-by-id" in said.json["error"]["fix"]
     said = fedsvd(*LR, *parties, "--id", "customer_id", "--sort-by-id", "--out", "o")
     assert said.code == 0, said
     assert said.json["rows"].startswith("compared by their ids")

@@ -97,7 +97,7 @@ def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job()
         (record(release=["components", "meen"]), ["[job] release", "did you mean 'mean'?"]),
         ({"job": {"task": "pca"}, "party": TWO}, ["lacks [job] name"]),
         ({"party": TWO}, ["lacks [job]"]),
-        (record(name="../up"), ["[job] name", "letters, digits"]),
+        (record(name="../up"), ["[job] name", "letters a to z, digits"]),
         (record(name=".hidden"), ["[job] name"]),
         (record(name="ends."), ["[job] name"]),
         (record(name="n" * 65), ["[job] name"]),

@@ -304,7 +304,7 @@ class TestInPython:
         parts = [joint[:100], joint[100:200].drop(columns="age"), joint[200:]]
         with pytest.raises(ShapeError, match="different numbers of columns"):
             fedsvd.prepared(parts, missing="mean", categories=["sex", "ward"], id="patient", policy=ALLOWED)
-        with pytest.raises(DataError, match="holds text"):
+        with pytest.raises(DataError, match="hold text"):
             fedsvd.prepared([joint, joint], missing="mean", id="patient", policy=ALLOWED)
 
     def test_an_owners_policy_is_asked(self, joint):
