@@ -25,7 +25,7 @@ VERBS = {
     "table": "A site's own table: register it by a dictionary, see its history.",
     "plan": "Say what a job will do, what it reveals and what it costs, before anything is sent.",
     "predict": "Apply a result to new tables: predictions, scores, coordinates.",
-    "report": "Draw the report of a results folder again.",
+    "report": "Draw the report of a results folder again, and its figures as files.",
     "verify": "Check every signature of a study's certificate, and every file next to it; exit code 1 unless all hold.",
     "doctor": "Check this machine, and with a kit keys, network, clock and data; exit code 1 when something is wrong.",
     "audit": "Attack your own data as the CSP and the other parties of a job could, before you join it.",
