@@ -63,14 +63,17 @@ def columns_of(rows: Float) -> Columns:
     if n == 0:
         nothing = np.zeros(p, dtype=np.intp)
         return Columns(nothing, nothing, np.zeros(p), 0)
-    ordered = np.sort(rows, axis=0).T  # (columns, rows): runs of equal values lie together
+    ordered = np.sort(np.ascontiguousarray(rows.T))  # (columns, rows): runs of equal values lie together
     begins = np.ones((p, n), dtype=bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    starts = np.flatnonzero(begins)
-    lengths, column = np.diff(np.append(starts, p * n)), starts // n
-    sums = np.bincount(column, weights=lengths * np.log2(lengths), minlength=p)
-    alone = np.bincount(column[lengths == 1], minlength=p)
-    return Columns(begins.sum(axis=1), alone, np.maximum(0.0, math.log2(n) - sums / n), n)
+    values = begins.sum(axis=1)
+    alone, sums = np.full(p, n, dtype=np.intp), np.zeros(p)
+    repeated = np.flatnonzero(values < n)  # of all others every run is of one record, and adds 1 log2 1
+    starts = np.flatnonzero(begins[repeated])
+    lengths, column = np.diff(starts, append=repeated.size * n), starts // n
+    sums[repeated] = np.bincount(column, weights=lengths * np.log2(lengths), minlength=repeated.size)
+    alone[repeated] = np.bincount(column[lengths == 1], minlength=repeated.size)
+    return Columns(values, alone, np.maximum(0.0, math.log2(n) - sums / n), n)
 
 
 def column_bits(rows: Float, names: Sequence[str], found: Columns | None = None) -> dict[str, float]:
@@ -89,12 +92,12 @@ def column_bits(rows: Float, names: Sequence[str], found: Columns | None = None)
     counted = {names[group[0]]: _entropy_of_levels(rows[:, group]) for group in levels}
     grouped = {j for group in levels for j in group}
     seen: set[bytes] = set()
-    known = set(names)
+    known, lines = set(names), np.ascontiguousarray(rows.T)
     for j, name in enumerate(names):
         if j in grouped or found.values[j] < 2 or _product_of(name, known):
             continue
         # Where all values differ, their groups are those of any other such column: the order is compared instead.
-        same = _order(rows[:, j]) if found.alone[j] == found.records else _partition(rows[:, j])
+        same = _order(lines[j]) if found.alone[j] == found.records else _partition(lines[j])
         if same not in seen:
             seen.add(same)
             counted[name] = float(bits[j])
