@@ -298,10 +298,11 @@ class Group:
 
     def expect_signatures(self) -> None:
         """Raise ``SplitView`` unless every user signed the body that we have."""
-        body = self.body()
+        body, memo = self.body(), self._memo
+        digest = hashlib.sha256(body).digest()
         for party, signature in self._received["signing"].items():
             try:
-                verify_once(self._memo, self._plan.identity(party), PURPOSE, body, signature)
+                verify_once(memo, self._plan.identity(party), PURPOSE, body, signature, digest)
             except NotSealed:
                 raise SplitView(f"{party} did not sign the certificate that we hold", "nothing is released") from None
 

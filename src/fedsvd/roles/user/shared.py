@@ -54,12 +54,18 @@ def _same(a: Any, b: Any) -> bool:
     return a == b if isinstance(a, bytes) else a is b
 
 
-def verify_once(memo: Memo | None, public: bytes, purpose: str, message: bytes, signature: bytes) -> None:
-    """``verify``, of each signature once for all users of one process; what failed is verified again, and fails."""
+def verify_once(
+    memo: Memo | None, public: bytes, purpose: str, message: bytes, signature: bytes, digest: bytes = b""
+) -> None:
+    """``verify``, of each signature once for all users of one process; what failed is verified again, and fails.
+
+    ``digest`` is SHA-256 of a long message that many have signed, which is then hashed once.
+    """
     if memo is None:
         verify(public, purpose, message, signature)
         return
-    key = hashlib.sha256(framed(public, purpose.encode(), message, signature)).digest()
+    signed = digest or hashlib.sha256(message).digest()
+    key = hashlib.sha256(framed(public, purpose.encode(), signed, signature)).digest()
     if key not in memo:
         verify(public, purpose, message, signature)
         memo[key] = True
