@@ -3,8 +3,10 @@
 Attacks read real sessions: what a user holds is taken from its role, what the CSP sees from its messages.
 """
 
+import inspect
 from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from fedsvd.protocol.directions import RECORDS_BY_AUTO, directions_for
 from fedsvd.protocol.messages import Message, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Scheme, Split, Task
+from fedsvd.roles.user.by_steps import _report
+from fedsvd.service import member_session
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation, altering
@@ -224,6 +228,15 @@ def test_whole_numbers_of_few_records_a_direction_are_refused_at_home(rows, few,
     found = [each for each in bit_findings(plan, own, Policy()) if each.rule == "directions"]
     assert bool(found) is refused
     assert not bit_findings(plan, own, Policy(openings="any"))
+
+
+def test_progress_shows_residuals_in_one_process_and_none_to_the_csp():
+    """A member reports its stages to the CSP; how the vectors converge is the users' alone."""
+    for memo, told in (({}, True), (None, False)):
+        said = []
+        _report(SimpleNamespace(memo=memo, progress=lambda *given, said=said: said.append(given)), 3, 1e-7)
+        assert said == ([("step 4, residual 1e-07", 53, 100)] if told else [])
+    assert "memo" not in inspect.getsource(member_session)  # a member's role has none
 
 
 def test_split_columns_by_steps_open_numbers_of_every_record_and_this_is_stated_and_asked_about(monkeypatch):

@@ -37,6 +37,8 @@ TASKS = {
         "release": SCORED,
     },
     "svd, vertical": {"split": "vertical", "id": "patient"},
+    "pca, by steps": {"components": 2, "release": ["components", "mean", "spectrum", "own part"]},
+    "lsa, by steps, vertical": {"split": "vertical", "id": "patient", "components": 2},
 }
 
 
@@ -65,6 +67,8 @@ def job_file(folder: Path, task: str, parties, authority: str | None):
     options = TASKS[task]
     word = task.partition(",")[0]
     file = file_of(word, parties, authority=authority, **options)
+    if "by steps" in task:
+        file["masks"] = {"scheme": "steps"}
     for party in file["party"]:
         kind = "columns" if options.get("split") == "vertical" else "rows"
         # Where columns are split, the last party alone has the outcome.
@@ -110,7 +114,7 @@ def assert_same_files(found: Path, expected: Path) -> None:
 
 
 def test_three_parties_and_an_authority_get_the_numbers_of_the_sim_rung(tmp_path):
-    cases = [("pca", "ta"), ("svd", None), ("lr, vertical", "ta")]
+    cases = [("pca", "ta"), ("svd", None), ("lr, vertical", "ta"), ("pca, by steps", None)]
     expect_the_numbers_of_the_sim_rung(tmp_path, NAMES[:3], cases)
 
 

@@ -10,7 +10,7 @@ from fedsvd.cli import reports
 from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.outputs import Named
-from fedsvd.protocol.tasks import Split
+from fedsvd.protocol.tasks import Scheme, Split
 from fedsvd.results.folder import Table
 from fedsvd.results.foreign_tables import outputs
 from fedsvd.results.model_table import summaries
@@ -104,7 +104,8 @@ def _measured(shared: PartyResult) -> dict[str, Any]:
     if about is not None:
         return {"task": f"{about.name}, declaration {about.declaration[:16]}"}
     verified = f"residual {certificate.residual_text}, orthogonality {certificate.orthogonality:.1e}"
-    return {"rank": shared.rank, "verified": verified}
+    found = {"found": shared.proved} if shared.plan.scheme is Scheme.STEPS and shared.proved else {}
+    return {"rank": shared.rank, "verified": verified, **found}
 
 
 def _leading_tables(shared: PartyResult) -> list[Table]:

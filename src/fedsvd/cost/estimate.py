@@ -18,7 +18,7 @@ from fedsvd.cost.traffic import Expected, full_rank, traffic
 from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.parties import CSP, TA, Role
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Mode
+from fedsvd.protocol.tasks import Mode, Scheme
 from fedsvd.types import byte_size
 
 
@@ -192,6 +192,8 @@ def table(plan: SessionPlan, cost: Cost) -> list[Line]:
 
 def masks_of(plan: SessionPlan) -> str:
     """The masks: none in mode A, P over the common side in mode B; else the form of each side's, with its length."""
+    if plan.scheme is Scheme.STEPS:
+        return "none: the parties open the sums of every step"
     if plan.mode is Mode.A:
         return "none, mode A: the parties open the sum"
     if plan.mode is Mode.B:

@@ -35,6 +35,7 @@ ILL = ("an ill-conditioned block", "a very ill-conditioned block")
 _OVERSAMPLED = 8
 _A_COMPONENT, _MORE = 60, 64  # directions for each component, and in any case
 _FEW_FEATURES = 512
+_FEW, _SEEN_OF_FEW, _SEEN = 2, (8, 62), (7, 70)  # components; steps that were seen with them, and with more
 _FLOPS_OF_STEPS, _FLOPS_OF_FACTOR = 240, 10
 RECORDS_BY_AUTO = 26
 """Records outside of the largest party, for each direction, from which steps are taken without being asked for."""
@@ -76,6 +77,15 @@ def pays(r: int, m: int, counts: Sequence[int]) -> bool:
 def most_steps(plan: SessionPlan) -> int:
     """Steps after the first, at most: each opens a direction."""
     return min(MOST_STEPS, most_directions(plan) - first_width(plan))
+
+
+def expected_in_words(plan: SessionPlan) -> str:
+    """How many steps and directions there will be: the data decides it."""
+    least, usual = _SEEN_OF_FEW if plan.planned_rank <= _FEW else _SEEN
+    most, wide = 1 + most_steps(plan), most_directions(plan)
+    if most <= least:
+        return f"at most {most}, with {wide} directions"
+    return f"{least} to {min(usual, most)} where the spectrum falls, at most {most}, and at most {wide} directions"
 
 
 def means_in_a_unit(plan: SessionPlan) -> bool:

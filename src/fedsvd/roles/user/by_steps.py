@@ -118,6 +118,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space, ritz = yield Local("ritz values", partial(_grown, work, space, Z))
         s1 = ritz.top
+        _report(work, step, ritz.residual)
         said: Verdict
         said, space = yield from _decide(work, space, Z, ritz, step)
         if said is not Verdict.GO_ON:
@@ -133,6 +134,17 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     return Opened(
         U, released, len(s), residual, orthogonality_of(U), checked, energy, np.ldexp(product, prepared.E), vectors
     )
+
+
+def _report(work: Work, step: int, residual: float) -> None:
+    """How far the search is, in digits of the residual, where all roles are in one process.
+
+    Elsewhere progress is told to the CSP, which may know how many steps there were, and nothing of how they converged.
+    """
+    if work.progress is None or work.memo is None or not 0.0 < residual < 1.0:
+        return
+    done = min(100, round(100.0 * math.log(residual) / math.log(TOLERANCE)))
+    work.progress(f"step {step + 1}, residual {residual:.0e}", done, 100)
 
 
 def _grown(work: Work, space: Space, Z: Float) -> tuple[Space, Ritz]:
