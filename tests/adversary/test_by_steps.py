@@ -23,7 +23,7 @@ from fedsvd.protocol.directions import RECORDS_BY_AUTO, directions_for
 from fedsvd.protocol.messages import Message, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Scheme, Split, Task
-from fedsvd.roles.user.by_steps import _report
+from fedsvd.roles.user.by_steps import report_residual
 from fedsvd.service import member_session
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
@@ -234,7 +234,7 @@ def test_progress_shows_residuals_in_one_process_and_none_to_the_csp():
     """A member reports its stages to the CSP; how the vectors converge is the users' alone."""
     for memo, told in (({}, True), (None, False)):
         said = []
-        _report(SimpleNamespace(memo=memo, progress=lambda *given, said=said: said.append(given)), 3, 1e-7)
+        report_residual(SimpleNamespace(memo=memo, progress=lambda *given, said=said: said.append(given)), 3, 1e-7)
         assert said == ([("step 4, residual 1e-07", 53, 100)] if told else [])
     assert "memo" not in inspect.getsource(member_session)  # a member's role has none
 

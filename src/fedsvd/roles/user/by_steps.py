@@ -118,7 +118,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space, ritz = yield Local("ritz values", partial(_grown, work, space, Z))
         s1 = ritz.top
-        _report(work, step, ritz.residual)
+        report_residual(work, step, ritz.residual)
         said: Verdict
         said, space = yield from _decide(work, space, Z, ritz, step)
         if said is not Verdict.GO_ON:
@@ -136,7 +136,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     )
 
 
-def _report(work: Work, step: int, residual: float) -> None:
+def report_residual(work: Work, step: int, residual: float) -> None:
     """How far the search is, in digits of the residual, where all roles are in one process.
 
     Elsewhere progress is told to the CSP, which may know how many steps there were, and nothing of how they converged.
