@@ -179,8 +179,11 @@ class Slices:
             yield place, _words(xp, _digits(xp, sums))
 
 
-def sliced(A: Array, D: Array | None = None, *, triangular: bool = False) -> Slices:
-    """The slices of ``rint(2^63 A) + D`` for A and whole numbers D (dither), both (m, q), |A| <= 1/2, |D| <= 2^15."""
+def sliced(A: Array, D: Array | None = None, *, triangular: bool = False, each: Each | None = None) -> Slices:
+    """The slices of ``rint(2^63 A) + D`` for A and whole numbers D (dither), both (m, q), |A| <= 1/2, |D| <= 2^15.
+
+    ``each`` brings threads to NumPy.
+    """
     xp, (m, q) = namespace(A) if D is None else namespace(A, D), A.shape
     if not 1 <= q <= _MOST_COLUMNS or m < 1:
         raise ShapeError(f"an exact Gram matrix of {m} x {q}: at least 1 x 1, at most {_MOST_COLUMNS} columns")
@@ -190,14 +193,19 @@ def sliced(A: Array, D: Array | None = None, *, triangular: bool = False) -> Sli
     kind = np.float32 if xp is np else A.dtype
     parts = tuple(xp.empty((m, stored), dtype=kind, device=A.device)[:, :q] for _ in range(count))
     step = max(1, (_NEAR_BLOCK if xp is np else _FAR_BLOCK) // q)
-    longest = 0.0
-    for start in range(0, m, step):
-        place = slice(start, min(start + step, m))
+    starts = range(0, m, step)
+    longest = [0.0] * len(starts)
+
+    def some(number: int) -> None:
+        place = slice(starts[number], min(starts[number] + step, m))
         S = _slices_of(xp, A[place, :], None if D is None else D[place, :])
         for part, E in zip(parts, _points(S) if xp is np else S, strict=True):
             part[place, :] = E
-        longest = max(longest, float(xp.max(xp.sum(A[place, :] * A[place, :], axis=1))))
-    return Slices(parts, triangular, longest <= _HALF_SQUARED)
+        longest[number] = float(xp.max(xp.sum(A[place, :] * A[place, :], axis=1)))
+
+    for _ in (each if each is not None and xp is np and len(starts) > 1 else map)(some, range(len(starts))):
+        pass
+    return Slices(parts, triangular, max(longest) <= _HALF_SQUARED)
 
 
 def _points(S: Sequence[Array]) -> Iterator[Array]:

@@ -21,10 +21,10 @@ import numpy as np
 import scipy
 
 from fedsvd.errors import ConfigError
-from fedsvd.linalg.backend import check_info, like, namespace, solve_triangular
+from fedsvd.linalg.backend import check_info, gram, like, matmul, namespace, solve_triangular
 from fedsvd.linalg.foreign import aligned, subtract_product
-from fedsvd.linalg.pools import small_work
-from fedsvd.types import Array, Float, expect_shape
+from fedsvd.linalg.pools import available, small_work
+from fedsvd.types import Array, Each, Float, expect_shape
 
 _WY = 256  # reflectors per compact-WY product off NumPy
 LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
@@ -92,6 +92,9 @@ def ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -
 
 
 Normals = Callable[[int], Array]  # a count to that many standard normals, in memory or on a device
+_IN_THREADS = 128  # reflectors per product of one thread
+_LEAST_PIECE = 48  # columns of one thread
+WORTH_THREADS = 2.0**26  # multiplications
 REFLECTORS = 1024  # reflectors kept together; half of the square below the last block is never stored
 
 
@@ -131,10 +134,15 @@ class Reflectors(FromTheLeft):
     def __repr__(self) -> str:
         return f"Reflectors(n={self.n})"
 
-    def left(self, X: Array) -> Array:
-        """``Q X``."""
+    def left(self, X: Array, each: Each | None = None) -> Array:
+        """``Q X``; ``each`` brings threads to NumPy's."""
         expect_shape("X", X, self.n, X.shape[1])
-        return self._from_left(self.signs[:, None] * X, transposed=False)
+        return self._from_left(self.signs[:, None] * X, transposed=False, each=each)
+
+    def right_t(self, X: Array, each: Each | None = None) -> Array:
+        """``X Q^T``, likewise."""
+        xp = namespace(X)
+        return xp.matrix_transpose(self.left(xp.matrix_transpose(X), each))
 
     def left_t(self, X: Array) -> Array:
         """``Q^T X``."""
@@ -146,11 +154,14 @@ class Reflectors(FromTheLeft):
         xp = namespace(self.signs)
         return self.left(xp.eye(self.n, dtype=self.signs.dtype, device=self.signs.device))
 
-    def _from_left(self, X: Array, transposed: bool) -> Array:
+    def _from_left(self, X: Array, transposed: bool, each: Each | None = None) -> Array:
         order = [(k * REFLECTORS, block) for k, block in enumerate(self.blocks)]
         xp = namespace(X)
         if xp is not np:
             return self._there(X, transposed)
+        pieces = min(available(), X.shape[1] // _LEAST_PIECE)
+        if each is not None and pieces > 1 and float(self.n) * self.n * X.shape[1] >= WORTH_THREADS:
+            return self._by_threads(X, transposed, each, pieces)
         for start, (V, tau) in order if transposed else reversed(order):
             if start == 0:
                 X = reflect(V, tau, X, side="L", transposed=transposed)
@@ -159,6 +170,37 @@ class Reflectors(FromTheLeft):
                 X = xp.concat((X[:start, :], below), axis=0)
         return X
 
+    def _by_threads(self, X: Float, transposed: bool, each: Each, pieces: int) -> Float:
+        """The same, some columns to each thread, by products with ``I - W T W^T`` of some reflectors at a time.
+
+        LAPACK forms T by vectors, which takes one thread as long as its part of the product.
+        """
+        blocks = [
+            (k * REFLECTORS + first, V[first:, first : first + _IN_THREADS])
+            for k, (V, _) in enumerate(self.blocks)
+            for first in range(0, V.shape[1], _IN_THREADS)
+        ]
+        order: list[Any] = [None] * len(blocks)
+
+        def inverted(number: int) -> None:
+            order[number] = blocks[number], _inverse_of_t(blocks[number][1])
+
+        for _ in each(inverted, range(len(blocks))):
+            pass
+        ends = [X.shape[1] * number // pieces for number in range(pieces + 1)]
+        reflected = np.empty(X.shape)
+
+        def piece(number: int) -> None:
+            Y = np.array(X[:, ends[number] : ends[number + 1]], order="C")
+            for (start, W), T_inverse in order if transposed else reversed(order):
+                Z = solve_triangular(T_inverse, matmul(W.T, Y[start:]), transposed=transposed)
+                matmul(W, np.negative(Z, out=Z), Y[start:], add=True)
+            reflected[:, ends[number] : ends[number + 1]] = Y
+
+        for _ in each(piece, range(pieces)):
+            pass
+        return reflected
+
     def _there(self, X: Array, transposed: bool) -> Array:
         """The same on a device, over one copy of X: it may be as large as a third of the memory there."""
         order = [(k * REFLECTORS, V) for k, (V, _) in enumerate(self.blocks)]
@@ -166,6 +208,13 @@ class Reflectors(FromTheLeft):
         for start, V in order if transposed else reversed(order):
             reflect_over(V, copied[start:, :], transposed=transposed)
         return copied[:, : X.shape[1]]
+
+
+def _inverse_of_t(W: Float) -> Float:
+    """``T^-1`` of ``I - W T W^T``: the upper triangle of ``W^T W`` with its diagonal halved."""
+    inverse: Float = np.triu(gram(W.T))
+    inverse[np.diag_indices_from(inverse)] *= 0.5
+    return inverse
 
 
 def draw(n: int, normals: Normals, on: Array | None = None, *, columns: int | None = None) -> Reflectors:
@@ -201,6 +250,7 @@ def _draw_block(rows: int, k: int, normals: Normals) -> tuple[Array, Array, Arra
     sign = np.where(head < 0, -1.0, 1.0)
     pivot = head + sign * length
     Vt /= pivot[:, None]
+    Vt[np.arange(k), np.arange(k)] = 1.0  # which LAPACK does not read
     return Vt.T, pivot * sign / length, -sign
 
 

@@ -102,10 +102,9 @@ def rounded(G: Array) -> Array:
     H = xp.empty((m, m), dtype=xp.float64, device=G.device)
     for place in _pieces(xp, m, m):
         rows, columns = order[place], order[place.start :]
-        block = H[place, place.start :]
-        if xp is not np or not kernels.left(None, G, m, rows, columns, block):
-            block[...] = _to_unit(_words_at(G, m, rows, columns))
-        H[place.stop :, place] = xp.matrix_transpose(block[:, place.stop - place.start :])
+        if xp is not np or not kernels.left(None, G, m, rows, columns, H[place, place.start :]):
+            H[place, place.start :] = _to_unit(_words_at(G, m, rows, columns))
+        H[place.stop :, place] = xp.matrix_transpose(H[place, place.stop :])
     return H
 
 
@@ -172,7 +171,7 @@ def _residual(G: Array, order: Order, R: Array, each: Each | None) -> float:
 def _difference(G: Array, order: Order, R: Array, each: Each | None) -> Array:
     """``G - R^T R`` exactly, rounded once, for an upper triangular R on the grid and G in the given order."""
     xp, m = namespace(R), R.shape[0]
-    placed, slices = like(order, G), sliced(xp.matrix_transpose(R), triangular=True)
+    placed, slices = like(order, G), sliced(xp.matrix_transpose(R), triangular=True, each=each)
     left = xp.empty((m, m), dtype=R.dtype, device=R.device)
     if xp is not np:
         for place, words in slices.blocks(0, m):

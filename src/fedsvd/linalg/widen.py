@@ -14,7 +14,7 @@ from fedsvd.linalg import householder
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.exact_gram import GRID_BITS
 from fedsvd.linalg.householder import Normals, Reflectors
-from fedsvd.types import Array
+from fedsvd.types import Array, Each
 
 _SPARE_COLUMNS = 32
 _SAFETY = 1.001  # the joint norm carries noise; this covers it for up to 500 users
@@ -46,10 +46,10 @@ def draw_rows(p: int, q: int, normals: Normals, on: Array | None = None) -> Refl
     return householder.draw(q, normals, on, columns=p)
 
 
-def widen(L: Array, T_t: Reflectors) -> Array:
-    """``[L 0] T``, (m, q), for the ``T_t`` that ``draw_rows`` gave for L's p columns."""
+def widen(L: Array, T_t: Reflectors, each: Each | None = None) -> Array:
+    """``[L 0] T``, (m, q), for the ``T_t`` that ``draw_rows`` gave for L's p columns; ``each`` brings threads."""
     xp, (m, p) = namespace(L), L.shape
     if not sum(tau.shape[0] for _, tau in T_t.blocks) == p <= T_t.n:
         raise ShapeError(f"the rows that were drawn are not those for a factor of {p} columns")
     zeros = xp.zeros((m, T_t.n - p), dtype=L.dtype, device=L.device)
-    return T_t.right_t(xp.concat((L, zeros), axis=1))
+    return T_t.right_t(xp.concat((L, zeros), axis=1), each)

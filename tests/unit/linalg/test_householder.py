@@ -4,6 +4,7 @@ The law is compared with the exact one of an entry (its square is Beta distribut
 with QR of Gaussian matrices made unique by a positive diagonal. Leaving out the sign fix must be noticed.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -242,3 +243,18 @@ def test_a_factor_of_another_size_is_refused_and_repr_shows_no_number():
         with pytest.raises(ShapeError):
             product(X)
     assert repr(Q) == "Reflectors(n=3)"
+
+
+@pytest.mark.parametrize(("n", "columns"), [(7, 7), (300, 300), (300, 140), (1100, 1050)])
+def test_threads_multiply_as_lapack_does(n, columns, monkeypatch):
+    monkeypatch.setattr(householder, "WORTH_THREADS", 1)
+    monkeypatch.setattr(householder, "available", lambda: 3)
+    Q, X = draw(n, normals(5), columns=columns), normals(6)((n, 160))
+    with ThreadPoolExecutor(3) as pool:
+        left, right = Q.left(X, pool.map), Q.right_t(X.T, pool.map)
+    before = X.copy()
+    expected = Q.left(X)
+    tolerances.assert_close(left, expected, tolerances.orthogonal(n), scale=np.linalg.norm(X, axis=0).max())
+    np.testing.assert_array_equal(right, left.T)
+    np.testing.assert_array_equal(X, before)
+    tolerances.assert_close(Q.left_t(left), X, tolerances.orthogonal(n), scale=np.linalg.norm(X, axis=0).max())

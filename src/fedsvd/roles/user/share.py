@@ -36,14 +36,14 @@ class Unit:
     F: float
     P: Reflectors | None  # None in mode A
 
-    def left(self, A: Array) -> Array:
-        """``P A`` for the rows that P acts on; label rows below them stay."""
+    def left(self, A: Array, each: Each | None = None) -> Array:
+        """``P A`` for the rows that P acts on; label rows below them stay. ``each`` brings threads."""
         if self.P is None:
             return A
         rows = self.P.n
         if A.shape[0] == rows:
-            return self.P.left(A)
-        return namespace(A).concat((self.P.left(A[:rows, :]), A[rows:, :]), axis=0)
+            return self.P.left(A, each)
+        return namespace(A).concat((self.P.left(A[:rows, :], each), A[rows:, :]), axis=0)
 
     def left_t(self, U_masked: Array) -> Array:
         """``P^T U'``."""
@@ -67,13 +67,14 @@ def share(work: Work, L_i: Array, F1: float, common: Unit, name: str = "gram") -
     T_t = draw_rows(
         L_i.shape[1], plan.widths[work.i], normals_on(own.derive("T", name), work.masks.each, on).normal, on
     )
-    A = widen(common.left(L_i * (common.c / common.F)), T_t)
+    each = work.masks.each
+    A = widen(common.left(L_i * (common.c / common.F), each), T_t, each)
     del T_t  # half as large as A
     D_i = normals_on(own.derive("D", name), work.masks.each, on).normal(tuple(A.shape))
     D_i *= dither_deviation(F1, plan.N, common.c)
     if isinstance(D_i, np.ndarray):
         np.rint(D_i, out=D_i)
-        return sliced(A, D_i)
+        return sliced(A, D_i, each=each)
     return sliced(A, namespace(D_i).round(D_i))
 
 
