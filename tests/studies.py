@@ -60,9 +60,14 @@ def joint_table(seed: int = 7, rows: int = ROWS) -> pd.DataFrame:
     return table
 
 
-def hospitals(folder: Path, classes: tuple[str, str] | None = None) -> Files:
-    """Rows are split: three hospitals with the same columns, in three formats; an outcome below or above its median."""
+def hospitals(folder: Path, classes: tuple[str, str] | None = None, events: bool = False) -> Files:
+    """Rows are split: three hospitals with the same columns, in three formats; an outcome below or above its median.
+
+    With ``events`` the outcome is a time, at which two of three records have an event.
+    """
     joint = joint_table()
+    if events:
+        joint["event"] = (np.arange(len(joint)) % 3 > 0).astype(int)
     if classes:
         joint["outcome"] = np.where(joint["outcome"] > joint["outcome"].median(), classes[1], classes[0])
     joint[:40].to_csv(folder / "north.csv", index=False)

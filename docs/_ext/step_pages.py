@@ -10,7 +10,7 @@ from pathlib import Path
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind, What
-from fedsvd.protocol.tasks import Align, ChosenBy, Family, Item, Mode, Robust, Split, Task
+from fedsvd.protocol.tasks import Align, ChosenBy, Family, Item, Mode, Robust, Split, Task, Ties
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.tasks.declared import declared
@@ -54,6 +54,9 @@ STUDIES: dict[str, Study] = {
     ),
     "Logistic regression, few digits": Study(
         Task.GLM, targets=1, glm=ModelPlan(Family.BINOMIAL, "logit", digits=Digits.TABLE)
+    ),
+    "Cox regression": Study(
+        Task.COX, targets=2, glm=ModelPlan(Family.COX, "log", ties=Ties.EFRON, digits=Digits.TABLE)
     ),
     "Prediction, split columns": Study(Task.PREDICT, _COLUMNS, targets=1, label_user=1, trust_rows=True),
     "Matching by hashes": Study(Task.MATCH, _COLUMNS, align=Align.SERVER),

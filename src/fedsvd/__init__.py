@@ -17,6 +17,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
     from fedsvd.estimators.cca import FederatedCCA
+    from fedsvd.estimators.cox import FederatedCox
     from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
     from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
@@ -36,6 +37,7 @@ __version__ = "0.3.0"
 
 __all__ = [
     "FederatedCCA",
+    "FederatedCox",
     "FederatedGLM",
     "FederatedLSA",
     "FederatedLinearRegression",
@@ -65,6 +67,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import cca
 
             return cca.FederatedCCA
+        case "FederatedCox":
+            from fedsvd.estimators import cox
+
+            return cox.FederatedCox
         case "FederatedPCR":
             from fedsvd.estimators import pcr
 

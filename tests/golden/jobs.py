@@ -40,7 +40,11 @@ JOBS: dict[str, dict[str, object]] = {
     },
     "svd of prepared tables": {"task": "svd", "id": "patient", "more": '[prepare]\nmissing = "mean"\nscale = "site"'},
     "glm": {"task": "glm", "label": "outcome", "family": "binomial", "classes": ["no", "yes"], "id": "patient"},
+    "cox": {"task": "cox", "label": "outcome", "event": "event", "ties": "breslow", "id": "patient"},
 }
+
+FEW_DIGITS = {"cox"}
+"""Jobs of which no report is recorded: how often their sums are asked for depends on the noise of a run."""
 
 
 def folder_of(name: str, folder: Path) -> Path:
@@ -51,7 +55,7 @@ def folder_of(name: str, folder: Path) -> Path:
     if asked.get("split") == "vertical" or asked["task"] == "cca":
         files = companies(place)
     else:
-        files = hospitals(place, ("no", "yes") if asked["task"] == "glm" else None)
+        files = hospitals(place, ("no", "yes") if asked["task"] == "glm" else None, asked["task"] == "cox")
     more = asked.pop("more", "")
     job = files.job(**asked)
     if more:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.protocol.model import Digits, ModelPlan
-from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Ties, Trust
 from fedsvd.studies.foreign import ForeignStudy
 from fedsvd.tasks.declaration import declaration_of
 from fedsvd.testing.federation import Federation
@@ -202,6 +202,16 @@ def glm_of_few_digits(k: int = 2, **asked) -> Federation:
     return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
 
 
+def cox(k: int = 2) -> Federation:
+    """Times that a feature tells something of, two records tied, and one column of two values for strata."""
+    rng = np.random.default_rng(0)
+    D = [rng.normal(size=(20 + i, 1)) for i in range(k)]
+    times = [np.ceil(10.0 * rng.exponential(np.exp(-own[:, 0]))) for own in D]
+    y = [np.column_stack((time, np.arange(len(time)) % 4 > 0, np.arange(len(time)) % 2)) for time in times]
+    about = ModelPlan(Family.COX, "log", tolerance=1e-3, digits=Digits.TABLE, ties=Ties.EFRON, strata=True)
+    return Federation(D, Task.COX, H, labels=y, glm=about)
+
+
 def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
@@ -292,6 +302,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm with its quality": lambda k=2: glm(k, release=WITH_QUALITY),
     "glm of few digits with its quality": lambda k=2: glm_of_few_digits(k, release=WITH_QUALITY),
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
+    "cox": cox,
     "predict": predict,
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
@@ -322,6 +333,7 @@ LEAST = (
     "lr horizontal with a weighted, refined table",
     "glm",
     "glm of three classes",
+    "cox",
     "predict",
     "preparation dealt by the TA",
     "foreign dealt by the TA",

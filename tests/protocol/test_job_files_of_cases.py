@@ -57,7 +57,10 @@ def asked_in(study):
     if study.glm is not None:
         classes = [f"c{place}" for place in range(study.glm.classes)]
         job |= {key: getattr(study.glm, key) for key in ("tolerance", "digits", "least_class", "least_events")}
-        job["family"], job["quality"] = str(study.glm.family), Item.QUALITY in (study.release or ())
+        if study.task is Task.COX:
+            job |= {"label": "y", "event": "died", "strata": "clinic", "ties": str(study.glm.ties)}
+        else:
+            job["family"], job["quality"] = str(study.glm.family), Item.QUALITY in (study.release or ())
         job |= {"classes": classes} if classes else {}
     masks = {"scheme": study.scheme, "mode": study.mode, "block_size": study.block_size}
     record = {"job": job, "masks": {key: value for key, value in masks.items() if value}}

@@ -13,9 +13,9 @@ from fedsvd.errors import ReleaseRefused
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import full_outputs
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Align, Family, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Family, Item, Mode, Scheme, Split, Task, Ties, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
@@ -49,6 +49,10 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     if task is Task.GLM:
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL, "centre": True}
         fields["glm"] = ModelPlan(Family.BINOMIAL, "logit", least_class=10, least_events=5)
+    if task is Task.COX:
+        fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
+        about = {"ties": Ties.EFRON, "digits": Digits.TABLE, "least_class": 10, "least_events": 5}
+        fields["glm"] = ModelPlan(Family.COX, "log", **about)
     if task is Task.MATCH:
         m, fields = 1, {**fields, "scheme": Scheme.MASK, "mode": None, "align": Align.ECDH, "least_overlap": 10}
     bare = SessionPlan(

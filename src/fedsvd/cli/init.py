@@ -143,7 +143,7 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
         "# Every key is described in docs/job-file.md.",
         "[job]",
         f"name = {json.dumps(name)}",
-        _with(f'task = "{task}"', task.heading.lower()),
+        _with(f'task = "{task}"', task.in_a_sentence),
         _with(f'split = "{split}"', same),
     ]
     if components:
@@ -164,6 +164,13 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
             _with('# weights = "w"', "prior weights"),
         ]
         lines += [_with("# alpha = 0.1", "a ridge; there are no standard errors then")]
+    if task is Task.COX:
+        lines += [
+            _with('event = "event"', "1 where the event was seen at that time, 0 where follow-up ended"),
+            _with('# entry = "entry"', "the time from which a record was observed"),
+            _with('# strata = "clinic"', "compare records of one site and one clinic"),
+            _with('# ties = "breslow"', "efron where left out"),
+        ]
     if task is Task.PCA:
         lines.append('release = ["components", "mean", "spectrum"]  # leave "spectrum" out to show others less')
         lines.append(_with("# unit_variance = true", "scale every column first"))

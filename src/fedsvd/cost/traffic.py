@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.directions import ILL, STEPS, USUAL_PASSES
 from fedsvd.protocol.messages import Message, size
-from fedsvd.protocol.model import BEGINS, CONSTANT, CURVED, ENDS, STARTS, ModelPlan, more_digits
+from fedsvd.protocol.model import BEGINS, CONSTANT, CURVED, ENDS, ESTIMATED, STARTS, ModelPlan, more_digits
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.step_messages import Sent, Session, messages_of_steps
@@ -171,8 +171,10 @@ def _by_digits(about: ModelPlan, expected: Expected) -> Iterator[set[str]]:
     """
     between = {BEGINS, STARTS, ENDS}
     iterations = min(about.max_iterations, expected.iterations)
-    for _ in range(about.fits * (2 if about.offset else 1)):
+    cox = about.family is Family.COX
+    ends = {Family.MULTINOMIAL: {CONSTANT}, Family.COX: {ESTIMATED}}.get(about.family, set())
+    for _ in range(about.fits * (2 if about.offset and not cox else 1)):
         yield {ENDS, more_digits(1)}
         yield from (between | {more_digits(1)} for _ in range(iterations - 2))
         yield from (between | {CURVED} for _ in range(min(iterations - 1, 1)))
-        yield {BEGINS, STARTS, CURVED, more_digits(2), *((CONSTANT,) if about.family is Family.MULTINOMIAL else ())}
+        yield {BEGINS, STARTS, CURVED, more_digits(2), *ends}

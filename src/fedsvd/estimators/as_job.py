@@ -93,8 +93,11 @@ class _Columns:
             self.words["ids"] = "trust"
         about = study.glm
         if about is not None:
-            self._sides = [key for key, given in (("offset", about.offset), ("weights", about.weighted)) if given]
-            self.words |= {"family": str(about.family), "link": about.link, "digits": str(about.digits)}
+            sides = {"event": bool(about.ties), "entry": about.entry, "strata": about.strata}
+            sides |= {"offset": about.offset, "weights": about.weighted}
+            self._sides = [key for key, given in sides.items() if given]
+            family = {"ties": about.ties} if about.ties else {"family": str(about.family), "link": about.link}
+            self.words |= {**family, "digits": str(about.digits)}
             self.words |= {"least_class": about.least_class, "least_events": about.least_events}
             if about.classes:
                 self.words["classes"] = [str(code) for code in range(about.classes)]

@@ -15,7 +15,7 @@ from fedsvd.estimators.sklearn_types import RegressorMixin
 from fedsvd.estimators.target import target_in
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import LINKS, Family, Split, Task
+from fedsvd.protocol.tasks import FAMILIES, LINKS, Family, Split, Task
 from fedsvd.statistics.families import Family as Distribution
 from fedsvd.statistics.families import best_constant, family_named
 from fedsvd.types import Float
@@ -181,7 +181,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         return family_named(*map(str, self._family()))
 
     def _family(self) -> tuple[Family, str]:
-        allowed = tuple(str(family) for family in Family if family is not Family.MULTINOMIAL)
+        allowed = tuple(str(family) for family in FAMILIES if family is not Family.MULTINOMIAL)
         family = Family(one_of("family", self.family, allowed))
         link = LINKS[family][0] if self.link is None else self.link
         if link not in LINKS[family]:

@@ -7,6 +7,7 @@ Rows of weight 0 are left out at the party that has them, before anything is sen
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.estimators.target import Target
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import Digits, ModelPlan
-from fedsvd.protocol.tasks import Item, Task
+from fedsvd.protocol.tasks import Family, Item, Task
 from fedsvd.results.model_table import models_of
 from fedsvd.statistics.ranking import Quality
 from fedsvd.studies.parties import PartyData, expect_target
@@ -42,9 +43,10 @@ class _NewRows:
 
 
 class FederatedModel(Federated, ModelTable):
-    """An estimator that fits a generalised linear model on split rows."""
+    """An estimator that fits a model on split rows by an iteration."""
 
     split = "horizontal"
+    _task = Task.GLM
     alpha: float
     fit_intercept: bool
     tolerance: float
@@ -57,11 +59,20 @@ class FederatedModel(Federated, ModelTable):
     offset_: str | None  # the column's name; None where it was an array, or none
 
     def _fit(
-        self, X: Any, y: Any, target: Target, sample_weight: Any, offset: Any, about: ModelPlan, **said: Any
+        self,
+        X: Any,
+        y: Any,
+        target: Target,
+        sample_weight: Any,
+        offset: Any,
+        about: ModelPlan,
+        beside: Mapping[str, Any] = MappingProxyType({}),
+        **said: Any,
     ) -> None:
-        """Run the study; ``target`` is y as it was given, for its name and its index."""
+        """Run the study; ``target`` is y as it was given, for its name and its index, ``beside`` what stands between y
+        and the offset."""
         said["known"] = {**said.get("known", {}), "offset": offset if isinstance(offset, str) else None}
-        X, extra = _by_name(X, {"offset": offset, "weights": sample_weight})
+        X, extra = _by_name(X, {**beside, "offset": offset, "weights": sample_weight})
         tables, y = self._tables(X, y)
         if not tables.rehearsed:
             expect_labels_fit(target.values, [source.row_labels() for source in tables.sources], tables.split, 0)
@@ -83,7 +94,7 @@ class FederatedModel(Federated, ModelTable):
     def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan, **said: Any) -> None:
         policy = self._where.policy
         if about.digits is Digits.AUTO and not (policy is not None and policy.enforce):
-            about = replace(about, digits=Digits.ALL)  # one machine holds all records
+            about = replace(about, digits=about.most_digits)  # one machine holds all records
         if policy is not None:
             about = replace(about, least_class=policy.least_class, least_events=policy.least_events)
         elif isinstance(self._where, Local):
@@ -96,15 +107,11 @@ class FederatedModel(Federated, ModelTable):
         elif not tables.rehearsed:
             self._warn_of_few(parties, about)
             policy = replace(Policy(), least_class=0, least_events=0)
-        study = self._study(
-            Task.GLM,
-            tables,
-            alpha=self._alpha(),
-            centre=bool(self.fit_intercept),
-            targets=about.labels,
-            glm=about,
-            release=(*declared(Task.GLM).released, Item.QUALITY) if self.quality else None,
-        )
+        asked: dict[str, Any] = {}
+        if self._task is Task.GLM:
+            asked = {"centre": bool(self.fit_intercept)}
+            asked["release"] = (*declared(Task.GLM).released, Item.QUALITY) if self.quality else None
+        study = self._study(self._task, tables, alpha=self._alpha(), targets=about.labels, glm=about, **asked)
         outcome = self._run(study, parties, tables.rehearsed, policy)
         self._store_run(outcome, tables, **said)
 
@@ -122,9 +129,10 @@ class FederatedModel(Federated, ModelTable):
         """The default policy warns; how many events there are is known here, where all parties are."""
         if not about.counts_outcomes:
             return
-        y = np.concatenate([part[:, 0] for party in parties if (part := party.labels) is not None])
+        outcome = int(about.family is Family.COX)  # its events
+        y = np.concatenate([part[:, outcome] for party in parties if (part := party.labels) is not None])
         counts = np.bincount(y.astype(np.int64)) if about.classes else np.array([np.sum(y), np.sum(1.0 - y)])
-        fewest = float(np.sum(y)) if not about.classes and "poisson" in about.family else float(counts.min())
+        fewest = float(np.sum(y)) if about.family in (Family.POISSON, Family.COX) else float(counts.min())
         p, asked = self.n_features_in_ + int(bool(self.fit_intercept)), Policy()
         if fewest < max(asked.least_class, asked.least_events * p):
             warn_caller(

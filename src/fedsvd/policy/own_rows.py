@@ -27,6 +27,7 @@ MOST_VALUES = 20
 """Values of a column that is a code: directions among codes can be guessed, which those among measurements cannot."""
 
 _FEWEST_CLUSTERS = 5
+_FEWEST_EVENTS = 50
 _HINT = "log, rank or cap it, or leave it out"
 
 
@@ -67,6 +68,7 @@ class OwnRows:
     cells: tuple[Cells, ...] = ()  # of columns whose products are asked for
     fills: tuple[str, ...] = ()  # columns with gaps that are filled with numbers unlike their entries
     classes: tuple[int, ...] = ()  # records of each
+    events: int = 0  # of two parties, where each has the other's sums: own events whose rows are summed
     clusters: tuple[int, ...] = ()  # records of each
     offset: float = 0.0  # the largest, without its sign
 
@@ -207,6 +209,12 @@ def _classes(own: OwnRows, policy: Policy) -> Iterator[Finding]:
         text = (
             f"{len(few)} classes of the outcome have 1 to {policy.least_count - 1} of your records: what the model "
             "says of such a class it says of them"
+        )
+        yield Finding("classes", text, below=False, asks=True)
+    elif 0 < own.events < _FEWEST_EVENTS:
+        text = (
+            f"{own.events} events of yours, and with two parties the other one sees what your events sum up to at "
+            f"every step, in a few digits; {_FEWEST_EVENTS} are asked for"
         )
         yield Finding("classes", text, below=False, asks=True)
 

@@ -297,7 +297,7 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     elif plan.answer is Answer.GRAM:
         yield Finding(
             "mode",
-            f"{plan.task.heading.lower()} is asked for: all parties will hold the joint Gram matrix ({plan.M} x "
+            f"{plan.task.in_a_sentence} is asked for: all parties will hold the joint Gram matrix ({plan.M} x "
             f"{plan.M}), from which it follows; {agrees}",
         )
     elif What.PREPARED in opened(plan):

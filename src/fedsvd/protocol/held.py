@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.steps import SIZE_CLASSES
+from fedsvd.protocol.tasks import Family
 from fedsvd.secagg.sums import MOST_WORDS
 
 UNKNOWN_COLUMN, NUMBER_COLUMN = 1.0, 8.0
@@ -52,7 +53,10 @@ def matrix_bits(P: int) -> int:
 def model_bits(about: ModelPlan, P: int) -> int:
     """Bits that users are expected to open of a model of P coefficients by few digits (specification, section 3)."""
     matrix = 29 if about.digits is Digits.MORE else 24
-    return about.fits * (160 * P + matrix * P * (P + 1) + 200 * (2 if about.offset else 1))
+    if about.family is Family.COX:
+        matrix += 12  # its information mostly needs a second twelve, and an offset has no null model of its own
+    twice = about.offset and about.family is not Family.COX
+    return about.fits * (160 * P + matrix * P * (P + 1) + 200 * (2 if twice else 1))
 
 
 def regression_bits(digits: Digits, features: int, intercept: bool, targets: int, robust: bool, label: bool) -> int:
@@ -77,7 +81,8 @@ def decided(
     P = about.equations * (columns + int(intercept))
     more = model_bits(replace(about, digits=Digits.MORE), P)
     most = _most(columns, about.moments, counts, described)
-    return replace(about, digits=_within(most, about.fits * matrix_bits(P), more))
+    found = _within(most, about.fits * matrix_bits(P), more)
+    return replace(about, digits=about.most_digits if found is Digits.ALL else found)
 
 
 def decided_table(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import LINKS, Family
+from fedsvd.protocol.tasks import LINKS, Family, Ties
 
 MOST_EVALUATIONS = 1 << 15
 """Evaluations that a plan lists, at most."""
@@ -64,6 +64,9 @@ class ModelPlan:
     least_class: int = 0  # rows of the smallest class, below which the session ends before a Gram matrix is opened
     least_events: int = 0  # events for each coefficient, likewise
     digits: Digits = Digits.ALL  # of the sums
+    ties: str = ""  # of a Cox model; empty for all others
+    entry: bool = False  # of a Cox model: every party brings the time at which each record came under observation
+    strata: bool = False  # likewise: and a column whose values part its own records into strata
 
     def __post_init__(self) -> None:
         if self.family not in tuple(Family) or self.link not in LINKS[Family(self.family)]:
@@ -73,6 +76,7 @@ class ModelPlan:
         if self.digits not in tuple(Digits):
             raise ConfigError(f"digits is {self.digits!r}", f"one of {', '.join(Digits)}")
         object.__setattr__(self, "digits", Digits(self.digits))
+        self._expect_cox()
         if self.classes and (self.family not in (Family.BINOMIAL, Family.MULTINOMIAL) or self.classes < 2):
             count = "one class" if self.classes == 1 else f"{self.classes} classes"
             fix = "name two or more of a binomial or multinomial model, the reference first: classes = [...], --class"
@@ -91,10 +95,34 @@ class ModelPlan:
         if self.least_class < 0 or self.least_events < 0:
             raise ConfigError("least_class and least_events are 0 or more", "leave them out for the usual")
 
+    def _expect_cox(self) -> None:
+        if (self.family is Family.COX) != (self.ties in tuple(Ties)):
+            raise ConfigError(f"ties is {self.ties!r}", f"one of {', '.join(Ties)}, of a Cox model alone")
+        if self.family is not Family.COX and (self.entry or self.strata):
+            raise ConfigError("entry and strata are of a Cox model", "leave them out")
+        if self.family is Family.COX and self.digits is Digits.ALL:
+            raise ConfigError(
+                "a Cox model opens a few digits of its score and information, and no Gram matrix in all of them",
+                'digits = "more" has standard errors to 1e-7',
+            )
+
+    @property
+    def most_digits(self) -> Digits:
+        """The most that its sums have: all, but for models that have no Gram matrix."""
+        return Digits.MORE if self.family is Family.COX else Digits.ALL
+
     @property
     def labels(self) -> int:
-        """Columns that a party brings next to its features: the target, an offset, weights."""
-        return 1 + int(self.offset) + int(self.weighted)
+        """Columns that a party brings next to its features: the target, an offset, weights.
+
+        Of a Cox model time, event, entry, stratum, then offset and weights.
+        """
+        return self.offset_at + int(self.offset) + int(self.weighted)
+
+    @property
+    def offset_at(self) -> int:
+        """The place of an offset among these."""
+        return 1 + int(self.family is Family.COX) + int(self.entry) + int(self.strata)
 
     @property
     def fits(self) -> int:
@@ -109,7 +137,7 @@ class ModelPlan:
     @property
     def counts_outcomes(self) -> bool:
         """Whether the target has classes or events, whose number limits what may be fitted."""
-        return self.family in (Family.BINOMIAL, Family.MULTINOMIAL, Family.POISSON)
+        return self.family in (Family.BINOMIAL, Family.MULTINOMIAL, Family.POISSON, Family.COX)
 
     @property
     def few_digits(self) -> bool:
@@ -130,5 +158,5 @@ class ModelPlan:
     def evaluations(self) -> int:
         """How often the models are evaluated at most: a plan has as many rounds of sums."""
         if self.few_digits:
-            return self.fits * MOST_STEPS * (2 if self.offset else 1)
+            return self.fits * MOST_STEPS * (2 if self.offset and self.family is not Family.COX else 1)
         return self.fits * (2 * self.max_iterations + _HALVINGS) * (2 if self.offset else 1)

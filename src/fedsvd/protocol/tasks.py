@@ -15,6 +15,11 @@ class Task(StrEnum):
         member._value_, member.heading, member.line = word, heading, line
         return member
 
+    @property
+    def in_a_sentence(self) -> str:
+        """The heading without a capital, but for a person's name."""
+        return self.heading if self.heading.startswith("Cox") else self.heading.lower()
+
     SVD = "svd", "Singular value decomposition", "Singular values and vectors of the joint table"
     PCA = "pca", "Principal component analysis", "Principal components of the joint table"
     LSA = "lsa", "Latent semantic analysis", "Latent semantic analysis of the joint table"
@@ -23,6 +28,11 @@ class Task(StrEnum):
         "glm",
         "Generalised linear model",
         "Generalised linear model (logistic, Poisson, ...) on the joint table",
+    )
+    COX = (
+        "cox",
+        "Cox regression",
+        "Cox's proportional hazards, stratified by site, on the joint table",
     )
     PREDICT = "predict", "Prediction"
     MATCH = "match", "Record matching"  # which records all parties have, before a study on split columns
@@ -207,6 +217,21 @@ class Family(StrEnum):
     POISSON = "poisson"
     GAMMA = "gamma"
     MULTINOMIAL = "multinomial"
+    COX = "cox"  # times to an event, stratified by site: of task cox alone
+
+
+FAMILIES = tuple(family for family in Family if family is not Family.COX)
+"""Those of task glm."""
+
+MODEL_TASKS = (Task.GLM, Task.COX)
+"""Tasks whose plan has a model (``ModelPlan``)."""
+
+
+class Ties(StrEnum):
+    """How events at one time share a risk set of a Cox model."""
+
+    EFRON = "efron"
+    BRESLOW = "breslow"
 
 
 LINKS: dict[Family, tuple[str, ...]] = {
@@ -215,5 +240,6 @@ LINKS: dict[Family, tuple[str, ...]] = {
     Family.POISSON: ("log",),
     Family.GAMMA: ("log",),
     Family.MULTINOMIAL: ("logit",),
+    Family.COX: ("log",),
 }
 """The links of each family, the usual one first."""

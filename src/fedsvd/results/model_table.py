@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from fedsvd.data.source import MatrixSource
 from fedsvd.protocol.outputs import CLASS
 from fedsvd.protocol.tasks import Family
 from fedsvd.results.folder import Table
 from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
+from fedsvd.roles.user.cox import cohort
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.models import split_labels
 from fedsvd.statistics.families import family_named
@@ -121,13 +123,26 @@ def own_fit(to: PartyResult, eta: Float, labels: Float | None) -> Values:
     return found if residuals is None else found | Values({"residuals": residuals}, {"own_rows": said})
 
 
+def martingale(to: PartyResult, table: MatrixSource, w: Float, eta: Float, labels: Float) -> Values:
+    """Of own records of a Cox model: the hazard relative to a record of zeros, and martingale residuals."""
+    about = to.plan.glm
+    assert about is not None
+    own = cohort(about, table.rows(0, table.shape[0]), labels)
+    facts = {"rows": len(labels), "events": int(labels[:, 1].sum())}
+    arrays = {"fitted": own_rows(to, eta, None)[0], "residuals": own.martingale(w)[:, None]}
+    return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
+
+
 def predicted_columns(result: PartyResult, fitted: Float) -> Sequence[str]:
     """The names of fitted columns, (n, models): the target's, or those of its classes."""
     return result.targets if fitted.shape[1] == 1 else classes_of(result)
 
 
 def own_rows(to: PartyResult, eta: Float, labels: Float | None) -> tuple[Float, Float | None, dict[str, Any]]:
-    """Fitted values of rows with this linear predictor (n, models), residuals, and how well they fit."""
+    """Fitted values of rows with this linear predictor (n, models), residuals, and how well they fit.
+
+    Residuals of a Cox model need the rows' own risk sets, and are ``martingale``'s.
+    """
     about = to.plan.glm
     assert about is not None
     if about.family is Family.MULTINOMIAL:
@@ -135,7 +150,7 @@ def own_rows(to: PartyResult, eta: Float, labels: Float | None) -> tuple[Float, 
     else:
         family = family_named(str(about.family), about.link)
         fitted = family.evaluate(eta, np.ones_like(eta)).mu
-    if labels is None:
+    if labels is None or about.family is Family.COX:
         return fitted, None, {}
     y, _, weights = split_labels(about, labels)
     observed = np.eye(about.classes)[y.astype(np.int64)] if fitted.shape[1] > 1 else y[:, None]

@@ -19,7 +19,7 @@ from fedsvd.prepare.table_map import TableMap
 from fedsvd.prepare.units import Spread, unit_findings
 from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.parties import Party
-from fedsvd.protocol.tasks import Split
+from fedsvd.protocol.tasks import Split, Task
 from fedsvd.results import canonical_tables, component_tables, foreign_tables, model_table, regression_table
 from fedsvd.results.outputs import Values, stored, written
 from fedsvd.results.result import PartyResult
@@ -164,7 +164,9 @@ def _at_home(to: PartyResult, computed: Any, data: Data) -> Values:
         case GLMResult():
             eta = _fitted(data.table, computed)
             if data.labels is not None and to.plan.glm is not None and to.plan.glm.offset:
-                eta = eta + data.labels[:, 1:2]
+                eta = eta + data.labels[:, [to.plan.glm.offset_at]]
+            if to.plan.task is Task.COX and data.labels is not None:
+                return model_table.martingale(to, data.table, computed.coefficients[0], eta, data.labels)
             return model_table.own_fit(to, eta, data.labels)
     return Values()
 

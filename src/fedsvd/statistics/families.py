@@ -5,6 +5,7 @@
     binomial   probit       mu = Phi(eta)
     poisson    log          mu = exp(eta)
     gamma      log          mu = exp(eta)
+    cox        log          mu = exp(eta), relative to a hazard of each site (``cox.py`` has its likelihood)
 
 Everything is computed from eta and not from mu, so that probabilities within 1e-300 of 0 or 1 are not rounded to it.
 Weights are prior weights (R's ``weights``, statsmodels' ``var_weights``); a binomial target may be a proportion with
@@ -273,12 +274,24 @@ GAMMA = Family(
     "above 0, from 1e-150 to 1e150",
     _gamma_curvature,
 )
+COX = Family(
+    "cox",
+    "log",
+    False,
+    _poisson,  # of a hazard that is not estimated: mu is relative to it
+    np.zeros_like,
+    math.log,
+    _poisson_likelihood,
+    lambda y: True,
+    "finite times",
+)
 FAMILIES = {
     ("gaussian", "identity"): GAUSSIAN,
     ("binomial", "logit"): LOGIT,
     ("binomial", "probit"): PROBIT,
     ("poisson", "log"): POISSON,
     ("gamma", "log"): GAMMA,
+    ("cox", "log"): COX,
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ShapeError
+from fedsvd.statistics.cox import CoxInference
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import GLMInference
@@ -70,6 +71,8 @@ def values(model: GLModel) -> dict[str, Any]:
     reasons = {name: part.reason for name, part in (numbers | arrays).items() if isinstance(part, Undefined)}
     said: dict[str, Any] = {name: getattr(model, name) for name in (*_COUNTS, *_KNOWN, *(_GLM_COUNTS if own else ()))}
     said |= {name: _finite(number) for name, number in numbers.items()}
+    if isinstance(model, CoxInference):
+        said |= {"ties": model.ties, "events": model.events}
     if isinstance(model, GLMInference):
         said |= {"family": model.family.name, "link": model.family.link_name, "pearson": model.pearson}
         said |= {"weight": model.weight} | ({} if model.dispersion is None else {"dispersion": model.dispersion})
@@ -107,7 +110,10 @@ def model_from(
     if family is None:
         return MultinomialInference(counts=np.array(said["class_counts"]), **common)
     more = {name: said[name] for name in _GLM_COUNTS} | {"weight": said.get("weight", 0.0)}
-    return GLMInference(family=family, scale=number("scale"), pearson=said["pearson"], **more, **common)
+    common |= {"family": family, "scale": number("scale"), "pearson": said["pearson"], **more}
+    if "ties" in said:
+        return CoxInference(**common, ties=said["ties"], events=said["events"])
+    return GLMInference(**common)
 
 
 def _finite(value: Number) -> float | None:

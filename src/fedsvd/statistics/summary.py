@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fedsvd.errors import ShapeError, printable
 from fedsvd.statistics import documents
+from fedsvd.statistics.cox import CoxInference
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.multinomial import MultinomialInference
@@ -127,6 +128,8 @@ def ratio_of(model: LinearInference | GLMInference | MultinomialInference) -> st
         link, family = model.family.link_name, model.family.name
     if link == "logit":
         return "odds ratio"
+    if family == "cox":
+        return "hazard ratio"
     counts = "poisson" in family or "negative" in family
     return ("rate ratio" if counts else "ratio of means") if link == "log" else ""
 
@@ -180,8 +183,48 @@ def linear_summary(model: LinearInference, names: Sequence[str], target: str = "
 
 
 def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") -> Summary:
-    """The table of a generalised linear model."""
-    facts = (
+    """The table of a generalised linear model, or of a Cox model."""
+    title, facts = "Generalised linear model", _glm_facts(model, target)
+    if isinstance(model, CoxInference):
+        title, facts = "Cox regression, stratified by site", _cox_facts(model, target)
+    statistic = "z" if model.freedom is None else "t"
+    cells = _cells(model.coefficients, model.standard_errors, statistic, model.z, model.p, model.intervals, model.level)
+    rows = _names(names, model.intercept, model.coefficients.shape[0])
+    notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
+    if model.overdispersed and model.dispersion is not None:
+        p = model.quasi().p
+        cells["P>|t| quasi"] = tuple(map(float, p)) if is_array(p) else (math.nan,) * len(rows)
+        notes += (
+            f"counts vary more than the {model.family.name} family says: Pearson chi2 / df is {model.dispersion:.3g}. "
+            f"By quasi-likelihood standard errors are {math.sqrt(model.dispersion):.3g} times these, and p-values are "
+            "the last column",
+        )
+    return Summary(title, facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
+
+
+def _cox_facts(model: CoxInference, target: str) -> tuple[tuple[str, str], ...]:
+    freedom = model.rank
+    tests: tuple[tuple[str, str], ...] = ()
+    if is_array(model.covariance):
+        named = {"likelihood ratio": model.likelihood_ratio, "Wald": model.wald}
+        tests = tuple((f"{name}, df {freedom}", f"{value:.6g} (p {p:.3g})") for name, (value, p) in named.items())
+    return (
+        ("target", printable(target, _LONGEST_NAME)),
+        ("ties", model.ties),
+        ("rows", str(model.n)),
+        ("events", str(model.events)),
+        ("iterations", str(model.iterations)),
+        ("log-likelihood", _number(model.log_likelihood)),
+        ("without features", _number(-0.5 * model.null_deviance)),
+        *tests,
+        ("AIC", _number(model.aic)),
+        ("BIC", _number(model.bic)),
+        ("penalty", _number(model.alpha)),
+    )
+
+
+def _glm_facts(model: GLMInference, target: str) -> tuple[tuple[str, str], ...]:
+    return (
         ("target", printable(target, _LONGEST_NAME)),
         ("family", model.family.name),
         ("link", model.family.link_name),
@@ -197,19 +240,6 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
         ("BIC", _number(model.bic)),
         ("penalty", _number(model.alpha)),
     )
-    statistic = "z" if model.freedom is None else "t"
-    cells = _cells(model.coefficients, model.standard_errors, statistic, model.z, model.p, model.intervals, model.level)
-    rows = _names(names, model.intercept, model.coefficients.shape[0])
-    notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
-    if model.overdispersed and model.dispersion is not None:
-        p = model.quasi().p
-        cells["P>|t| quasi"] = tuple(map(float, p)) if is_array(p) else (math.nan,) * len(rows)
-        notes += (
-            f"counts vary more than the {model.family.name} family says: Pearson chi2 / df is {model.dispersion:.3g}. "
-            f"By quasi-likelihood standard errors are {math.sqrt(model.dispersion):.3g} times these, and p-values are "
-            "the last column",
-        )
-    return Summary("Generalised linear model", facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
 
 
 def multinomial_summary(

@@ -20,7 +20,7 @@ from fedsvd.policy.rules import Policy
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
-from fedsvd.protocol.tasks import Ids, Split, Task, Write
+from fedsvd.protocol.tasks import MODEL_TASKS, Ids, Split, Task, Write
 from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
@@ -240,7 +240,7 @@ def job_party_data(
 
 def _with_weight(job: Job, party: PartyData) -> PartyData:
     """A party without its rows of weight 0."""
-    if job.study.task is Task.GLM and job.study.weights is not None:
+    if job.study.task in MODEL_TASKS and job.study.weights is not None:
         return without_zero_label_weights(party)
     return without_zero_weights(party)
 

@@ -20,7 +20,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.prepare.dictionary import Dictionary
 from fedsvd.prepare.table_map import NOTHING, TableMap, read_map
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.tasks import Ids, Split, Task, Trust
+from fedsvd.protocol.tasks import MODEL_TASKS, Ids, Split, Task, Trust
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.foreign import ForeignSection, with_declaration
 from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, record_bits, with_dictionary
@@ -182,7 +182,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         weighted=study.weights is not None and study.task is Task.LR,
         robust=study.robust,
         digits=study.digits if study.task is Task.LR else Digits.ALL,
-        targets=len(job.targets) + (len(study.at_side) if study.task is Task.GLM else 0),
+        targets=len(job.targets) + (len(study.at_side) if study.task in MODEL_TASKS else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
@@ -192,7 +192,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         id_rule=job.match.record_ids(study.id_columns).text() if job.match.align else "",
         least_overlap=job.match.least_overlap if job.match.align else 0,
         check=study.verify,
-        glm=model_of(study) if study.task is Task.GLM else None,
+        glm=model_of(study) if study.task in MODEL_TASKS else None,
         record_bits=record_bits(job.dictionary, job.prepare),
         foreign=None if job.foreign is None else job.foreign.study,
         options=scripted(study.task, lambda option: getattr(study, option.key)),

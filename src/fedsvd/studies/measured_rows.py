@@ -56,6 +56,8 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     if not model:
         return replace(own, columns=rows.made_columns)
     own = replace(own, columns=rows.features + 1, outcome=rows.outcome(plan), classes=_classes(plan, party))
+    if plan.k == 2 and plan.glm is not None and plan.glm.family is Family.COX and party.labels is not None:
+        own = replace(own, events=int(np.count_nonzero(party.labels[:, 1])))
     return rows.judged(own, policy)
 
 
@@ -312,10 +314,12 @@ def _counted(codes: NDArray[np.intp], of_person: NDArray[np.intp] | None) -> NDA
 
 
 def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
-    """Own records, or persons, of each class of the outcome; none where it has no classes, or is a proportion."""
-    if plan.glm is None or party.labels is None or plan.glm.family not in (Family.BINOMIAL, Family.MULTINOMIAL):
+    """Own records, or persons, of each class of the outcome, and with and without an event; none where it has no
+    classes, or is a proportion."""
+    known = (Family.BINOMIAL, Family.MULTINOMIAL, Family.COX)
+    if plan.glm is None or party.labels is None or plan.glm.family not in known:
         return ()
-    y = party.labels[:, 0]
+    y = party.labels[:, int(plan.glm.family is Family.COX)]
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
     return tuple(_counted(y.astype(np.intp), persons_of(party)).tolist())
@@ -326,4 +330,4 @@ def _largest_offset(plan: SessionPlan, party: PartyData) -> float:
     model = plan.glm
     if model is None or party.labels is None or not model.offset or model.link == "identity":
         return 0.0
-    return float(np.max(np.abs(party.labels[:, 1]), initial=0.0))
+    return float(np.max(np.abs(party.labels[:, model.offset_at]), initial=0.0))

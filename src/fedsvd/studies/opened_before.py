@@ -86,7 +86,8 @@ def _labels(plan: SessionPlan, labels: Float) -> Float:
     model = plan.glm
     if model is None:
         return labels
-    y, offset = labels[:, :1], labels[:, 1:2] if model.offset else labels[:, :0]
+    y = labels[:, 1:2] if model.family is Family.COX else labels[:, :1]  # rows are summed over events
+    offset = labels[:, model.offset_at : model.offset_at + int(model.offset)]
     if model.family is Family.MULTINOMIAL:
         y = (y == np.unique(y)[1:]).astype(np.float64)
     return np.hstack((y, offset))

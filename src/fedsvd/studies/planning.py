@@ -173,7 +173,8 @@ def _session_plan(
 def _model(study: Study, m: int, counts: tuple[int, ...]) -> ModelPlan | None:
     """The model of a study, with the digits that its sums will have."""
     about = study.glm
-    return None if about is None else decided(about, m, study.centre is not False, counts, study.record_bits)
+    intercept = study.about.centred if study.centre is None else study.centre
+    return None if about is None else decided(about, m, intercept, counts, study.record_bits)
 
 
 def _digits(study: Study, m: int, counts: tuple[int, ...]) -> Digits:

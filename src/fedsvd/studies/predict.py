@@ -139,7 +139,7 @@ def new_data(model: PartyResult, table: MatrixSource, link: MatrixSource | None 
         made = None if recipe is None else of_record(recipe)
         features = new_rows(section, table, model.id, made, model.features)
     known = table.names or ()
-    present = bool(model.targets) and set(model.targets) <= set(known) and model.task is not Task.GLM
+    present = bool(model.targets) and set(model.targets) <= set(known) and model.plan.glm is None
     labels = labels_in(table, model.targets) if present else None
     features = features if model.features is None else with_features(features, model.features)
     return PartyData(features, labels, ids, without_link=without_link)

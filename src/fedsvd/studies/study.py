@@ -103,7 +103,7 @@ def with_all_digits(study: Study) -> Study:
     about = study.glm
     if about is None or about.digits is not Digits.AUTO:
         return study
-    return replace(study, glm=replace(about, digits=Digits.ALL))
+    return replace(study, glm=replace(about, digits=about.most_digits))
 
 
 def opens_table(study: Study) -> bool:

@@ -1,4 +1,4 @@
-"""``[job]`` of a job file: what follows from its keys, and the plan of a generalised linear model they describe."""
+"""``[job]`` of a job file: what follows from its keys, and the plan of a model they describe."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from pydantic import model_validator
 
 from fedsvd.prepare.identifiers import BETWEEN
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, Item, Robust, Split, Task
+from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, Family, Item, Robust, Split, Task
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.studies.study import released
 from fedsvd.tasks.job_rules import MODEL_RULES
@@ -68,25 +68,30 @@ class StudySection(Section):
 
     @property
     def at_side(self) -> tuple[str, ...]:
-        """Columns that every party brings next to its label: the offset, then the weights."""
-        return tuple(name for name in (self.offset, self.weights) if name is not None)
+        """Columns that every party brings next to its label, in the order of ``ModelPlan.labels``."""
+        return tuple(name for name in self._sides.values() if name is not None)
+
+    @property
+    def _sides(self) -> dict[str, str | None]:
+        return {key: getattr(self, key) for key in ("event", "entry", "strata", "offset", "weights")}
 
     @property
     def about(self) -> dict[str, Any]:
         """What a result says of its model: classes, and the columns next to the label; empty for other tasks."""
-        if self.family is None:
+        if self.task not in MODEL_TASKS:
             return {}
-        named = {"offset": self.offset, "weights": self.weights}
-        columns = {key: name for key, name in named.items() if name is not None}
+        columns = {key: name for key, name in self._sides.items() if name is not None}
         return {"classes": list(self.classes), "columns": columns}
 
 
 def model_of(keys: StudySection) -> ModelPlan:
     """The model that a job file asks for."""
     expect(MODEL_RULES, keys)
+    cox = keys.task is Task.COX
+    family = Family.COX if cox else keys.family
     return ModelPlan(
-        keys.family,
-        keys.link or LINKS[keys.family][0],
+        family,
+        keys.link or LINKS[family][0],
         classes=len(keys.classes),
         offset=keys.offset is not None,
         weighted=keys.weights is not None,
@@ -95,4 +100,7 @@ def model_of(keys: StudySection) -> ModelPlan:
         least_class=keys.least_class,
         least_events=keys.least_events,
         digits=keys.digits,
+        ties=str(keys.ties) if cox else "",
+        entry=keys.entry is not None,
+        strata=keys.strata is not None,
     )

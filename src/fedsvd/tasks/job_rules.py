@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsvd.protocol.tasks import Check, Family, Ids, Split, Task, Write
+from fedsvd.protocol.tasks import FAMILIES, Check, Family, Ids, Split, Task, Write
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import OWN_CLUSTERS, vertical
 from fedsvd.tasks.option import TASKS, Option, Rule
@@ -36,7 +36,7 @@ STUDY_RULES = (
     ),
     Rule(
         lambda study: len(set(named_columns("job", study))) < len(named_columns("job", study)),
-        "one column is named twice among label, weights, offset, cluster and id",
+        "one column is named twice among label, event, entry, strata, weights, offset, cluster and id",
         "name different ones",
     ),
     OWN_CLUSTERS,
@@ -79,7 +79,16 @@ STUDY_RULES = (
 """Of ``[job]``: columns, ids, what is written."""
 
 MODEL_RULES = (
-    Rule(lambda study: study.family is None, "task 'glm' needs a family", f"family = one of {', '.join(Family)}"),
+    Rule(
+        lambda study: study.task is Task.GLM and study.family is None,
+        "task 'glm' needs a family",
+        f"family = one of {', '.join(FAMILIES)}",
+    ),
+    Rule(
+        lambda study: study.task is Task.COX and study.event is None,
+        "task 'cox' needs the column of events",
+        'event = "status", say: 1 where the event was seen, 0 where follow-up ended',
+    ),
     Rule(lambda study: len(set(study.classes)) < len(study.classes), "a class is named twice", "name every class once"),
     Rule(
         lambda study: study.family is Family.MULTINOMIAL and len(study.classes) < 3,

@@ -1,7 +1,7 @@
 """Options of ``[job]`` that describe a model: linear regression, ridge, generalised linear models."""
 
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.tasks import LINKS, ChosenBy, Clusters, Family, Robust, Task
+from fedsvd.protocol.tasks import FAMILIES, LINKS, ChosenBy, Clusters, Family, Robust, Task, Ties
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
 from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, number, optional, whole, word
 
@@ -15,8 +15,8 @@ MODEL = (
         number(ge=0, allow_inf_nan=False),
         0.0,
         "Strength of the ridge; 0 for ordinary least squares.",
-        "strength of a ridge (`lr`, `glm`); the intercept is never penalised",
-        tasks=(Task.LR, Task.GLM),
+        "strength of a ridge (`lr`, `glm`, `cox`); the intercept is never penalised",
+        tasks=(Task.LR, Task.GLM, Task.COX),
     ),
     Option(
         "intercept",
@@ -109,7 +109,7 @@ MODEL = (
     Option(
         "family",
         "job",
-        optional(word(Family)),
+        optional(word(FAMILIES, Family)),
         None,
         "The distribution of the target.",
         (
@@ -154,10 +154,10 @@ MODEL = (
         None,
         "The column that is added to the linear predictor.",
         (
-            "a column that is added to the linear predictor (`glm`: the logarithm of the exposure, say; `lr` "
+            "a column that is added to the linear predictor (`glm`, `cox`: the logarithm of the exposure, say; `lr` "
             "with split rows: it is subtracted from the label, and statistics are those of the difference)"
         ),
-        tasks=(Task.LR, Task.GLM),
+        tasks=(Task.LR, Task.GLM, Task.COX),
         columns=True,
     ),
     Option(
@@ -167,12 +167,55 @@ MODEL = (
         None,
         "The column of prior weights.",
         (
-            "a column of weights of the rows (`glm`, `lr`): inverse variances, as in R and statsmodels. Rows of "
+            "a column of weights of the rows (`glm`, `lr`, `cox`): inverse variances, as in R and statsmodels. Rows of "
             "weight 0 are left out. With split columns every party has the column, and a difference ends the "
             "session"
         ),
-        tasks=(Task.LR, Task.GLM),
+        tasks=(Task.LR, Task.GLM, Task.COX),
         columns=True,
+    ),
+    Option(
+        "event",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column of events: 1 where one was seen, 0 where follow-up ended.",
+        "the column that says whether the event was seen at the time that `label` names (1), or follow-up ended (0)",
+        unset="needed for `cox`",
+        tasks=(Task.COX,),
+        columns=True,
+        defaults={CLI: NEEDED},
+    ),
+    Option(
+        "entry",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column of times at which records came under observation.",
+        "the column of times at which each record came under observation (left truncation): it is at risk after it",
+        unset="from the beginning",
+        tasks=(Task.COX,),
+        columns=True,
+    ),
+    Option(
+        "strata",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column of numbers whose values part each site's records into strata.",
+        "a column of numbers: records are compared with those of their own site and the same value alone",
+        unset="sites are the strata",
+        tasks=(Task.COX,),
+        columns=True,
+    ),
+    Option(
+        "ties",
+        "job",
+        word(Ties),
+        Ties.EFRON,
+        "How events at one time share a risk set: efron or breslow.",
+        '`"efron"` (R\'s default) or `"breslow"`: how events at one time share a risk set',
+        tasks=(Task.COX,),
     ),
     Option(
         "tolerance",
@@ -180,8 +223,8 @@ MODEL = (
         number(gt=0, lt=1),
         1e-9,
         "Ends the iteration: standard errors of the next step.",
-        "the iteration ends when the next step is below this number of standard errors (`glm`)",
-        tasks=(Task.GLM,),
+        "the iteration ends when the next step is below this number of standard errors (`glm`, `cox`)",
+        tasks=(Task.GLM, Task.COX),
     ),
     Option(
         "max_iterations",
@@ -189,8 +232,8 @@ MODEL = (
         whole(1, 1000),
         25,
         "Beyond, the fit has not converged.",
-        "beyond, the study ends in [FSVD-304](errors/FSVD-304.md) (`glm`)",
-        tasks=(Task.GLM,),
+        "beyond, the study ends in [FSVD-304](errors/FSVD-304.md) (`glm`, `cox`)",
+        tasks=(Task.GLM, Task.COX),
         defaults={"FederatedLogisticRegression": 50},
     ),
     Option(
@@ -200,14 +243,14 @@ MODEL = (
         Digits.AUTO,
         "Digits of the sums that parties open: table, more, all, or auto.",
         (
-            "how many digits of the sums the parties open (`glm`; `lr` with `inference`, split rows): "
+            "how many digits of the sums the parties open (`glm`; `cox`; `lr` with `inference`, split rows): "
             '`"table"`, as few as coefficients to 1e-10 standard errors and standard errors to 1e-4 need; '
             '`"more"`, standard errors to 1e-7; `"all"`, Gram matrices in all digits, from which single records can '
             'be read; `"auto"`, the most of these that opens less than a quarter of what the others\' records hold, '
             "from public numbers alone, and in one process, where one person has all records, `all`. Sums of few "
             "digits need linearly independent columns"
         ),
-        tasks=(Task.GLM, Task.LR),
+        tasks=(Task.GLM, Task.LR, Task.COX),
     ),
     Option(
         "quality",
@@ -229,10 +272,10 @@ MODEL = (
         10,
         "Rows of the smallest class, below which the session ends.",
         (
-            "rows of the smallest class (events, for `poisson`), below which the session ends before a Gram "
-            "matrix is opened (`glm`)"
+            "rows of the smallest class (events, for `poisson` and `cox`), below which the session ends before a Gram "
+            "matrix is opened (`glm`, `cox`)"
         ),
-        tasks=(Task.GLM,),
+        tasks=(Task.GLM, Task.COX),
     ),
     Option(
         "least_events",
@@ -240,7 +283,7 @@ MODEL = (
         whole(0),
         5,
         "Events for each coefficient, below which the session ends.",
-        "events, or rows of the smallest class, for each coefficient; likewise (`glm`)",
-        tasks=(Task.GLM,),
+        "events, or rows of the smallest class, for each coefficient; likewise (`glm`, `cox`)",
+        tasks=(Task.GLM, Task.COX),
     ),
 )

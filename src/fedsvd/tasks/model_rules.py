@@ -5,6 +5,7 @@ from typing import Any
 
 from fedsvd.protocol.model import FEW
 from fedsvd.protocol.tasks import (
+    MODEL_TASKS,
     Answer,
     ChosenBy,
     Clusters,
@@ -143,30 +144,37 @@ REGRESSION = (
 
 
 def _glm(study: Any) -> bool:
-    return study.task is Task.GLM
+    return study.task in MODEL_TASKS
 
 
 MODELS = (
     Rule(
         lambda study: _glm(study) and vertical(study),
-        "task 'glm' is of split rows: on split columns every iteration would show each party one more combination "
-        "of its partners' columns, and after as many iterations as they have columns, all of them",
+        lambda study: (
+            f"task {str(study.task)!r} is of split rows: on split columns every iteration would show each party one "
+            "more combination of its partners' columns, and after as many iterations as they have columns, all of them"
+        ),
         'set split = "horizontal"; task lr fits a linear model of split columns',
     ),
     Rule(lambda study: _glm(study) and study.glm is None, "task 'glm' needs a family", 'family = "binomial", say'),
     Rule(
+        lambda study: _glm(study) and (study.glm.family is Family.COX) != (study.task is Task.COX),
+        "the family 'cox' is that of task 'cox', and of no other",
+        "choose task cox, or another family",
+    ),
+    Rule(
         lambda study: _glm(study) and study.targets != study.glm.labels,
-        "task 'glm' has one target",
+        lambda study: f"task {str(study.task)!r} has one target",
         "name one label column",
     ),
     Rule(
         lambda study: _glm(study) and study.scheme not in ("auto", Scheme.SUM),
-        "task 'glm' adds up Gram matrices, one to each iteration",
+        lambda study: f"task {str(study.task)!r} adds up Gram matrices, one to each iteration",
         'set scheme = "sum", or leave it out',
     ),
     Rule(
         lambda study: _glm(study) and study.mode is Mode.B,
-        "the parties of task 'glm' open the sum of each iteration, to weight their rows for the next",
+        lambda study: f"the parties of task {str(study.task)!r} open the sum of each iteration, for the next one",
         'leave mode out (mode "A")',
     ),
 )

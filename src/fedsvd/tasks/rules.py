@@ -8,7 +8,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, Align, Answer, Check, Item, Scheme, Split, Task
+from fedsvd.protocol.tasks import (
+    IN_THE_LAB,
+    MODEL_TASKS,
+    PUBLISHED,
+    RENAMED,
+    Align,
+    Answer,
+    Check,
+    Item,
+    Scheme,
+    Split,
+    Task,
+)
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import (
     COLUMNS,
@@ -127,7 +139,7 @@ _HEEDED = (
     # A PCA may say that its data is centred.
     does_not_apply("intercept", lambda study: study.centre is not None, (*_heeding("intercept"), Task.PCA)),
     does_not_apply("verify", lambda study: study.check is not Check.NONE, _heeding("verify")),
-    does_not_apply("family", lambda study: study.glm is not None, _heeding("family")),
+    does_not_apply("family", lambda study: study.glm is not None, MODEL_TASKS),
     Rule(
         lambda study: study.task is Task.PCA and study.centre is False,
         "task 'pca' is of centred data",
@@ -142,7 +154,7 @@ def _rows_alone(study: Any) -> bool:
     return Split.VERTICAL not in declared(study.task).splits
 
 
-_SAYS_WHY = (Task.GLM, Task.FOREIGN)  # by rules of their own
+_SAYS_WHY = (*MODEL_TASKS, Task.FOREIGN)  # by rules of their own
 
 _TOGETHER = (
     Rule(

@@ -1,6 +1,6 @@
 """Options of ``[job]`` that several tasks share, of ``[masks]``, ``[csp]``, ``[authority]`` and ``[[party]]``."""
 
-from fedsvd.protocol.tasks import Answer, Check, Ids, Mode, Split, Task, Trust, Write
+from fedsvd.protocol.tasks import MODEL_TASKS, Answer, Check, Ids, Mode, Split, Task, Trust, Write
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, TASKS, Option
 from fedsvd.tasks.values import (
@@ -20,7 +20,7 @@ from fedsvd.tasks.values import (
 )
 
 # The samples of PCA and PCR are split over the parties, and no row is another party's too; CCA is of split columns.
-_SPLIT_EITHER_WAY = (Task.SVD, Task.LSA, Task.LR, Task.GLM)
+_SPLIT_EITHER_WAY = (Task.SVD, Task.LSA, Task.LR, *MODEL_TASKS)
 _SPLIT_COLUMNS = (*_SPLIT_EITHER_WAY, Task.CCA)
 
 STUDY = (
@@ -40,7 +40,7 @@ STUDY = (
         NEEDED,
         "",
         (
-            "`svd`, `pca`, `lsa`, `lr`, `glm`, `cca` (canonical correlations of split columns) or `pcr` "
+            "`svd`, `pca`, `lsa`, `lr`, `glm`, `cox`, `cca` (canonical correlations of split columns) or `pcr` "
             "(regression on components, split rows); `foreign` is the statistic that `[foreign]` names"
         ),
     ),
@@ -91,8 +91,8 @@ STUDY = (
         LABELS,
         (),
         "The column to predict; once for each of several.",
-        "the column to predict, or a list of several (`lr`, `pcr`)",
-        unset="needed for `lr`, `glm`, `pcr`",
+        "the column to predict, or a list of several (`lr`, `pcr`); of `cox` the time",
+        unset="needed for `lr`, `glm`, `cox`, `pcr`",
         tasks=tuple(task for task in TASKS if declared(task).labelled),
         columns=True,
     ),

@@ -14,7 +14,21 @@ from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, StepKind
-from fedsvd.protocol.tasks import Align, Answer, Check, Family, Item, Labels, Mode, Own, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import (
+    Align,
+    Answer,
+    Check,
+    Family,
+    Item,
+    Labels,
+    Mode,
+    Own,
+    Scheme,
+    Split,
+    Task,
+    Ties,
+    Trust,
+)
 from fedsvd.tasks.declared import declared
 from fedsvd.types import SessionId
 
@@ -110,9 +124,13 @@ def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
         "least_events": 2,
         "digits": Digits.MORE,
     }
-    assert set(other) == {field.name for field in fields(ModelPlan)}
+    survival = {"ties": Ties.BRESLOW, "entry": True, "strata": True}
+    assert {*other, *survival} == {field.name for field in fields(ModelPlan)}
     digests = {replace(plan, glm=replace(model, **{name: value})).digest for name, value in other.items()}
     assert len({plan.digest, *digests}) == len(other) + 1
+    cox = ModelPlan(Family.COX, "log", ties=Ties.EFRON, digits=Digits.TABLE)
+    changed = {replace(plan, glm=replace(cox, **{name: value})).digest for name, value in survival.items()}
+    assert len({replace(plan, glm=cox).digest, *changed}) == len(survival) + 1
 
 
 def test_a_model_belongs_to_its_task_and_no_other():

@@ -89,13 +89,14 @@ RARE = [
     ('scheme "steps" shows every party', Task.PCA, H, {"scheme": "steps", "components": 2}),
     ('scheme "steps" certifies', Task.SVD, H, {"scheme": "steps", "components": 2, "check": Check.ALL}),
     ("a mode says who opens a sum", Task.SVD, H, {"scheme": "steps", "components": 2, "mode": Mode.A}),
+    ("the family 'cox' is that of task", Task.COX, H, {"glm": ModelPlan(Family.BINOMIAL, "logit")}),
     ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
     ("quality is of a binomial model", Task.GLM, H, {"release": QUALITY, "glm": ModelPlan(Family.POISSON, "log")}),
 ]
 
 
 def rare(task, split, asked):
-    return Study(task, split, targets=int(task in (Task.LR, Task.PCR, Task.GLM)), **asked)
+    return Study(task, split, targets=int(task in (Task.LR, Task.PCR, Task.GLM, Task.COX)), **asked)
 
 
 @pytest.mark.parametrize(("text", "task", "split", "asked"), RARE)
@@ -169,13 +170,17 @@ REFUSED = {
             "least_class": 3,
             "least_events": 2,
             "unit_variance": True,
+            "event": "e",
+            "entry": "b",
+            "strata": "s",
+            "ties": "breslow",
         }.items()
     ]
     + [
         ({"job": {**LR, "write": "none"}}, "write does not apply to task 'lr'"),
         ({"job": {**LR, "verify": "all"}}, "verify does not apply to task 'lr'"),
         ({"job": {"task": "lsa"}}, "task 'lsa' needs a number of components"),
-        ({"job": {**LR, "weights": "y"}}, "one column is named twice among label, weights, offset, cluster and id"),
+        ({"job": {**LR, "weights": "y"}}, "one column is named twice among label, event"),
         ({"job": {**LR, "inference": True, "cluster": "w", "clusters": "joint"}}, "clusters at several parties"),
         ({"job": {**LR, "cluster": "w", "cov_type": "HC3"}}, "cov_type and cluster are two kinds"),
         ({"job": {**LR, "split": "vertical", "offset": "o"}}, "an offset is subtracted from labels"),
@@ -187,6 +192,7 @@ REFUSED = {
     ],
     "MODEL_RULES": [
         ({"job": {"task": "glm", "label": "y"}}, "task 'glm' needs a family"),
+        ({"job": {"task": "cox", "label": "y"}}, "task 'cox' needs the column of events"),
         ({"job": {**GLM, "classes": ["a", "a"]}}, "a class is named twice"),
         ({"job": {**GLM, "family": "multinomial", "classes": ["a", "b"]}}, "a multinomial model needs the names"),
     ],
@@ -248,4 +254,4 @@ def test_every_rule_of_a_job_file_refuses_what_it_is_there_for(rules):
 
 def test_no_list_of_rules_is_without_examples():
     lists = {name for name, value in vars(job_rules).items() if name.isupper() and isinstance(value, tuple)}
-    assert {name for name in lists if name not in ("LABELLED", "TASKS") and name[0] != "_"} == set(REFUSED)
+    assert {name for name in lists if name not in ("FAMILIES", "LABELLED", "TASKS") and name[0] != "_"} == set(REFUSED)

@@ -26,7 +26,12 @@ _GROUPS = 10
 _SIDE, _LOW = 300.0, 260.0
 _LINES = 6
 METHODS = {"loo": "each row left out once", "gcv": "generalised cross-validation"}
-_BY = {"odds ratio": "the log-odds", "rate ratio": "the logarithm of the rate", "ratio of means": "the log-mean"}
+_BY = {
+    "hazard ratio": "the log-hazard",
+    "odds ratio": "the log-odds",
+    "rate ratio": "the logarithm of the rate",
+    "ratio of means": "the log-mean",
+}
 
 
 # --- coefficients -----------------------------------------------------------------------------------------------------
@@ -138,7 +143,7 @@ def _forest(
     yield Picture("forest", title, caption, Rows(tuple(shown), True, exponentiate, label), numbers, of=what)
 
 
-_FACTORS = {"odds ratio": "the odds", "rate ratio": "the rate"}
+_FACTORS = {"hazard ratio": "the hazard", "odds ratio": "the odds", "rate ratio": "the rate"}
 
 
 def _effect(term: Term, exponentiate: bool, standardised: bool) -> Effect | None:

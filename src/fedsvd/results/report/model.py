@@ -1,12 +1,14 @@
 """A generalised linear model in a report: ratios as journals print them, the drawings, and the table in full."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from fedsvd.protocol.tasks import Family
+from fedsvd.protocol.tasks import Family, Task
 from fedsvd.results.model_table import models_of, summaries
 from fedsvd.results.report.figures import figures
 from fedsvd.results.report.sections import Grid, Section, grid
 from fedsvd.results.result import PartyResult
+from fedsvd.statistics.cox import CoxInference
 from fedsvd.statistics.summary import ratio_of
 
 _TERMS = 200  # of the table; the file has all
@@ -16,11 +18,12 @@ def model_section(result: PartyResult) -> Section:
     """What came out of a generalised linear model, as far as this reader holds it."""
     about = result.plan.glm
     of_classes = about is not None and about.family in (Family.BINOMIAL, Family.MULTINOMIAL)
-    of_rows = ("roc", "calibration") if of_classes else ("residuals", "qq")
+    of_rows: tuple[str, ...] = ("roc", "calibration") if of_classes else ("residuals", "qq")
+    of_rows = () if result.task is Task.COX else of_rows
     notes = dict.fromkeys(note for _, summary in summaries(result) for note in summary.notes)
     return Section(
-        "glm",
-        "Generalised linear model",
+        str(result.task),
+        result.task.heading,
         (*_in_words(result), *(f"Not defined: {note}." for note in notes)),
         figures(result, "forest", *of_rows),
         tuple(_tables(result)),
@@ -30,6 +33,13 @@ def model_section(result: PartyResult) -> Section:
 
 def _in_words(result: PartyResult) -> Iterator[str]:
     for model, (name, _) in zip(models_of(result), summaries(result), strict=True):
+        if isinstance(model, CoxInference):
+            yield (
+                f"{name}: {model.events} events of {model.n} records, {model.iterations} iterations. Records are "
+                "compared with those of their own site: hazard ratios are within sites, and each site has a baseline "
+                "hazard of its own, which stays there."
+            )
+            continue
         share = 1.0 - model.deviance / model.null_deviance if model.null_deviance > 0.0 else 0.0
         yield (
             f"{name}: {model.iterations} iterations, deviance {model.deviance:.6g} of {model.null_deviance:.6g} "
@@ -41,7 +51,7 @@ def _in_words(result: PartyResult) -> Iterator[str]:
     if own:
         areas = ", ".join("not defined" if area is None else f"{area:.4f}" for area in own.get("auc", ()))
         quality = f"area under the ROC curve {areas}, Brier score {own['brier']:.4f}" if areas else ""
-        quality = quality or f"mean squared error {own['mean_squared_error']:.6g}"
+        quality = quality or _squared_or_events(own)
         yield f"On your own {own['rows']} rows, on which the model was fitted too: {quality}."
 
 
@@ -56,6 +66,10 @@ def quality_in_words(said: Mapping[str, float | None]) -> str:
         f"Over all parties, on the rows of the fit: area under the ROC curve {said['auc']:.4f} ({low:.4f} to "
         f"{high:.4f}), by {said['pairs']:.0f} pairs of a case and a control within sites; {brier}."
     )
+
+
+def _squared_or_events(own: Mapping[str, Any]) -> str:
+    return f"{own['events']} events" if "events" in own else f"mean squared error {own['mean_squared_error']:.6g}"
 
 
 def _ratios(result: PartyResult) -> Iterator[Grid]:

@@ -76,7 +76,7 @@ def what_was_computed(result: PartyResult) -> tuple[str, ...]:
     """The study in a sentence or two."""
     plan = result.plan
     samples, features = _shape(plan)
-    task = plan.task.heading.lower() + ("" if plan.foreign is None else f" ({plan.foreign.name})")
+    task = plan.task.in_a_sentence + ("" if plan.foreign is None else f" ({plan.foreign.name})")
     return (
         f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
         f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
@@ -128,7 +128,11 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
         rows.append(("target", ", ".join(result.targets) + (f" ({', '.join(classes)})" if classes else "")))
         rows += [(key, name) for key, name in (result.facts.get("columns") or {}).items()]
     if plan.glm is not None:
-        rows.append(("family", f"{plan.glm.family}, link {plan.glm.link}"))
+        if plan.glm.ties:
+            rows.append(("ties", plan.glm.ties))
+            rows.append(("strata", "sites, and the values of a column at each" if plan.glm.strata else "sites"))
+        else:
+            rows.append(("family", f"{plan.glm.family}, link {plan.glm.link}"))
         rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (maximum likelihood)"))
     if result.label_holder:
         rows.append(("labels held by", result.label_holder))

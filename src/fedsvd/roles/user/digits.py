@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from fedsvd.protocol.model import HOME_TESTS
 from fedsvd.protocol.openings import SIZE_BITS, granted_bits
 from fedsvd.protocol.steps import SIZE_CLASSES
+from fedsvd.protocol.tasks import Family
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.roles.user.home import Home
-from fedsvd.roles.user.models import Model, expect_counts
+from fedsvd.roles.user.home import Home, OwnParts
+from fedsvd.roles.user.models import Model, expect_counts, shape_of
 from fedsvd.roles.user.requests import Local, Script, Sum
 from fedsvd.roles.user.sums import any_of, batches_of_numbers
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import words128
 from fedsvd.statistics.irls import not_converged
-from fedsvd.statistics.newton import NOISE, refused
+from fedsvd.statistics.newton import NOISE, Fitting, refused
 from fedsvd.statistics.newton_requests import Asked, Point, Sizes, Totals
 from fedsvd.types import Float, Ring
 
@@ -103,7 +104,10 @@ class DigitsSession(DigitSums):
 
     def play(self, model: Model) -> Script:
         """The fit of one model."""
-        home, steps = Home(self._work, model), model.by_digits()
+        return (yield from self.fit(Home(self._work, model), model.by_digits()))
+
+    def fit(self, home: OwnParts, steps: Fitting) -> Script:
+        """What an iteration comes to, from own parts that ``home`` makes."""
         asked = next(steps)
         while True:
             if isinstance(asked, Sizes):
@@ -116,7 +120,7 @@ class DigitsSession(DigitSums):
                 table, self.residual = end.value
                 return table
 
-    def _sizes(self, home: Home, asked: Sizes) -> Script:
+    def _sizes(self, home: OwnParts, asked: Sizes) -> Script:
         """For each number the exponent of the least class that no user reaches."""
         if asked.of in ("columns", "start"):
             self._next_evaluation()
@@ -126,7 +130,7 @@ class DigitsSession(DigitSums):
             raise refused()
         return exponents
 
-    def _totals(self, home: Home, asked: Asked) -> Script:
+    def _totals(self, home: OwnParts, asked: Asked) -> Script:
         """The total of what every user rounded at home."""
         if asked.of == "score":
             return (yield from self._score(home, asked))
@@ -143,7 +147,7 @@ class DigitsSession(DigitSums):
                 self.means = found[columns] / self._work.plan.n
         return Totals(found)
 
-    def _score(self, home: Home, asked: Asked) -> Script:
+    def _score(self, home: OwnParts, asked: Asked) -> Script:
         """Home tests, then deviance and score; random words where a test failed."""
         assert asked.at is not None
         if self._scored:
@@ -192,8 +196,12 @@ class DigitsSession(DigitSums):
 
     def _counts(self, moments: Float) -> dict[str, float]:
         """The outcome's part of the moments by name."""
-        outcome = moments[2 : self._about.moments].tolist()
-        weight = float(moments[0]) if self._about.weighted else float(self._work.plan.n)
+        outcome = moments[2 : self._about.moments]
+        if shape_of(self._work.plan, self._about).counted:  # noise is a part of 1
+            outcome = np.rint(outcome)
+        outcome = outcome.tolist()
+        weighted = self._about.weighted and self._about.family is not Family.COX
+        weight = float(moments[0]) if weighted else float(self._work.plan.n)
         if len(outcome) == 1:
             return {"weight": weight, "target": outcome[0]}
         return {"weight": weight, **{f"class {k}": value for k, value in enumerate(outcome)}}

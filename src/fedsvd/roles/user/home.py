@@ -11,6 +11,7 @@ much they have.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
@@ -32,25 +33,21 @@ MOST_DEVIANCE, GROWN = 16.0, 8.0
 """Of an own record, in units of the dispersion; and beyond outcomes of classes, of what it was at the null model."""
 
 _LANES = 16  # panels that are worked on at once: nothing is kept of one but a few sums
-_FEW = 1e-10  # of the largest eigenvalue: directions that own rows do not have
-_SLACK = 1.0 + 2.0**-10  # leverage at the null model, which the owner has approved, but for rounding
+FEW = 1e-10  # of the largest eigenvalue: directions that own rows do not have
+SLACK = 1.0 + 2.0**-10  # leverage at the null model, which the owner has approved, but for rounding
 
 
-class Home:
-    """One user's own parts of the sums of one model."""
+class OwnParts(ABC):
+    """One user's own parts of the sums of a model, whatever it makes them of."""
 
-    def __init__(self, work: Work, model: Model) -> None:
+    def __init__(self, work: Work) -> None:
         if work.labels is None:
             raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
-        self._work, self._model, self._labels = work, model, work.labels
-        self._moments: Float | None = None
-        self._raw = np.zeros(0)  # own root mean square of each column
-        self._spread = np.ones(work.plan.m)  # own root mean square of each centred column
+        self._work, self._labels = work, work.labels
         self._at: Point | None = None
         self._own: Evaluation | None = None
         self._sent = np.zeros(0)  # of an information matrix
         self._least_leverage = MOST_LEVERAGE
-        self._tested: tuple[float, Float] | None = None  # a bound of the leverage, and the weights it was found at
         self._start_deviance: float | None = None
 
     # --- numbers --------------------------------------------------------------------------------------------------
@@ -59,8 +56,7 @@ class Home:
         """Own numbers whose magnitudes bound the joint ones."""
         match asked.of:
             case "columns":
-                moments = self._columns()
-                return np.concatenate((moments[: len(moments) - self._work.plan.m], self._raw))
+                return self._column_sizes()
             case "start":
                 assert asked.at is not None
                 return self._start(asked.at)
@@ -92,10 +88,49 @@ class Home:
         if asked.of in ("information", "table"):
             self._sent = self._sent + values
 
+    @abstractmethod
+    def stands_out(self, at: Point) -> bool:
+        """Whether a row of this user would carry most of what it sends at these coefficients."""
+
+    @abstractmethod
+    def beyond(self, at: Point, dispersion: float) -> bool:
+        """Whether the own deviance is one that no iteration on its own rows would stay at."""
+
+    @abstractmethod
+    def _columns(self) -> Float:
+        """Own sums: of weights, of the offset's share, of the outcome, of each column."""
+
+    @abstractmethod
+    def _column_sizes(self) -> Float:
+        """Their magnitudes, and those of the columns."""
+
+    @abstractmethod
+    def _start(self, at: Point) -> Float:
+        """At the null model: a bound of the scaled information, deviance, Pearson's sum, the spread of each column."""
+
+    @abstractmethod
+    def _end(self, asked: Sizes | Asked) -> Float:
+        """Deviance and Pearson's sum, or the likelihood."""
+
+    @abstractmethod
+    def _evaluated(self, at: Point) -> Evaluation:
+        """The own part at a point; one pass, whatever is asked for there."""
+
+
+class Home(OwnParts):
+    """Of a generalised linear model, whose parts are sums over own rows."""
+
+    def __init__(self, work: Work, model: Model) -> None:
+        super().__init__(work)
+        self._model = model
+        self._moments: Float | None = None
+        self._raw = np.zeros(0)  # own root mean square of each column
+        self._spread = np.ones(work.plan.m)  # own root mean square of each centred column
+        self._tested: tuple[float, Float] | None = None  # a bound of the leverage, and the weights it was found at
+
     # --- tests ----------------------------------------------------------------------------------------------------
 
     def stands_out(self, at: Point) -> bool:
-        """Whether a row of this user would carry most of what it sends at these coefficients."""
         own = self._evaluated(at)
         if not (np.isfinite(own.score).all() and math.isfinite(own.deviance)):
             return True
@@ -112,7 +147,6 @@ class Home:
         return not bound <= self._least_leverage
 
     def beyond(self, at: Point, dispersion: float) -> bool:
-        """Whether the own deviance is one that no iteration on its own rows would stay at."""
         own, weight = self._evaluated(at), float(self._columns()[0])
         limit = MOST_DEVIANCE * weight * dispersion
         if not self._model.outcomes:
@@ -133,7 +167,7 @@ class Home:
             if not np.isfinite(scaled).all():
                 return math.inf
             values, vectors = np.linalg.eigh(scaled)
-            kept = values > _FEW * max(values[-1], 0.0)
+            kept = values > FEW * max(values[-1], 0.0)
             found = math.inf
             if kept.all():
                 found = self._longest(at, own.weights[:, equation], first, spread) / float(values[0])
@@ -181,7 +215,6 @@ class Home:
         return found
 
     def _evaluated(self, at: Point) -> Evaluation:
-        """The own part at a point; one pass, whatever is asked for there."""
         held = self._at
         if self._own is not None and held is not None and _serves(held, at):
             return self._own
@@ -205,15 +238,17 @@ class Home:
         return replace(at, near=bool(np.all(np.abs(at.centre) <= NEAR_ZERO * self._spread)))
 
     def _columns(self) -> Float:
-        """Own sums: of weights, of the offset's share, of the outcome, of each column."""
         if self._moments is None:
             sums = np.sum(self._panels(False, lambda place, X: (X.sum(axis=0), np.einsum("ij,ij->j", X, X))), axis=0)
             self._raw = np.sqrt(sums[1] / self._work.n_i)
             self._moments = np.concatenate((self._model.moments(self._labels), sums[0]))
         return self._moments
 
+    def _column_sizes(self) -> Float:
+        moments = self._columns()
+        return np.concatenate((moments[: len(moments) - self._work.plan.m], self._raw))
+
     def _start(self, at: Point) -> Float:
-        """At the null model: a bound of the scaled information, deviance, Pearson's sum, the spread of each column."""
         n_i = self._work.n_i
         if not at.constant_only:
             squares = np.sum(self._panels(False, lambda place, X: np.square(X - at.centre).sum(axis=0)), axis=0)
@@ -227,7 +262,7 @@ class Home:
         self._start_deviance = own.deviance
         leverage = self._leverage(at)
         self._tested = leverage, own.weights
-        self._least_leverage = max(MOST_LEVERAGE, leverage * _SLACK)
+        self._least_leverage = max(MOST_LEVERAGE, leverage * SLACK)
         columns = np.zeros(self._work.plan.m) if at.constant_only else np.where(squares > 0.0, self._spread, 0.0)
         return np.concatenate(((bound, own.deviance, own.pearson), columns))
 

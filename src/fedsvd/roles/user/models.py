@@ -59,7 +59,7 @@ def models(plan: SessionPlan) -> Iterator[Model]:
 
 def split_labels(about: ModelPlan, labels: Float) -> tuple[Float, Float | None, Float | None]:
     """The target, the offset and the weights of some rows."""
-    offset = labels[:, 1] if about.offset else None
+    offset = labels[:, about.offset_at] if about.offset else None
     return labels[:, 0], offset, labels[:, -1] if about.weighted else None
 
 
@@ -86,7 +86,7 @@ def _counts(about: ModelPlan, totals: dict[str, float]) -> list[float]:
         return [value for name, value in totals.items() if name.startswith("class ")]
     if about.family is Family.BINOMIAL:
         return [totals["target"], totals["weight"] - totals["target"]]
-    return [totals["target"]] if about.family is Family.POISSON else []
+    return [totals["target"]] if about.family in (Family.POISSON, Family.COX) else []
 
 
 def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distribution, k: int | None) -> Model:
@@ -135,7 +135,7 @@ def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distri
 
 def shape_of(plan: SessionPlan, about: ModelPlan) -> Shape:
     """What an iteration by few digits knows of the model of a plan."""
-    several = about.family is Family.MULTINOMIAL
+    several, cox = about.family is Family.MULTINOMIAL, about.family is Family.COX
     return Shape(
         users=plan.k,
         n=plan.n,
@@ -143,8 +143,8 @@ def shape_of(plan: SessionPlan, about: ModelPlan) -> Shape:
         equations=about.equations,
         intercept=plan.centre,
         targets=about.classes if several else 1,
-        weighted=about.weighted,
-        counted=about.classes > 0 and not about.weighted,
+        weighted=about.weighted and not cox,
+        counted=cox or (about.classes > 0 and not about.weighted),
         dispersion=about.family in (Family.GAUSSIAN, Family.GAMMA),
         tolerance=about.tolerance * _OF_TOLERANCE,
         max_iterations=about.max_iterations,

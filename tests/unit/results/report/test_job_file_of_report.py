@@ -77,6 +77,17 @@ CASES = {
         },
     },
     "glm of few digits": {"job": {"task": "glm", "label": "y", "family": "poisson", "digits": "table"}},
+    "cox": {
+        "job": {
+            "task": "cox",
+            "label": "y",
+            "event": "died",
+            "entry": "came",
+            "strata": "clinic",
+            "ties": "breslow",
+            "weights": "w",
+        }
+    },
     "matched": {
         "job": {**COLUMNS, "id": ["name", "born"]},
         "match": {

@@ -1,0 +1,292 @@
+"""Cox's proportional hazards stratified by site: a party's own partial likelihood, and the fit by few digits.
+
+A risk set holds records of one party (and of one stratum of its own) alone, so the joint log-likelihood is a sum of own
+ones: R's ``coxph(... + strata(site))``. Times, risk sets and ties never leave a party. Each tied event is a term of its
+own: with Efron's ties term l of d takes l / d of the tied events off its risk set, with Breslow's nothing.
+
+    a0, a1       sum over a term's risk set of weight times exp(eta), and the mean of its rows under these weights
+    score        sum of x over events less that of a1 over terms
+    information  sum over records of weight exp(eta) H x x^T, less that of a1 a1^T over terms; H is the hazard that a
+                 record lived through
+
+Risk sets are cumulative sums from the last exit backwards: O(n p^2), and never n x p x p. Columns are centred at home
+by the mean of each stratum, which changes no likelihood and spares digits.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import DataError
+from fedsvd.statistics.distributions import chi2_tail
+from fedsvd.statistics.families import COX
+from fedsvd.statistics.glm import Ended, GLMInference, inference
+from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
+from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
+from fedsvd.statistics.undefined import PENALISED, Number, is_array
+from fedsvd.types import Float
+
+_FAR = 300.0  # exp of it is finite, and so is a sum of records of it
+
+
+@dataclass(frozen=True, repr=False)
+class CoxInference(GLMInference):
+    """A fitted model; ``deviance`` is -2 log partial likelihood, which R's ``loglik`` is -1/2 of."""
+
+    ties: str = "efron"
+    events: int = 0
+
+    @property
+    def likelihood_ratio(self) -> tuple[float, float]:
+        """Twice what the features add to the log-likelihood, and the probability of more without any effect."""
+        ratio = max(self.null_deviance - self.deviance, 0.0)
+        return ratio, chi2_tail(ratio, self.rank)
+
+    @property
+    def wald(self) -> tuple[float, float]:
+        """The test of all effects together by their covariance; NaN where there is none."""
+        if not is_array(self.covariance):
+            return math.nan, math.nan
+        found = float(self.coefficients @ np.linalg.solve(self.covariance, self.coefficients))
+        return found, chi2_tail(found, self.rank)
+
+    def __repr__(self) -> str:
+        return f"CoxInference({self.ties}, coefficients={len(self.coefficients)}, events={self.events})"
+
+
+def expect_times(time: Float, event: Float, entry: Float | None) -> None:
+    """Raise ``DataError`` unless these are times, events and entries of records."""
+    if not np.isin(event, (0.0, 1.0)).all():
+        raise DataError("an event is neither 0 nor 1", "code it: 1 where the event was seen, 0 where follow-up ended")
+    late = 0 if entry is None else int(np.count_nonzero(entry >= time))
+    if late:
+        raise DataError(
+            f"{late} records enter at or after the time they leave, so they are never at risk",
+            "correct their times, or leave these rows out",
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class _Terms:
+    """The terms of one stratum at some coefficients, and the hazard of its records."""
+
+    likelihood: float
+    score: Float
+    a0: Float  # (terms,)
+    a1: Float  # (terms, p)
+    weight: Float  # (terms,): of the event
+    lived: Float  # (records,): H
+    relative: Float  # (records,): weight times exp(eta)
+
+
+class _Stratum:
+    """Records that are compared with each other, from the last exit to the first."""
+
+    def __init__(self, X: Float, time: Float, event: Float, weights: Float, entry: Float | None, efron: bool) -> None:
+        order = np.lexsort((-event, -time))
+        self.rows, self.X, self.time = order, X[order], time[order]
+        self.X -= self.X.mean(axis=0)
+        self.weights, self.entry = weights[order], None if entry is None else entry[order]
+        dead = np.flatnonzero(event[order])
+        self.dead = dead
+        # Event times from the last to the first; a tie begins where the time changes.
+        new = np.concatenate(([True], np.diff(self.time[dead]) != 0.0))[: len(dead)]
+        self.first = np.flatnonzero(new)
+        self.d = np.diff(np.concatenate((self.first, [len(dead)])))
+        self.times = self.time[dead][self.first]
+        self.tied = np.cumsum(new) - 1  # of each event: which event time
+        self.last = np.searchsorted(-self.time, -self.times, side="right") - 1
+        self.late = np.zeros(0, dtype=np.intp)
+        if self.entry is not None:
+            self.late = np.argsort(-self.entry, kind="stable")
+            self.later = np.searchsorted(-self.entry[self.late], -self.times, side="right")
+        if efron:
+            self.of = np.repeat(np.arange(len(self.d)), self.d)
+            self.share = (np.arange(len(dead)) - self.first[self.of]) / self.d[self.of]
+        else:
+            self.of, self.share = np.arange(len(self.d)), np.zeros(len(self.d))
+        summed = np.add.reduceat(self.weights[dead], self.first) if len(dead) else np.zeros(0)
+        self.weight = (summed / self.d if efron else summed)[self.of]
+        # How many event times, from the first on, a record lived to see, and how many had passed when it came.
+        ascending = self.times[::-1]
+        self.seen = np.searchsorted(ascending, self.time, side="right")
+        self.before = None if self.entry is None else np.searchsorted(ascending, self.entry, side="right")
+
+    def at_risk(self, values: Float) -> Float:
+        """For each event time the sum over its risk set of rows of these values."""
+        found: Float = np.cumsum(values, axis=0)[self.last]
+        if self.entry is not None:
+            gone = np.concatenate((np.zeros_like(values[:1]), np.cumsum(values[self.late], axis=0)))
+            found = found - gone[self.later]
+        return found
+
+    def over_time(self, of_terms: Float) -> Float:
+        """For each record the sum of these numbers over the terms in whose risk set it is."""
+        if not len(self.dead):
+            return np.zeros((len(self.time), *of_terms.shape[1:]))
+        begin = np.searchsorted(self.of, np.arange(len(self.d)))
+        each = np.add.reduceat(of_terms, begin, axis=0)
+        running = np.concatenate((np.zeros_like(each[:1]), np.cumsum(each[::-1], axis=0)))
+        found: Float = running[self.seen]
+        if self.before is not None:
+            found = found - running[self.before]
+        # A tied event is in part gone from the later terms of its own time.
+        found[self.dead] -= np.add.reduceat((self.share * of_terms.T).T, begin, axis=0)[self.tied]
+        return found
+
+    def terms(self, beta: Float, offset: Float) -> _Terms:
+        X, dead = self.X, self.dead
+        eta = np.clip(X @ beta + offset[self.rows], -_FAR, _FAR)
+        relative = self.weights * np.exp(eta)
+        if not len(dead):
+            none = np.zeros(0)
+            return _Terms(0.0, np.zeros(X.shape[1]), none, np.zeros((0, X.shape[1])), none, np.zeros(len(X)), relative)
+        weighted = relative[:, None] * X
+        E0 = np.add.reduceat(relative[dead], self.first)
+        E1 = np.add.reduceat(weighted[dead], self.first, axis=0)
+        a0 = np.maximum(self.at_risk(relative), E0)[self.of] - self.share * E0[self.of]
+        a1 = (self.at_risk(weighted)[self.of] - self.share[:, None] * E1[self.of]) / a0[:, None]
+        own = self.weights[dead]
+        likelihood = float(own @ eta[dead] - self.weight @ np.log(a0))
+        score: Float = own @ X[dead] - self.weight @ a1
+        lived = self.over_time(self.weight / a0)
+        return _Terms(likelihood, score, a0, a1, self.weight, lived, relative)
+
+
+class Cohort:
+    """A party's own records, in strata; all that is asked of them at some coefficients."""
+
+    def __init__(
+        self,
+        X: Float,
+        time: Float,
+        event: Float,
+        *,
+        entry: Float | None = None,
+        strata: Float | None = None,
+        offset: Float | None = None,
+        weights: Float | None = None,
+        efron: bool = True,
+    ) -> None:
+        expect_times(time, event, entry)
+        n = len(time)
+        prior = np.ones(n) if weights is None else weights
+        self.n, self.p = n, X.shape[1]
+        self._offset = np.zeros(n) if offset is None else offset
+        self._weighted = 0.0 if weights is None else float(prior @ event) * math.log(float(prior.min(initial=1.0)))
+        codes = np.zeros(n) if strata is None else strata
+        self._rows: list[NDArray[np.intp]] = [np.flatnonzero(codes == code) for code in np.unique(codes)]
+        self._strata = [
+            _Stratum(X[rows], time[rows], event[rows], prior[rows], None if entry is None else entry[rows], efron)
+            for rows in self._rows
+        ]
+
+    @property
+    def spread(self) -> Float:
+        """The root mean square of each column about the mean of its stratum."""
+        found: Float = np.sqrt(sum(np.einsum("ij,ij->j", s.X, s.X) for s in self._strata) / max(self.n, 1))
+        return found
+
+    def deviance(self, beta: Float) -> float:
+        """-2 log partial likelihood, as R has it."""
+        return -2.0 * math.fsum(found.likelihood for found in self._terms(beta))
+
+    def evaluate(self, beta: Float, information: bool) -> Evaluation:
+        """Deviance, score and information; the deviance is 0 or more whatever the unit of the weights is."""
+        terms = self._terms(beta)
+        matrix = np.zeros((self.p, self.p))
+        if information:
+            for stratum, found in zip(self._strata, terms, strict=True):
+                root = np.sqrt(found.relative * found.lived)[:, None] * stratum.X
+                means = np.sqrt(found.weight)[:, None] * found.a1
+                matrix += root.T @ root - means.T @ means
+        deviance = -2.0 * (math.fsum(found.likelihood for found in terms) + self._weighted)
+        score = np.sum([found.score for found in terms], axis=0)
+        return Evaluation(deviance, 0.0, score, matrix if information else None, np.zeros((0, 1)))
+
+    def leverage(self, beta: Float, root: Float) -> float:
+        """The largest part of a record in the own information, whose inverse is ``root root^T``.
+
+        Of a record's part ``M = sum w (x - a1) (x - a1)^T`` it is the largest eigenvalue of ``root^T M root``; the
+        trace bounds it, and where that is small for all records, it is what is returned.
+        """
+        largest = 0.0
+        for stratum, found in zip(self._strata, self._terms(beta), strict=True):
+            if not len(stratum.dead):
+                continue
+            each = found.weight / found.a0
+            y, b = stratum.X @ root, found.a1 @ root
+            along = stratum.over_time(each[:, None] * b)
+            length = stratum.over_time(each * np.einsum("ij,ij->i", b, b))
+            traces = found.lived * np.einsum("ij,ij->i", y, y) - 2.0 * np.einsum("ij,ij->i", y, along) + length
+            traces *= found.relative
+            if not np.isfinite(traces).all():
+                return math.inf
+            parts = (_largest_part(stratum, found, int(j), y[j], b) for j in np.flatnonzero(traces > _BY_TRACE))
+            largest = max(largest, *parts, float(traces[traces <= _BY_TRACE].max(initial=0.0)))
+        return largest
+
+    def martingale(self, beta: Float) -> Float:
+        """Martingale residuals: events less the hazard that each record lived through, by the own baseline."""
+        found = np.zeros(self.n)
+        for rows, stratum, terms in zip(self._rows, self._strata, self._terms(beta), strict=True):
+            own = np.zeros(len(rows))
+            own[stratum.dead] = 1.0
+            # R's: of tied events the whole hazard of their time, as Efron's terms share it.
+            own -= terms.relative / stratum.weights * terms.lived
+            found[rows[stratum.rows]] = own
+        return found
+
+    def _terms(self, beta: Float) -> list[_Terms]:
+        return [stratum.terms(beta, self._offset[rows]) for rows, stratum in zip(self._rows, self._strata, strict=True)]
+
+
+_BY_TRACE = 0.5  # a record whose trace is above is measured by its largest eigenvalue
+
+
+def _largest_part(stratum: _Stratum, found: _Terms, j: int, y: Float, b: Float) -> float:
+    """The largest eigenvalue of one record's part of the information."""
+    at = stratum.times[stratum.of] <= stratum.time[j]
+    if stratum.entry is not None:
+        at &= stratum.times[stratum.of] > stratum.entry[j]
+    weight = np.where(at, found.relative[j] * found.weight / found.a0, 0.0)
+    if j in stratum.dead:
+        own = stratum.of == stratum.tied[np.searchsorted(stratum.dead, j)]
+        weight[own] *= 1.0 - stratum.share[own]
+    apart = np.sqrt(weight)[:, None] * (y - b)
+    return float(np.linalg.norm(apart, 2)) ** 2
+
+
+def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95) -> Fitting:
+    """The whole fit by sums of few digits (``newton.py``): a ``CoxInference``, and the length of its last step."""
+    bits = ending_bits(shape.table)
+    moments: Moments = yield from opened_moments(shape)
+    events = round(float(moments.targets[0]))
+    if events < 1:
+        raise DataError("no event was seen by any party", "there is nothing to model; check the column of events")
+    begin = shape if alpha == 0.0 else replace(shape, penalty=alpha * np.eye(shape.features))
+    found: Found = yield from fitted(begin, moments, np.zeros(0))
+    flat = Point(np.zeros(shape.features), found.centre, information=False)
+    deviance = float((yield from by_size("end", found.at, shape.users, bits))[0])
+    null = float((yield from by_size("null", flat, shape.users, bits))[0])
+    likelihood: Number = PENALISED if alpha > 0.0 else -0.5 * deviance
+    ended = Ended(
+        found.beta,
+        PENALISED if alpha > 0.0 else found.root,
+        {"deviance": deviance, "pearson": 0.0},
+        found.iterations,
+        found.halvings,
+    )
+    table = inference(COX, ended, shape.n, False, 1.0, null, likelihood, alpha, level, 0.0)
+    return of_inference(table, ties, events), found.decrement
+
+
+def of_inference(table: GLMInference, ties: str, events: int) -> CoxInference:
+    """The same table with R's numbers of a Cox model: of events, by which BIC and the degrees of freedom count."""
+    values = {name: getattr(table, name) for name in GLMInference.__dataclass_fields__}
+    if isinstance(table.log_likelihood, float):
+        values["bic"] = -2.0 * table.log_likelihood + math.log(events) * table.rank
+    values |= {"df_residual": events - table.rank, "df_null": events}
+    return CoxInference(**values, ties=ties, events=events)

@@ -1,0 +1,33 @@
+"""Cox regression stratified by site: the steps of a model by few digits, with times and risk sets at home."""
+
+from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
+from fedsvd.protocol.reasons import Why
+from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
+from fedsvd.tasks.declared import Declared
+from fedsvd.tasks.glm import steps
+
+OUTPUTS = (
+    array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
+    hidden("intercept", CLASS),
+    fact("models"),
+    fact("classes"),
+    fact("columns"),
+    array("covariance", CLASS, TERM, TERM),
+    array("fitted", RECORD, CLASS, to=To.OWN),
+    array("residuals", RECORD, CLASS, to=To.OWN),
+    fact("own_rows", to=To.OWN),
+)
+"""What a Cox model gives: log hazard ratios; of own records the relative hazard and the martingale residual."""
+
+TASK = Declared(
+    Task.COX,
+    Answer.GRAM,
+    (Split.HORIZONTAL,),
+    released=(Item.COEFFICIENTS, Item.INFERENCE),
+    labels={Split.HORIZONTAL: Labels.APART},
+    c=224,
+    held=3,  # its rows in the order of their times, and their weighted and cumulative sums
+    opened_by_users=Why.ITERATIONS,
+    steps=steps,
+    outputs=OUTPUTS,
+)

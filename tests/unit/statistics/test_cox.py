@@ -1,0 +1,139 @@
+"""A party's own partial likelihood: statsmodels' PHReg, hand computed ones, and the part of each record in it."""
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
+
+from fedsvd.errors import DataError
+from fedsvd.statistics.cox import Cohort
+
+
+def drawn(n=150, p=3, seed=0, last=20):
+    """Records with many ties, entries before their exits, and four strata."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) + rng.uniform(-30, 30, p)
+    time = rng.integers(1, last, n).astype(float)
+    event = (rng.random(n) < 0.6).astype(float)
+    entry = np.maximum(0.5, time - rng.integers(1, last, n)) - 0.5  # statsmodels takes in who enters at an event
+    return X, time, event, entry, rng.integers(0, 4, n).astype(float), rng.normal(0, 0.3, n)
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@pytest.mark.parametrize("more", [(), ("entry",), ("strata", "offset")], ids=["plain", "entry", "strata and offset"])
+def test_likelihood_score_and_information_are_statsmodels(ties, more):
+    X, time, event, entry, strata, offset = drawn()
+    given = {key: value for key, value in (("entry", entry), ("strata", strata), ("offset", offset)) if key in more}
+    model = sm.PHReg(time, X, event, ties=ties, **given)
+    beta = np.array([0.3, -0.2, 0.1])
+    own = Cohort(X, time, event, **given, efron=ties == "efron")
+    found = own.evaluate(beta, information=True)
+    assert_close(own.deviance(beta), -2.0 * model.loglike(beta), RESULT_BAR)
+    assert found.deviance == own.deviance(beta)
+    assert_close(found.score, model.score(beta), STATISTIC_BAR)
+    assert_close(found.information, -model.hessian(beta), STATISTIC_BAR)
+
+
+def test_a_weight_is_that_number_of_records_with_breslows_ties():
+    X, time, event, entry, _, _ = drawn(60)
+    weights = np.random.default_rng(5).integers(1, 4, 60)
+    rows = np.repeat(np.arange(60), weights)
+    once = Cohort(X, time, event, entry=entry, weights=weights.astype(float), efron=False)
+    often = Cohort(X[rows], time[rows], event[rows], entry=entry[rows], efron=False)
+    beta = np.array([0.2, 0.1, -0.4])
+    one, other = once.evaluate(beta, information=True), often.evaluate(beta, information=True)
+    assert_close(once.deviance(beta), often.deviance(beta), RESULT_BAR)
+    assert_close(one.score, other.score, STATISTIC_BAR)
+    assert_close(one.information, other.information, STATISTIC_BAR)
+
+
+def test_weights_below_one_leave_the_deviance_of_a_step_above_zero_and_rs_as_it_is():
+    X, time, event, _, _, _ = drawn(40)
+    own = Cohort(X, time, event, weights=np.full(40, 1e-3))
+    beta = np.zeros(3)
+    events = event.sum()
+    # By hand: log of 1e-3 comes off each term's risk set.
+    plain = Cohort(X, time, event).deviance(beta)
+    assert_close(own.deviance(beta), 1e-3 * (plain + 2.0 * events * math.log(1e-3)), RESULT_BAR)
+    assert own.evaluate(beta, information=False).deviance > 0.0 > own.deviance(beta)
+
+
+def test_the_trial_of_freireich_has_the_published_effects():
+    """Remission times of 42 children, 6-MP against placebo (Freireich et al. 1963; Cox 1972): log hazard ratios 1.509
+    (Breslow) and 1.572 (Efron), standard errors 0.410 and 0.412, as R's survival prints them."""
+    control = [1, 1, 2, 2, 3, 4, 4, 5, 5, 8, 8, 8, 8, 11, 11, 12, 12, 15, 17, 22, 23]
+    treated = [6, 6, 6, 6, 7, 9, 10, 10, 11, 13, 16, 17, 19, 20, 22, 23, 25, 32, 32, 34, 35]
+    censored = [0, 0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1]
+    time = np.array(control + treated, dtype=float)
+    event = np.array([1.0] * 21 + [1.0 - each for each in censored])
+    X = np.array([[1.0]] * 21 + [[0.0]] * 21)
+    for efron, effect, error in ((True, 1.572, 0.412), (False, 1.509, 0.410)):
+        own, beta = Cohort(X, time, event, efron=efron), np.zeros(1)
+        for _ in range(20):
+            found = own.evaluate(beta, information=True)
+            beta = beta + np.linalg.solve(found.information, found.score)
+        assert round(float(beta[0]), 3) == effect
+        assert round(1.0 / math.sqrt(float(found.information[0, 0])), 3) == error
+
+
+def part_of(j, X, time, event, beta, entry, efron):
+    """One record's part of the information, term by term: (a1 of the others included) sum w (x - a1) (x - a1)^T."""
+    r, M = np.exp(X @ beta), np.zeros((X.shape[1],) * 2)
+    for u in np.unique(time[event == 1]):
+        at = (time >= u) & (entry < u)
+        dead = (time == u) & (event == 1)
+        d = int(dead.sum())
+        for f in np.arange(d) / d if efron else np.zeros(d):
+            w = r * at * (1.0 - f * dead)
+            w = w / w.sum()
+            apart = X[j] - w @ X
+            M += w[j] * np.outer(apart, apart)
+    return M
+
+
+@pytest.mark.parametrize("efron", [True, False])
+def test_leverage_is_the_largest_eigenvalue_of_a_records_part_and_parts_add_up_to_the_information(efron):
+    X, time, event, entry, _, _ = drawn(14, 2, seed=3, last=8)
+    X -= X.mean(axis=0)
+    X[0] *= 5.0
+    beta = np.array([0.4, -0.3])
+    own = Cohort(X, time, event, entry=entry, efron=efron)
+    information = own.evaluate(beta, information=True).information
+    parts = [part_of(j, X, time, event, beta, entry, efron) for j in range(14)]
+    assert_close(np.sum(parts, axis=0), information, STATISTIC_BAR)
+    values, vectors = np.linalg.eigh(information)
+    root = vectors / np.sqrt(values)
+    largest = max(float(np.linalg.eigvalsh(root.T @ M @ root)[-1]) for M in parts)
+    traces = max(float(np.trace(root.T @ M @ root)) for M in parts)
+    found = own.leverage(beta, root)
+    assert largest <= found * (1.0 + STATISTIC_BAR)
+    assert found <= max(traces, largest) * (1.0 + STATISTIC_BAR)
+    assert largest > 0.5, "a record is measured by its eigenvalue"
+    assert_close(found, largest, STATISTIC_BAR)
+
+
+def test_martingale_residuals_are_events_less_lived_hazard_and_add_up_to_zero():
+    # Three records, by hand: hazards 1/3 at time 1, 1/2 at 2; the last one leaves without an event.
+    own = Cohort(np.zeros((3, 1)), np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0]))
+    assert_close(own.martingale(np.zeros(1)), [1 - 1 / 3, 1 - 5 / 6, -5 / 6], RESULT_BAR)
+    X, time, event, entry, strata, offset = drawn()
+    many = Cohort(X, time, event, entry=entry, strata=strata, offset=offset)
+    assert abs(many.martingale(np.array([0.1, 0.2, 0.0])).sum()) < 150 * STATISTIC_BAR
+
+
+def test_records_without_an_event_add_nothing():
+    X, time, _, entry, _, _ = drawn(20)
+    own = Cohort(X, time, np.zeros(20), entry=entry)
+    found = own.evaluate(np.ones(3), information=True)
+    assert (found.deviance, own.leverage(np.ones(3), np.eye(3))) == (0.0, 0.0)
+    assert not found.score.any()
+    assert not found.information.any()
+
+
+def test_an_event_that_is_neither_0_nor_1_and_an_entry_at_the_exit_are_refused():
+    with pytest.raises(DataError, match="neither 0 nor 1"):
+        Cohort(np.zeros((2, 1)), np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    with pytest.raises(DataError, match="1 records enter at or after"):
+        Cohort(np.zeros((2, 1)), np.array([1.0, 2.0]), np.array([1.0, 0.0]), entry=np.array([0.0, 2.0]))
