@@ -15,6 +15,7 @@ from fedsvd.results.folder import Table
 from fedsvd.results.foreign_tables import outputs
 from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
+from fedsvd.results.report.model import quality_in_words
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import PARTIES
 from fedsvd.statistics.summary import linear_summary
@@ -61,6 +62,7 @@ def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dic
         "own_inference": {own.party: own.facts["inference"] for own in _with_own_tables(results)} or None,
         "choice": shared.facts.get("choice"),
         "wilks": shared.facts.get("wilks"),
+        "quality": shared.facts.get("quality"),
     }
 
 
@@ -73,6 +75,8 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     for table in _leading_tables(shared):
         console.print(top_of(table, _ROWS_SHOWN))
     _show_tables(console, shared)
+    if (quality := shared.facts.get("quality")) is not None:
+        console.print(quality_in_words(quality))
     for own in _with_own_tables(results):
         console.print(f"\n{own.party}, its own columns", style="bold", markup=False, highlight=False)
         _show_tables(console, own)

@@ -14,7 +14,7 @@ from fedsvd.statistics import broom
 from fedsvd.statistics.broom import Model
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.summary import INTERCEPT
-from fedsvd.statistics.terms import Test, between, contrasts, marginal_effects, wald_test
+from fedsvd.statistics.terms import Test, between, contrasts, freedom, marginal_effects, wald_test
 from fedsvd.types import Float
 
 
@@ -106,11 +106,7 @@ class AfterFit(ABC):
                     f"{len(missing)} features of the first model are not in the second", "give the larger model"
                 )
             return _frame([between(self._chosen(target), other._chosen(target))])
-        model = self._chosen(target)
-        tests = [
-            wald_test(model, self._restriction(model, places), name=name) for name, places in self._terms().items()
-        ]
-        return _frame(tests)
+        return _frame([self._term_test(self._chosen(target), *term) for term in self._terms().items()])
 
     def contrast(
         self, weights: Mapping[str, float] | Sequence[Mapping[str, float]], *, target: int = 0, level: float = 0.95
@@ -221,6 +217,13 @@ class AfterFit(ABC):
         if name in groups:
             return groups[name]
         raise ConfigError(f"there is no coefficient or term {name!r}", f"one of {', '.join(dict.fromkeys(groups))}")
+
+    def _term_test(self, model: Model, name: str, places: Sequence[int]) -> Test:
+        """The Wald test of one term; NaN where none of its coefficients is defined."""
+        first = int(model.intercept)
+        if np.isfinite(np.atleast_2d(model.coefficients)[:, [first + place for place in places]]).any():
+            return wald_test(model, self._restriction(model, places), name=name)
+        return Test(name, np.nan, 0, np.nan, freedom(model))
 
     def _restriction(self, model: Model, places: Sequence[int]) -> Float:
         """The rows that make these features' coefficients zero, in every equation; aliased ones are left out."""

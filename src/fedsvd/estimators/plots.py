@@ -201,6 +201,7 @@ class Plots:
         estimator, classes = self._estimator, getattr(self._estimator, "classes_", None)
         X, target = target_in(X, y, Split(estimator.split), classes=classes is not None)
         values, counts = target.values, [part.source.shape[0] for part in parts_like_fitted(estimator, X)]
+        counts = counts[:1] if result.split is Split.VERTICAL else counts
         if classes is not None:
             codes = np.concatenate([np.ravel(part) for part in values]) if are_parties(X) else np.ravel(values)
             observed = (codes[:, None] == np.asarray(classes)[None, :]).astype(np.float64)

@@ -182,11 +182,11 @@ def marginal_effects(model: Model, names: Sequence[str], level: float, at: Float
         return _effects(tuple(names), w[first:], np.sqrt(np.diag(V))[first:], level, freedom(model))
     if at is not None:
         return _at(model, tuple(names), w, V, np.asarray(at, dtype=np.float64), level)
-    weighted = (model.family.name, model.family.link_name) in (("binomial", "logit"), ("poisson", "log"))
-    if not (weighted or model.family.link_name == "identity") or not first or model.aliased:
-        raise ConfigError("the slopes of all rows do not follow from what this model released", "give a row: at=...")
     if model.family.link_name == "identity":
-        return _effects(tuple(names), w[1:], np.sqrt(np.diag(V))[1:], level, freedom(model))
+        return _effects(tuple(names), w[first:], np.sqrt(np.diag(V))[first:], level, freedom(model))
+    weighted = (model.family.name, model.family.link_name) in (("binomial", "logit"), ("poisson", "log"))
+    if not (weighted and first) or model.aliased:
+        raise ConfigError("the slopes of all rows do not follow from what this model released", "give a row: at=...")
     gram = np.linalg.inv(V)
     slope = float(gram[0, 0]) / model.n
     if model.family.link_name != "log":

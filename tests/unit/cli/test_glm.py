@@ -66,7 +66,10 @@ def test_a_label_of_text_is_modelled_by_its_classes(fedsvd, by_rows, outcomes):
 
 def test_a_partys_own_rows_have_the_quality_that_scikit_learn_measures(fedsvd, by_rows, outcomes):
     words = ["--label", "grade", "--id", "patient", "--family", "binomial", "--drop", "log_time,visits"]
-    fedsvd("glm", *by_rows.options(), *words, *CLASSES, *PERMISSIVE, "--out", by_rows.folder / "out")
+    said = fedsvd(
+        "glm", *by_rows.options(), *words, *CLASSES, *PERMISSIVE, "--quality", "--out", by_rows.folder / "out"
+    )
+    assert "pairs of a case and a control within sites" in " ".join(said.out.split())
     own = read_result(by_rows.folder / "out/parties/north")
     place = slice(0, 40)
     truth, share = (outcomes["grade"] == "high").to_numpy()[place], own.arrays["fitted"][:, 0]
@@ -76,7 +79,7 @@ def test_a_partys_own_rows_have_the_quality_that_scikit_learn_measures(fedsvd, b
     assert "ROC curve of grade = high" in shown.html
     assert "Calibration of grade = high" in shown.html
     assert "odds ratio" in shown.text
-    assert "ROC curve" not in page(by_rows.folder / "out").html  # rows are a party's own
+    assert "ROC curve of" not in page(by_rows.folder / "out").html  # rows are a party's own
     before, _, file = page(by_rows.folder / "out/roles/csp").text.partition("[job]")
     assert 'label = ["grade"]' in file  # every role has the job file
     assert "grade" not in before + file.rpartition('data = "FILE"')[2]

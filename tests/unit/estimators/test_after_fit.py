@@ -167,6 +167,14 @@ def test_two_nested_models_are_compared_as_r_does(logistic, linear, counts):
         ridge.anova(counts[0])
 
 
+def test_an_aliased_column_has_no_test_and_the_others_are_those_of_the_model_without_it(linear):
+    twice = [table.assign(again=table["age"]) for table in parts(X_OF)]
+    found = FederatedLinearRegression(inference=True).fit(twice, parts("pressure")).anova()
+    assert found.iloc[-1][["term", "df"]].tolist() == ["again", 0]
+    assert np.isnan(found["statistic"].iloc[-1])
+    assert_each_close(found["statistic"].to_numpy()[:3], linear[0].anova()["statistic"].to_numpy(), STATISTIC_BAR)
+
+
 def test_contrasts_are_t_tests_of_statsmodels(logistic, linear):
     weights = {"C(ward)[T.b]": 1.0, "C(ward)[T.c]": -1.0}
     for (found, theirs), bar in ((logistic, GLM_BAR), (linear, STATISTIC_BAR)):

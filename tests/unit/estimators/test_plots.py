@@ -245,6 +245,38 @@ def test_an_estimator_that_was_saved_draws_the_same(pca):
     assert_close(dots(again.plot.scores()), dots(pca[1].plot.scores()), RESULT_BAR)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_both_renderers_draw_every_picture_of_every_kind_of_study():
+    rng = np.random.default_rng(0)
+    rows, columns = [t[X_OF] for t in patients()], [rng.normal(size=(80, n)) for n in (2, 3)]
+    y, of_three = [t["pressure"] for t in patients()], [rng.integers(0, 3, len(t)) for t in rows]
+    fits = [
+        fedsvd.FederatedSVD(2).fit(rows),
+        fedsvd.FederatedSVD(2, split="vertical", ids="trust").fit(columns),
+        FederatedPCA("parallel", unit_variance=True).fit(rows),
+        FederatedPCA(2, release_spectrum=False).fit(rows),
+        fedsvd.FederatedPCR(2).fit(rows, y),
+        fedsvd.FederatedRidgeCV([0.1, 1.0, 10.0]).fit(rows, y),
+        FederatedLinearRegression(inference=True, split="vertical", ids="trust").fit(columns, columns[0][:, 0] + 1.0),
+        FederatedLogisticRegression(multi_class="ovr").fit(rows, of_three),
+        FederatedLogisticRegression().fit(rows, of_three),
+        FederatedGLM(fit_intercept=False).fit(rows, y),
+        FederatedGLM().fit([t.assign(again=t["age"]) for t in rows], y),
+        FederatedCCA(2, ids="trust").fit(columns),
+    ]
+    drawn = set()
+    for found in fits:
+        for picture in all_pictures(found.plot.result):
+            axes.on_axes(picture)
+            assert "nan" not in charts.drawn(picture)
+            drawn.add(picture.name)
+        matplotlib.pyplot.close("all")
+    assert drawn == set(DRAWINGS) - {"outliers", "leverage", "roc", "calibration", "residuals", "qq"}
+    assert fits[7].plot.roc(rows, of_three, target=2).get_title() == "ROC curve of y = 2: records given"
+    assert len(dots(fits[6].plot.residuals(columns, columns[0][:, 0]))) == 80
+
+
 def test_a_count_has_rate_ratios():
     tables = patients()
     rng = np.random.default_rng(2)

@@ -112,7 +112,8 @@ def _forest(
     exponentiate = bool(ratio) if wish.exponentiate is None else wish.exponentiate
     if exponentiate and not ratio:
         raise ConfigError("the exponential of these coefficients is no ratio", "draw it with exponentiate=False")
-    standardised = not exponentiate if wish.standardised is None else wish.standardised
+    known = any(math.isfinite(deviation) for *_, deviation in terms)
+    standardised = known and not exponentiate if wish.standardised is None else wish.standardised
     effects = [each for each in (_effect(term, exponentiate, standardised) for term in terms) if each is not None]
     if not effects:
         return

@@ -64,6 +64,7 @@ CASES = {
             "least_events": 2,
         }
     },
+    "glm with its quality": {"job": {"task": "glm", "label": "y", "family": "binomial", "quality": True}},
     "glm of three classes": {"job": {"task": "glm", "label": "y", "family": "multinomial", "classes": ["a", 2, "c"]}},
     "pca by a dictionary": {
         "job": {"task": "pca", "components": 2},
