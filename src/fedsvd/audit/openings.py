@@ -49,7 +49,7 @@ def audit_openings(source: MatrixSource, label: str, policy: Policy, seed: int =
     table = opened_table(source, label, seed)
     played = (
         *logistic(table, policy, seed),
-        robust(table, policy),
+        *robust(table, policy),
         singled(table, policy),
         dropped(table, policy, seed),
         rosters(table, policy),

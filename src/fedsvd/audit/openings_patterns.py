@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from fedsvd.audit.attacks.opened import combinations
-from fedsvd.audit.openings_table import OpenedTable, Played, at_home, gravest, not_played
+from fedsvd.audit.openings_table import OpenedTable, Played, Verdict, at_home, gravest, not_played
 from fedsvd.errors import DataError, FedSVDError
 from fedsvd.estimators.linear_regression import FederatedLinearRegression
 from fedsvd.policy.opened_columns import OpenedColumns
@@ -40,6 +40,7 @@ from fedsvd.types import Float, SessionId
 MOST_PATTERNS = 64
 _MOST_PAIRS = 16  # of columns and label: three weights give fewer sums than a fit has
 _ALL_DIGITS = 1e-12  # of the largest number of a sum: what float64 leaves unsure
+_UNSURE = {Digits.ALL: 100.0 * _ALL_DIGITS, Digits.TABLE: 2.0**-18}  # of a regression's sums, likewise
 _ROBUST = (Robust.HC0, Robust.HC2, Robust.HC3)
 _FINE = 64.0  # whole numbers of a lattice to a deviation
 _SURE = 8.0  # deviations within which a solution agrees with every sum
@@ -322,45 +323,56 @@ def _in_few_digits(
 # --- robust errors ----------------------------------------------------------------------------------------------------
 
 
-def robust(table: OpenedTable, policy: Policy) -> Played:
-    """Three regressions of the same records, whose squared scores are weighted in three ways."""
+def robust(table: OpenedTable, policy: Policy) -> Iterator[Played]:
+    """Three regressions of the same records, whose squared scores are weighted in three ways; in all digits, and in
+    those of ``digits = "table"``."""
     labels = len(np.unique(table.y))
     columns = few_valued(table, _MOST_PAIRS // labels)
     if not columns or labels < 2:
-        return not_played(ROBUST, "it needs a label and a column of few values")
+        yield not_played(ROBUST, "it needs a label and a column of few values")
+        return
     X, parts = table.X[:, columns], table.dealt(3)
+    joined = np.column_stack((X, table.y))
+    own, others = joined[parts[0]], np.concatenate([joined[part] for part in parts[1:]])
+    means = (joined.sum(axis=0) - own.sum(axis=0)) / len(others)
+    for digits in _UNSURE:
+        attack = f'{ROBUST}, digits = "{digits}"'
+        try:
+            blocks, patterns = _by_scores(X, table.y, parts, digits)
+        except FedSVDError as error:
+            yield not_played(attack, f"the model of these columns does not end well ({error.code})")
+            continue
+        read, guessed = _scored(patterns, others, blocks, patterns.guess(own, means, len(others)))
+        verdict = gravest(_of_robust(table, policy, columns, parts, digits))
+        yield Played(attack, len(_ROBUST), read, len(others), "records", verdict, guessed)
+
+
+def _of_robust(
+    table: OpenedTable, policy: Policy, columns: list[int], parts: Sequence[slice], digits: Digits
+) -> Iterator[Verdict]:
+    """What the other parties' rules say of each of the three, one after the other."""
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, Item.ROBUST)
-    verdicts = []
     for part in parts[1:]:
         party = table.party(part, columns)
         opened, rows = OpenedColumns().after(party.table.shape[0]), np.arange(party.table.shape[0])
         for kind in _ROBUST:
-            study = Study(Task.LR, Split.HORIZONTAL, targets=1, release=release, robust=kind)
+            study = Study(Task.LR, Split.HORIZONTAL, targets=1, release=release, robust=kind, digits=digits)
             plan = _planned(study, len(columns), parts)
-            verdicts.append(at_home(plan, party, policy, before=Before(opened, rows)))
+            yield at_home(plan, party, policy, before=Before(opened, rows))
             if (opens := study_columns(plan, party)) is not None:
                 opened = opened.with_study(kind, opens, rows)
-    try:
-        blocks, patterns = _by_scores(X, table.y, parts)
-    except FedSVDError as error:
-        return not_played(ROBUST, f"the model of these columns does not end well ({error.code})")
-    joined = np.column_stack((X, table.y))
-    own, others = joined[parts[0]], np.concatenate([joined[part] for part in parts[1:]])
-    means = (joined.sum(axis=0) - own.sum(axis=0)) / len(others)
-    read, guessed = _scored(patterns, others, blocks, patterns.guess(own, means, len(others)))
-    return Played(ROBUST, len(_ROBUST), read, len(others), "records", gravest(verdicts), guessed)
 
 
-def _by_scores(X: Float, y: Float, parts: Sequence[slice]) -> tuple[list[Equations], Patterns]:
+def _by_scores(X: Float, y: Float, parts: Sequence[slice], digits: Digits) -> tuple[list[Equations], Patterns]:
     """The sums that three fits of real sessions show a user, less its own; equations in counts of (x, y)."""
     patterns = Patterns.of(np.column_stack((X, y)))
     known = patterns.counts(np.column_stack((X, y))[parts[0]])
     Z, targets = np.column_stack((np.ones(len(patterns.grid)), patterns.grid[:, :-1])), patterns.grid[:, -1]
-    blocks, upper = list[Equations](), np.triu_indices(Z.shape[1])
+    blocks, upper, unsure = list[Equations](), np.triu_indices(Z.shape[1]), _UNSURE[digits]
     for kind in _ROBUST:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it says is what is measured here
-            fit = FederatedLinearRegression(inference=True, cov_type=str(kind))
+            fit = FederatedLinearRegression(inference=True, cov_type=str(kind), digits=str(digits))
             (found,) = fit.fit([X[part] for part in parts], [y[part] for part in parts]).inference_
         if found.aliased or not is_array(found.root) or not is_array(found.covariance):
             raise DataError("these columns have no table of a regression", "take columns that are not dependent")
@@ -369,15 +381,15 @@ def _by_scores(X: Float, y: Float, parts: Sequence[slice]) -> tuple[list[Equatio
         residual = targets - Z @ found.coefficients
         leverage = np.einsum("ij,jk,ik->i", Z, inverse, Z)
         weights = np.square(residual) / (1.0 - leverage) ** {Robust.HC0: 0, Robust.HC2: 1, Robust.HC3: 2}[kind]
-        blocks.append(_equations(_triangles(Z, weights), (gram @ found.covariance @ gram)[upper], known))
+        blocks.append(_equations(_triangles(Z, weights), (gram @ found.covariance @ gram)[upper], known, unsure))
         if kind is Robust.HC0:  # the others' are the same
-            blocks.append(_equations(_triangles(Z, np.ones(len(Z))), gram[upper], known))
-            blocks.append(_equations(Z.T * targets, gram @ found.coefficients, known))
+            blocks.append(_equations(_triangles(Z, np.ones(len(Z))), gram[upper], known, unsure))
+            blocks.append(_equations(Z.T * targets, gram @ found.coefficients, known, unsure))
     return blocks, patterns
 
 
-def _equations(A: Float, sums: Float, known: Float) -> Equations:
-    return Equations(A, sums - A @ known, np.full(len(sums), 100.0 * _ALL_DIGITS * np.abs(sums).max()))
+def _equations(A: Float, sums: Float, known: Float, unsure: float) -> Equations:
+    return Equations(A, sums - A @ known, np.full(len(sums), unsure * np.abs(sums).max()))
 
 
 def _planned(study: Study, columns: int, parts: Sequence[slice]) -> SessionPlan:
