@@ -100,14 +100,14 @@ class Attempt:
         member.sessions.claim(plan.session)
         # Joined first: reading takes as long as the data is large, and the CSP would take us for lost.
         self._transport = Dialled(member.dialling, plan.session, longest_message(plan))
-        before = {}
+        before, granted = {}, math.inf
         if own is not None:
             reporter.stage(READING)
             started = perf_counter()
-            member.owner.bring(record, own, plan)
+            granted = member.owner.bring(record, own, plan)
             own = in_joint_order(record, own)
             before[READING] = perf_counter() - started + member.seconds_of_reading(record)
-        machine = self._machine = self._role(plan, own)
+        machine = self._machine = self._role(plan, own, granted)
         member.owner.begin(record)
         member.note("began", job=record.id, attempt=record.attempt, session=plan.session)
         metered = Metered(self._transport, machine.me, reporter.meter)
@@ -167,7 +167,7 @@ class Attempt:
         expect_rest_allowed(self._member, self._record)
         return plan
 
-    def _role(self, plan: SessionPlan, own: OpenedData | None) -> Machine:
+    def _role(self, plan: SessionPlan, own: OpenedData | None, granted: float) -> Machine:
         member, record = self._member, self._record
         if own is None:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)
@@ -198,7 +198,7 @@ class Attempt:
             each_part=each_in_processes(cores()) if plan.matches else None,
             spread=None if engine.cluster is None else engine.cluster.factor,
             rule=rule,
-            granted=member.owner.granted(record, own, plan) if last else math.inf,
+            granted=granted,
             statistic=member.owner.statistic(plan, names_of(own.data.table)),
             results=self._sealed_result(plan, own) if last else None,
         )

@@ -71,14 +71,12 @@ class Owner(Protocol):
         """Read the data; raise where it is not what was approved, or gives records or parties away with an earlier
         study's."""
 
-    def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
-        """The same when a session begins, for which the file may have changed; from now on it is an earlier study."""
+    def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> float:
+        """The same when a session begins, for which the file may have changed; from now on it is an earlier study. How
+        many bits we let it open, where its sums are of few digits."""
 
     def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """Raise where a row of the data stands out in what the plan opens, and the owner did not answer for it."""
-
-    def granted(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> float:
-        """Bits that we let a study open before we end its session, where sums are of few digits."""
 
     def matched(self, record: JobRecord, common: int) -> None:
         """So many of our records are common to all parties: from now on this is an earlier matching."""

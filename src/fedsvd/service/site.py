@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -234,9 +233,16 @@ class Site:
         """This data is what was approved, and gives nothing away with that of an earlier study."""
         self._memory().fresh(record, own, None, self._approval(record))
 
-    def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
-        """The same when a session begins; from now on it is an earlier study."""
-        self._memory().bring(record, own, plan, self._approval(record), partial(self.expect_rows, record))
+    def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> float:
+        """The same when a session begins; from now on it is an earlier study. Bits at which we end it come back."""
+        granted = []
+
+        def judge(own: OpenedData, plan: SessionPlan) -> None:
+            self.expect_rows(record, own, plan)
+            granted.append(self._granted(record, own, plan))
+
+        self._memory().bring(record, own, plan, self._approval(record), judge)
+        return granted[0]
 
     def expect_rows(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """No row of this data stands out in what the plan opens, or the owner answered for it."""
@@ -249,7 +255,7 @@ class Site:
         found = home_findings(plan, own.data, self.policy(), before, beforehand)
         return (*self.by_none(record), *found)
 
-    def granted(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> float:
+    def _granted(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> float:
         """Bits of a study by few digits at which we end the session."""
         before, beforehand = self._memory().before(record, own), imputation_bits(record.job, own.data)
         return home_grant(plan, own.data, self.policy(), before, beforehand)
