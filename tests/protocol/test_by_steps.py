@@ -152,6 +152,15 @@ def test_the_top_of_split_columns_is_that_of_lapack(task, source, monkeypatch):
     assert Watched.dense == 0
 
 
+def test_a_first_record_that_is_far_out_takes_no_digit_of_the_total_variance():
+    """Deviations about it are differences of squares that are larger by as many records as there are."""
+    X = np.random.default_rng(9).normal(size=(60_000, 4))
+    X[0] += [1e6, 0.0, 1e5, 0.0]
+    asked = {"components": 2, "release": PCA_RELEASE}
+    found = Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", **asked).run()[0]
+    assert_close(found.total_energy, np.sum((X - X.mean(axis=0)) ** 2), VALUES_BAR)
+
+
 @pytest.mark.parametrize("unit_variance", [False, True])
 def test_a_sparse_table_with_a_column_far_from_zero_loses_no_digit(unit_variance):
     X = np.round(factors(60, 40), 2)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import VerificationFailed
-from fedsvd.linalg.backend import EPS, matmul
+from fedsvd.linalg.backend import EPS, matmul, svd
 from fedsvd.linalg.columns import Columns
 from fedsvd.types import Float
 
@@ -241,7 +241,7 @@ class Space:
         if 0 in self._products.shape:
             d, e = self._products.shape
             return Ritz(np.zeros((d, 0)), np.zeros(0), np.zeros((e, 0)), np.zeros((m, 0)), 0.0)
-        p, s, y_t = np.linalg.svd(self._products, full_matrices=False)
+        p, s, y_t = svd(self._products)
         cut = 8.0 * EPS * float(s[0]) * math.sqrt(max(m, n))
         wanted = min(r, int(np.count_nonzero(s > cut)))
         return Ritz(p, s, y_t.T, self._left(p, s, y_t.T, wanted), cut)
@@ -262,7 +262,7 @@ class Space:
 
     def propose_directions(self, Z: Float, s1: float) -> Float:
         """The leader's N, (m, c): what Z has outside of all that is known, orthonormal."""
-        q, s, _ = np.linalg.svd(self._outside(Z), full_matrices=False)
+        q, s, _ = svd(self._outside(Z))
         q = q[:, s > least_direction(s1, len(Z))]
         known = self._known.all
         for _ in range(2):
@@ -276,7 +276,7 @@ class Space:
         m, c = N.shape
         least = least_direction(s1, m)
         P = self._outside(Z)
-        u, s, _ = np.linalg.svd(P, full_matrices=False)
+        u, s, _ = svd(P)
         large = s > _SLACK * least
         if not int(large.sum()) <= c <= int(np.count_nonzero(s > least / _SLACK)) or not np.isfinite(N).all():
             raise refused()

@@ -387,18 +387,19 @@ def _ldexp(A: Array, power: int) -> Array:
 def lengths(work: Work, prepared: Prepared) -> tuple[float, float]:
     """The squared norm of the longest row of A_i, and of all rows together, A_i in units of 2^E.
 
-    Where this user's own means are known they say it, and nothing is read.
+    Where this user's own means are known they say it, and nothing is read, unless deviations are differences of much
+    larger squares: those of rows whose first entries are far out.
     """
     own, A_i = prepared.own, prepared.A_i
     if own is not None and isinstance(A_i, Streamed) and A_i.mean is not None:
-        off = own.shift - A_i.mean + own.offset - (0.0 if A_i.rest is None else A_i.rest)
-        norms = math.sqrt(work.n_i) * np.hypot(own.deviation, off)
-        norms = norms if A_i.inverse is None else norms * A_i.inverse
+        scale = np.ones(len(own.shift)) if A_i.inverse is None else A_i.inverse
         for factor in powers_of_two(A_i.power):
-            norms = norms * factor
-        energy = np.square(norms)
-    else:
-        energy = _energy(work, A_i) / _LIFT**2
+            scale = scale * factor
+        if backend.norm((own.offset * scale)[None]) <= NEAR_ZERO * backend.norm((own.deviation * scale)[None]):
+            off = own.shift - A_i.mean + own.offset - (0.0 if A_i.rest is None else A_i.rest)
+            energy = work.n_i * np.square(np.hypot(own.deviation, off) * scale)
+            return float(energy.max()), math.fsum(energy.tolist())
+    energy = _energy(work, A_i) / _LIFT**2
     return float(energy.max()), math.fsum(energy.tolist())
 
 
