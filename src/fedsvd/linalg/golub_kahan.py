@@ -262,8 +262,8 @@ class Space:
 
     def propose_directions(self, Z: Float, s1: float) -> Float:
         """The leader's N, (m, c): what Z has outside of all that is known, orthonormal."""
-        q, s, _ = svd(self._outside(Z))
-        q = q[:, s > least_direction(s1, len(Z))]
+        basis, s, _ = svd(self._outside(Z))
+        q: Float = basis[:, s > least_direction(s1, len(Z))]
         known = self._known.all
         for _ in range(2):
             q = q - matmul(known, matmul(known.T, q))
