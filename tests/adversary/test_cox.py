@@ -114,6 +114,7 @@ def test_what_stays_at_home_and_what_is_seen_is_stated():
     learned = " ".join(what_each_role_learns(planned(*patients())[0]))
     assert "times, risk sets, ties and its baseline hazard stay with it" in learned
     assert "how many events there are in all" in learned
+    assert "how many pairs of records can be compared inside sites" in learned
     assert "the mean of each column" not in learned
 
 

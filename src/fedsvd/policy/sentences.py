@@ -302,6 +302,10 @@ def _model(plan: SessionPlan, about: ModelPlan) -> Iterator[str]:
     )
     if about.ties:
         yield (
+            "Every party learns how many pairs of records can be compared inside sites, and how many of them the model "
+            "orders as they left (concordance), in a few digits."
+        )
+        yield (
             "Every party learns how many events there are in all; the session ends with that where they are fewer than "
             f"{about.least_class}, or fewer than {about.least_events} for each coefficient."
         )

@@ -69,6 +69,7 @@ def glance(model: Model) -> dict[str, Any]:
         tests = {"log": model.likelihood_ratio, "wald": model.wald}
         for name, (value, p) in tests.items() if is_array(model.covariance) else ():
             said |= {f"statistic.{name}": value, f"p.value.{name}": p}
+        said["concordance"] = model.concordance
         return said | {name: _plain(value) for name, value in both.items()} | {"nobs": model.events}
     if isinstance(model, GLMInference):
         said = {"null.deviance": model.null_deviance, "df.null": model.df_null}

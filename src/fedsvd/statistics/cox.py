@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import DataError
+from fedsvd.statistics.concordance import concordant_pairs
 from fedsvd.statistics.distributions import chi2_tail
 from fedsvd.statistics.families import COX
 from fedsvd.statistics.glm import Ended, GLMInference, inference
@@ -28,6 +29,7 @@ from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point,
 from fedsvd.statistics.undefined import PENALISED, Number, is_array
 from fedsvd.types import Float
 
+_NO_PAIR = 2.0**-60  # of a total without pairs noise alone is left
 _FAR = 300.0  # exp of it is finite, and so is a sum of records of it
 
 
@@ -37,6 +39,7 @@ class CoxInference(GLMInference):
 
     ties: str = "efron"
     events: int = 0
+    concordance: float = math.nan  # within sites; NaN where no pair is comparable
 
     @property
     def likelihood_ratio(self) -> tuple[float, float]:
@@ -136,6 +139,12 @@ class _Stratum:
         found[self.dead] -= np.add.reduceat((self.share * of_terms.T).T, begin, axis=0)[self.tied]
         return found
 
+    def pairs(self, beta: Float, offset: Float) -> tuple[float, float]:
+        event = np.zeros(len(self.time))
+        event[self.dead] = 1.0
+        eta = self.X @ beta + offset[self.rows]
+        return concordant_pairs(eta, self.time, event, weights=self.weights, entry=self.entry)
+
     def terms(self, beta: Float, offset: Float) -> _Terms:
         X, dead = self.X, self.dead
         eta = np.clip(X @ beta + offset[self.rows], -_FAR, _FAR)
@@ -228,6 +237,13 @@ class Cohort:
             largest = max(largest, *parts, float(traces[traces <= _BY_TRACE].max(initial=0.0)))
         return largest
 
+    def pairs(self, beta: Float) -> tuple[float, float]:
+        """Concordant pairs of own records, and comparable ones, within strata."""
+        found = [
+            stratum.pairs(beta, self._offset[rows]) for rows, stratum in zip(self._rows, self._strata, strict=True)
+        ]
+        return math.fsum(pair[0] for pair in found), math.fsum(pair[1] for pair in found)
+
     def martingale(self, beta: Float) -> Float:
         """Martingale residuals: events less the hazard that each record lived through, by the own baseline."""
         found = np.zeros(self.n)
@@ -269,8 +285,8 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
     begin = shape if alpha == 0.0 else replace(shape, penalty=alpha * np.eye(shape.features))
     found: Found = yield from fitted(begin, moments, np.zeros(0))
     flat = Point(np.zeros(shape.features), found.centre, information=False)
-    deviance = float((yield from by_size("end", found.at, shape.users, bits))[0])
-    null = float((yield from by_size("null", flat, shape.users, bits))[0])
+    deviance, concordant = (yield from by_size("end", found.at, shape.users, bits)).tolist()
+    null, pairs = (yield from by_size("null", flat, shape.users, bits)).tolist()
     likelihood: Number = PENALISED if alpha > 0.0 else -0.5 * deviance
     ended = Ended(
         found.beta,
@@ -280,13 +296,14 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
         found.halvings,
     )
     table = inference(COX, ended, shape.n, False, 1.0, null, likelihood, alpha, level, 0.0)
-    return of_inference(table, ties, events), found.decrement
+    concordance = concordant / pairs if pairs > _NO_PAIR else math.nan
+    return of_inference(table, ties, events, concordance), found.decrement
 
 
-def of_inference(table: GLMInference, ties: str, events: int) -> CoxInference:
+def of_inference(table: GLMInference, ties: str, events: int, concordance: float) -> CoxInference:
     """The same table with R's numbers of a Cox model: of events, by which BIC and the degrees of freedom count."""
     values = {name: getattr(table, name) for name in GLMInference.__dataclass_fields__}
     if isinstance(table.log_likelihood, float):
         values["bic"] = -2.0 * table.log_likelihood + math.log(events) * table.rank
     values |= {"df_residual": events - table.rank, "df_null": events}
-    return CoxInference(**values, ties=ties, events=events)
+    return CoxInference(**values, ties=ties, events=events, concordance=concordance)

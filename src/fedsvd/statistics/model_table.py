@@ -72,7 +72,7 @@ def values(model: GLModel) -> dict[str, Any]:
     said: dict[str, Any] = {name: getattr(model, name) for name in (*_COUNTS, *_KNOWN, *(_GLM_COUNTS if own else ()))}
     said |= {name: _finite(number) for name, number in numbers.items()}
     if isinstance(model, CoxInference):
-        said |= {"ties": model.ties, "events": model.events}
+        said |= {"ties": model.ties, "events": model.events, "concordance": _finite(model.concordance)}
     if isinstance(model, GLMInference):
         said |= {"family": model.family.name, "link": model.family.link_name, "pearson": model.pearson}
         said |= {"weight": model.weight} | ({} if model.dispersion is None else {"dispersion": model.dispersion})
@@ -112,7 +112,8 @@ def model_from(
     more = {name: said[name] for name in _GLM_COUNTS} | {"weight": said.get("weight", 0.0)}
     common |= {"family": family, "scale": number("scale"), "pearson": said["pearson"], **more}
     if "ties" in said:
-        return CoxInference(**common, ties=said["ties"], events=said["events"])
+        pairs = math.nan if said["concordance"] is None else float(said["concordance"])
+        return CoxInference(**common, ties=said["ties"], events=said["events"], concordance=pairs)
     return GLMInference(**common)
 
 

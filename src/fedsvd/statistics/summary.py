@@ -217,6 +217,7 @@ def _cox_facts(model: CoxInference, target: str) -> tuple[tuple[str, str], ...]:
         ("log-likelihood", _number(model.log_likelihood)),
         ("without features", _number(-0.5 * model.null_deviance)),
         *tests,
+        ("concordance", _number(model.concordance)),
         ("AIC", _number(model.aic)),
         ("BIC", _number(model.bic)),
         ("penalty", _number(model.alpha)),

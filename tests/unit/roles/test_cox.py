@@ -57,6 +57,18 @@ def reference(tables, labels, ties, more=None):
     return beta / scale, errors / scale, model.loglike(beta)
 
 
+def by_pairs(tables, labels, effects):
+    """Harrell's concordance within sites, pair by pair."""
+    concordant = pairs = 0.0
+    for X, own in zip(tables, labels, strict=True):
+        eta, (time, event) = (X - X.mean(axis=0)) @ effects, own.T
+        for i in np.flatnonzero(event):
+            later = (time > time[i]) | ((time == time[i]) & (event == 0))
+            concordant += np.sum(eta[i] > eta[later]) + 0.5 * np.sum(eta[i] == eta[later])
+            pairs += np.sum(later)
+    return concordant / pairs
+
+
 def apart(model, effects, errors):
     return (
         float((np.abs(model.coefficients - effects) / errors).max()),
@@ -83,6 +95,7 @@ def test_a_cox_model_is_statsmodels_with_strata_by_site(ties, digits, seed):
     assert relative < (DIGITS_MORE_BAR if digits is Digits.MORE else DIGITS_ERRORS_BAR)
     assert abs(model.log_likelihood / likelihood - 1.0) < DIGITS_ERRORS_BAR
     assert model.events == int(np.concatenate(labels)[:, 1].sum())
+    assert abs(model.concordance - by_pairs(tables, labels, effects)) < DIGITS_ERRORS_BAR
     assert results[0].bits < granted_bits(federation.plan)
     assert results[0].bits < 1.5 * expected_bits(federation.plan)
 
@@ -141,6 +154,10 @@ def test_recorded_values_of_r_are_met(name, ties):
         for kind in ("coef", "se"):
             if line.startswith(f"{name} cox_site {ties} {kind} "):
                 said[kind] = np.array(line.split()[4:], dtype=float)
+        if line.startswith(f"{name} concordance_site "):
+            concordance = float(line.split()[2])
+    if ties == "efron":
+        assert abs(model.concordance - concordance) < DIGITS_ERRORS_BAR
     step, relative = apart(model, said["coef"], said["se"])
     assert step < DIGITS_STEP_BAR
     assert relative < DIGITS_ERRORS_BAR
@@ -216,6 +233,7 @@ def test_ties_everywhere_have_the_effect_zero_as_in_r():
         own[:, 0] = 7.0
     model = session(tables, labels).run()[0].models[0]
     assert np.abs(model.coefficients / model.standard_errors).max() < DIGITS_STEP_BAR
+    assert np.isnan(model.concordance), "no pair can be compared"
 
 
 def test_times_of_zero_and_below_are_times_like_others():

@@ -104,4 +104,5 @@ class CoxHome(OwnParts):
 
     def _end(self, asked: Sizes | Asked) -> Float:
         assert asked.at is not None
-        return np.array([self._cohort.deviance(asked.at.beta), 0.0])
+        concordant, pairs = self._cohort.pairs(asked.at.beta)
+        return np.array([self._cohort.deviance(asked.at.beta), pairs if asked.of == "null" else concordant])
