@@ -82,6 +82,7 @@ def test_several_columns_make_an_id_together(joint):
     assert not hasattr(again, "row_ids_")
 
 
+@pytest.mark.filterwarnings("ignore:party 1 and party 2 bring the same table")
 def test_what_cannot_be_matched_is_refused(joint):
     tables = joint[3]
     with pytest.raises(ConfigError, match="no id is named"):

@@ -144,6 +144,7 @@ def test_the_common_variables_of_new_rows_are_the_same_sum_over_parties(widths):
         found.variates(tables[0], 7)
 
 
+@pytest.mark.filterwarnings("ignore:party 1 and party 2 bring the same table")
 def test_what_cannot_be_computed_is_refused():
     X, Y = drawn()
     with pytest.raises(ConfigError, match="split over the parties"):

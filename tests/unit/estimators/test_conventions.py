@@ -264,6 +264,7 @@ def test_nothing_of_the_data_shows_in_a_repr(kind):
 
 
 @quiet
+@pytest.mark.filterwarnings("ignore:party 1 and party 2 bring the same table")
 def test_nothing_of_an_earlier_fit_stays():
     estimator = FederatedPCA(2).fit([pd.DataFrame(D, columns=list("abcde"))] * 2)
     assert hasattr(estimator, "feature_names_in_")
