@@ -79,13 +79,15 @@ def ratings(users: int = 6_040, items: int = 3_706, count: int = 1_000_000) -> T
     """As many ratings of 1 to 5 as MovieLens 1M has, of items and by users of falling activity, with twelve tastes."""
     rng = np.random.default_rng(0)
     active, popular = rng.pareto(1.5, users) + 0.2, rng.pareto(1.0, items) + 0.05
-    i = rng.choice(users, count, p=active / active.sum())
-    j = rng.choice(items, count, p=popular / popular.sum())
+    drawn = np.zeros(0, np.int64)
+    while len(drawn) < count:  # a user rates an item once
+        more = rng.choice(users, count, p=active / active.sum()) * items
+        more += rng.choice(items, count, p=popular / popular.sum())
+        drawn = np.unique(np.concatenate((drawn, more)))
+    i, j = np.divmod(rng.permutation(drawn)[:count], items)
     taste = np.einsum("rc,rc->r", rng.standard_normal((users, 12))[i], rng.standard_normal((items, 12))[j])
     value = np.clip(np.round(3.5 + 0.5 * taste + rng.standard_normal(count)), 1.0, 5.0)
-    X = scipy.sparse.coo_array((value, (i, j)), shape=(users, items)).tocsr()
-    X.data[:] = np.minimum(X.data, 5.0)
-    return X
+    return scipy.sparse.coo_array((value, (i, j)), shape=(users, items)).tocsr()
 
 
 CASES = {
