@@ -153,7 +153,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     aligned = file.match.align is not None
     dictionary = None if file.dictionary is None else file.dictionary.content
     prepare = by_dictionary(dictionary, file.job, file.prepare, file.match, file.foreign, len(file.party))
-    if file.job.task in (Task.LR, Task.GLM) and file.job.intercept and not (file.job.alpha or file.job.alphas):
+    if file.job.task in (Task.LR, *MODEL_TASKS) and file.job.intercept and not (file.job.alpha or file.job.alphas):
         prepare = prepare.beside_constant()
     prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
     sections = file.job, file.masks, file.csp, file.authority, file.party, folder, prepare, file.match

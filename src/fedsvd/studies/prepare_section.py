@@ -93,7 +93,7 @@ class PrepareSection(Section):
         return found
 
     def beside_constant(self) -> Self:
-        """The section of a model with an intercept and without a penalty, where indicators of all levels depend."""
+        """The section of a model with a constant or a baseline hazard, whose indicators of all levels would depend."""
         found = self.model_copy()
         found._less_one = not self.formula and any(not each.order for each in self.categories.values())
         return found
@@ -259,7 +259,7 @@ def _of_counts(counts: CountRule) -> str:
 def _indicators(name: str, each: CategorySection, less_one: bool) -> str:
     less = " less the first" if each.drop_first else "" if each.reference is None else f" less {each.reference!r}"
     if less_one and not less:
-        less = " less the first" if each.levels else " less the commonest, since the model has an intercept"
+        less = " less the first" if each.levels else " less the commonest, which others are compared with"
     if each.levels:
         less = f" ({', '.join(map(repr, each.levels))}){less}"
     gaps = "" if each.missing is None else f"; a missing entry is the level {each.missing!r}"

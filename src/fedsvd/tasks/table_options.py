@@ -219,10 +219,10 @@ PREPARE = (
             '`{ reference = "f" }` (left out), `{ missing = "unknown" }` (the level that an empty cell is), '
             "`{ order = [...] }` (as `ordinal`) or `{ levels = [...] }`: all its levels, so that no session is needed "
             "to agree on them and one that is not listed is refused. A linear or generalised linear model with an "
-            "intercept and without a penalty has no column for the commonest level of all parties together (the first "
-            "that is listed), with which the others are compared. Numbers may be categories too. Levels that one "
-            "party alone has, or that are rarer than `minimum`, are pooled as `other` (`other (pooled)` where the data "
-            "has a level called `other`)"
+            "intercept, or a Cox model, without a penalty has no column for the commonest level of all parties "
+            "together (the first that is listed), with which the others are compared. Numbers may be categories "
+            "too. Levels that one party alone has, or that are rarer than `minimum`, are pooled as `other` "
+            "(`other (pooled)` where the data has a level called `other`)"
         ),
         columns=True,
     ),

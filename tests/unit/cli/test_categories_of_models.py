@@ -44,8 +44,9 @@ def test_the_commonest_level_is_what_others_are_compared_with(fedsvd, joint):
 @pytest.mark.parametrize(
     ("task", "words", "says"),
     [
-        ("lr", {}, "less the commonest, since the model has an intercept"),
-        ("glm", {"family": "gaussian"}, "less the commonest, since the model has an intercept"),
+        ("lr", {}, "less the commonest, which others are compared with"),
+        ("glm", {"family": "gaussian"}, "less the commonest, which others are compared with"),
+        ("cox", {"event": "died"}, "less the commonest, which others are compared with"),
         ("lr", {"intercept": False}, "of its levels"),
         ("lr", {"alpha": 1.0}, "of its levels"),
         ("pca", {"label": ()}, "of its levels"),
