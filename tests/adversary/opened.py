@@ -35,6 +35,7 @@ class _Recorded:
         self._user = user
         self._sums = sums
         self.padded = sums.padded
+        self.opened_as = f"{sums.opened_as} {user}"  # every user opens by itself, and is recorded
 
     def share(self, planned, batch, payload):
         if batch == 0 and planned.name != "gram":
@@ -84,7 +85,8 @@ class Opened:
 
     def shared_integers(self, i: int) -> np.ndarray:
         """Z_i, user i's share on its grid, as Python integers."""
-        S = [part.astype(object) for part in self.slices[i].parts]
+        first, last, one, other, _ = (part.astype(object) for part in self.slices[i].parts)
+        S = [first, (one - other) / 2, last]  # the slices, of their polynomial at 0, infinity, 1 and -1
         whole = np.vectorize(int, otypes=[object])
         return whole(S[0]) * 2**42 + whole(S[1]) * 2**21 + whole(S[2])
 
