@@ -1,7 +1,9 @@
 """The page of honest studies is what the rules say now: none is refused, and most of them are fine."""
 
+import json
+
 import pytest
-from tests.honest import ASKS, FINE, PAGE, REFUSED, page
+from tests.honest import ASKS, FINE, OF_DATA, PAGE, REFUSED, lines, of_data, page
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -22,3 +24,8 @@ def test_no_honest_study_is_refused_and_two_thirds_are_fine(made):
     assert REFUSED not in verdicts
     assert verdicts.count(ASKS) == len(verdicts) - verdicts.count(FINE)
     assert 3 * verdicts.count(FINE) >= 2 * len(verdicts)
+
+
+@pytest.mark.slow
+def test_verdicts_on_images_and_ratings_are_as_recorded():
+    assert lines(of_data()) == json.loads(OF_DATA.read_text(encoding="utf-8"))
