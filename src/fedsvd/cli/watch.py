@@ -164,8 +164,10 @@ class _Lines:
     def __call__(self, record: WatchedJob) -> None:
         now = monotonic()
         state = _state(record)
-        if state != self._state:
-            self._state = state
+        # Whom it awaits from then on is in the lines of the roles.
+        stands = state.removesuffix(awaited(record)).removesuffix(", ")
+        if stands != self._state:
+            self._state = stands
             self._written = {} if record.session_key != self._session else self._written
             self._session = record.session_key
             self._output.line(f"{record.name} ({record.short}): {state}")
