@@ -168,7 +168,7 @@ class AfterFit(ABC):
 
     @abstractmethod
     def _all_models(self) -> tuple[Model, ...]:
-        """The models, or an error where there are none."""
+        """The models; an error before a fit."""
 
     @abstractmethod
     def _model_labels(self) -> Sequence[str]:

@@ -20,7 +20,7 @@ from fedsvd.prepare.soft_impute import Completed
 from fedsvd.types import Float
 
 _PRIMES = (2, 3, 5, 7)  # of which a coarser grid is a multiple
-_STRAY = 50  # of so many entries one may be off a grid, and fewer than the least count
+_STRAY = 50  # one entry in 50 may be off a grid, and fewer than the least count
 
 
 def telling_fills(table: MatrixSource, least: int) -> tuple[str, ...]:
