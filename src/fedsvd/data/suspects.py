@@ -7,7 +7,7 @@ decide; nothing is read to its end. No text carries an entry, only names and pla
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,26 +81,59 @@ def misread_columns(source: MatrixSource) -> tuple[Misread, ...]:
     """Columns with codes among their numbers, and those whose thousands points were read as decimal points."""
     if source.shape[0] < FEWEST_ROWS or source.made_up or isinstance(source, SparsePanels) or source.lazy() is not None:
         return ()
+    if 8 * FEWEST_ROWS * source.shape[1] > _LOOKED_AT_BYTES:
+        return ()
     names = source.names or tuple(f"x{j}" for j in range(source.shape[1]))
-    rows, found = min(source.shape[0], max(FEWEST_ROWS, _LOOKED_AT_BYTES // (8 * source.shape[1]))), []
-    for j, name in enumerate(names):
-        if name in source.text_names or 8 * FEWEST_ROWS * source.shape[1] > _LOOKED_AT_BYTES:
-            continue
-        try:
-            column = source.raw(slice(0, rows), slice(j, j + 1))[:, 0]
-        except DataError:
-            continue  # the study's own reading will refuse it, with the place
-        column = column[np.isfinite(column)]
+    found = []
+    for j, column in _worth_a_look(source):
         codes = _codes(column)
         if codes:
             text = f"has {codes} entries that are all its largest or its smallest number, far from all others"
             fix = "So do codes for missing entries: missing = [...] in the map of the table; if measured, all is well"
-            found.append(Misread(name, text, fix))
+            found.append(Misread(names[j], text, fix))
         elif _has_thousands_points(column):
             text = "mixes whole numbers of three digits with small numbers of three decimals"
             fix = 'So do thousands points that were read as decimal points: thousands = "." in the map of the table'
-            found.append(Misread(name, text, fix))
+            found.append(Misread(names[j], text, fix))
     return tuple(found)
+
+
+def _worth_a_look(source: MatrixSource) -> Iterator[tuple[int, Float]]:
+    """Columns that may be misread, by their place, without gaps: a code is repeated, points are in small numbers.
+
+    Sorting every column would take longer than a short study of them.
+    """
+    rows = slice(0, min(source.shape[0], max(FEWEST_ROWS, _LOOKED_AT_BYTES // (8 * source.shape[1]))))
+    try:
+        if source.text_names:
+            raise DataError("columns of text are left out one by one")
+        panel = source.raw(rows, slice(None))
+        places = np.flatnonzero(_suspicious(panel)).tolist()
+        columns: Iterable[tuple[int, Float]] = ((j, panel[:, j]) for j in places)
+    except DataError:
+        columns = _one_by_one(source, rows)
+    for j, column in columns:
+        yield j, column[np.isfinite(column)]
+
+
+def _one_by_one(source: MatrixSource, rows: slice) -> Iterator[tuple[int, Float]]:
+    for j in range(source.shape[1]):
+        if source.names is not None and source.names[j] in source.text_names:
+            continue
+        try:
+            yield j, source.raw(rows, slice(j, j + 1))[:, 0]
+        except DataError:
+            continue  # the study's own reading will refuse it, with the place
+
+
+def _suspicious(panel: Float) -> NDArray[np.bool_]:
+    """Columns that ``_codes`` or ``_has_thousands_points`` could find something in; with gaps, all."""
+    least, most = panel.min(axis=0), panel.max(axis=0)
+    found: NDArray[np.bool_] = ~(np.isfinite(least) & np.isfinite(most)) | ((least >= 1.0) & (most < 1000.0))
+    for end in (least, most):
+        places = np.flatnonzero(~found & (end == np.floor(end)))
+        found[places] = np.count_nonzero(panel[:, places] == end[places], axis=0) >= _FEWEST_CODES
+    return found
 
 
 def _codes(column: Float) -> int:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from itertools import accumulate
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -34,6 +34,7 @@ _MEANS_ALONE = 2.0  # the ratio of means from which on a unit is asked about, wh
 _OF_ONE_VALUE = 0.5  # share of zeros beyond which a column is of events, whose deviation is their frequency
 _BEGINNING = 1 << 24  # bytes of a table that are looked at, where no sum is taken
 _SHOWN = 10
+_FIRST = 64  # rows, in which a measurement mostly has more than two values
 
 
 class Factor(NamedTuple):
@@ -114,15 +115,19 @@ class Spread:
 
     @classmethod
     def of_rows(cls, rows: Float) -> Self:
-        held = np.isfinite(rows)
-        counts = held.sum(axis=0).astype(np.float64)
+        known = np.isfinite(rows)
+        held = None if known.all() else known
+        counts = np.full(rows.shape[1], float(len(rows))) if held is None else held.sum(axis=0).astype(np.float64)
         some = np.maximum(counts, 1.0)
-        means = np.where(held, rows, 0.0).sum(axis=0) / some
-        deviations = np.sqrt(np.where(held, (rows - means) ** 2, 0.0).sum(axis=0) / some)
-        least = np.where(held, rows, np.inf).min(axis=0, initial=np.inf)
-        most = np.where(held, rows, -np.inf).max(axis=0, initial=-np.inf)
-        two = (~held | (rows == least) | (rows == most)).all(axis=0)
-        return cls(means, counts, deviations, two | ((rows == 0.0).sum(axis=0) > _OF_ONE_VALUE * some))
+
+        def present(values: Float, otherwise: float) -> Float:
+            return values if held is None else np.where(held, values, otherwise)
+
+        means = present(rows, 0.0).sum(axis=0) / some
+        off = present(rows - means, 0.0)
+        deviations = np.sqrt(np.einsum("ij,ij->j", off, off) / some)
+        zeros = len(rows) - np.count_nonzero(rows, axis=0)
+        return cls(means, counts, deviations, _of_two(rows, held) | (zeros > _OF_ONE_VALUE * some))
 
     def joined(self, other: "Spread") -> Self:
         """Those of both together."""
@@ -153,6 +158,19 @@ class Spread:
         return type(self)(self.means[wanted], self.counts[wanted], deviations, events)
 
 
+def _of_two(rows: Float, held: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """Columns of at most two values."""
+    least = (rows if held is None else np.where(held, rows, np.inf)).min(axis=0, initial=np.inf)
+    most = (rows if held is None else np.where(held, rows, -np.inf)).max(axis=0, initial=-np.inf)
+    found = np.ones(rows.shape[1], np.bool_)
+    for part in (slice(0, _FIRST), slice(_FIRST, None)):  # most columns of measurements show it in a few rows
+        places = np.flatnonzero(found)
+        some = rows[part, places] if len(places) < len(found) else rows[part]
+        either = (some == least[places]) | (some == most[places])
+        found[places] = (either if held is None else either | ~held[part][:, places]).all(axis=0)
+    return found
+
+
 def summed_elsewhere(own: Totals, joint: Totals, squares: tuple[Float, Float] | None = None) -> Spread:
     """The others' by differences of sums; ``squares`` are this party's and all parties' about the joint means."""
     counts = joint.present - own.present
@@ -179,7 +197,12 @@ def apart(own: Spread, others: Spread) -> Iterator[Apart]:
     if others.events is not None:
         events = events | others.events
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for j in np.flatnonzero(~events & (own.counts >= _FEWEST) & (others.counts >= _FEWEST)).tolist():
+        possible = ~events & (own.counts >= _FEWEST) & (others.counts >= _FEWEST)
+        if others.deviations is not None:  # what `_apart` asks of any column that it finds
+            far = np.abs(own.means - others.means) > MEANS_APART * others.deviations
+            wide = np.abs(np.log(own.deviations / others.deviations)) >= math.log(DEVIATIONS_APART)
+            possible &= far | wide
+        for j in np.flatnonzero(possible).tolist():
             found = _apart(j, own, others)
             if found is not None:
                 yield found
@@ -250,8 +273,12 @@ def unit_findings(names: Sequence[str], own: Spread, others: Spread) -> tuple[st
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[str]:
     """The same where all tables are at hand: one sentence for a column, of the table that differs most, by its name."""
     most: dict[int, tuple[float, str, Apart, Spread]] = {}
-    for who, own in spreads.items():
-        others = reduce(Spread.joined, [each for other, each in spreads.items() if other != who])
+    each_one = list(spreads.values())
+    before: list[Spread] = list(accumulate(each_one, Spread.joined))  # of all up to a table, and from it on
+    after: list[Spread] = list(accumulate(reversed(each_one), Spread.joined))[::-1]
+    for place, (who, own) in enumerate(spreads.items()):
+        sides = [*before[place - 1 : place], *after[place + 1 : place + 2]]
+        others = sides[0].joined(sides[1]) if len(sides) == 2 else sides[0]
         for each in apart(own, others):
             far = math.inf if math.isnan(each.ratio) else abs(math.log(each.ratio))
             if each.column not in most or far >= most[each.column][0]:

@@ -23,6 +23,7 @@ from fedsvd.protocol.tasks import Answer, Family, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
+from fedsvd.types import Float
 
 Doubt = tuple[str, type[DataWarning]]
 
@@ -87,8 +88,11 @@ def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
                 f"party {i} and party {j} have {shared} ids in common: records that both bring count twice. Leave them "
                 "out at one of them, if they are the same people"
             )
+    first_rows = [_beginning_of(party.table) for party in parties]
     for (i, first), (j, second) in combinations(enumerate(parties, start=1), 2):
-        if first.table is not second.table and _same_beginning(first.table, second.table):
+        if first.table is second.table or first.table.shape != second.table.shape:
+            continue
+        if _same_beginning(first_rows[i - 1], first_rows[j - 1]):
             yield f"party {i} and party {j} bring the same table: each of its records counts twice. Name another file"
 
 
@@ -97,18 +101,21 @@ def _counts_rows(ids: NDArray[np.str_]) -> bool:
     return bool(np.strings.isdigit(ids).all() and np.strings.str_len(ids).max(initial=0) <= _OWN_NUMBERS)
 
 
-def _same_beginning(one: MatrixSource, two: MatrixSource) -> bool:
-    """Whether two tables have one shape and the same first rows, which vary."""
-    if one.shape != two.shape or one.shape[0] < FEWEST_ROWS or one.lazy() is not None or two.lazy() is not None:
-        return False
-    if one.made_up or two.made_up or isinstance(one, SparsePanels) or isinstance(two, SparsePanels):
-        return False
-    first, wide = slice(0, FEWEST_ROWS), slice(0, min(one.shape[1], _COMPARED))
+def _beginning_of(table: MatrixSource) -> Float | None:
+    """The first rows of a table, to compare with another one's; None where nothing is to be compared."""
+    if table.shape[0] < FEWEST_ROWS or table.lazy() is not None or table.made_up or isinstance(table, SparsePanels):
+        return None
     try:
-        rows, same = one.raw(first, wide), two.raw(first, wide)
-        return np.array_equal(rows, same, equal_nan=True) and len(np.unique(rows, axis=0)) > FEWEST_ROWS // 2
+        return table.raw(slice(0, FEWEST_ROWS), slice(0, min(table.shape[1], _COMPARED)))
     except DataError:
+        return None
+
+
+def _same_beginning(one: Float | None, two: Float | None) -> bool:
+    """Whether two tables have the same first rows, which vary."""
+    if one is None or two is None or not np.array_equal(one, two, equal_nan=True):
         return False
+    return len(np.unique(one, axis=0)) > FEWEST_ROWS // 2
 
 
 def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[str]:

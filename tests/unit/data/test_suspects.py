@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from fedsvd.data.open import open_source
-from fedsvd.data.suspects import id_columns, is_id_name, is_list_of_ratings, shared_id
+from fedsvd.data.suspects import id_columns, is_id_name, is_list_of_ratings, misread_columns, shared_id
 
 ROWS = 300
 
@@ -164,3 +164,18 @@ def test_measurements_and_repeated_texts_of_one_name_are_no_ids():
     one = table(town=["a", "b", "c"] * (ROWS // 3))
     assert shared_id([open_source(one), open_source(one)]) is None
     assert shared_id([open_source(one.to_numpy()[:, :2].astype(float))] * 2) is None
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_misread_columns_are_found_among_many_measurements_with_and_without_a_column_of_text(text):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(50.0, 5.0, (200, 30)), columns=[f"m{j}" for j in range(30)])
+    frame["sodium"] = np.where(np.arange(200) % 40 == 0, 999.0, rng.normal(140.0, 3.0, 200))
+    frame["gapped"] = np.where(np.arange(200) % 7 == 0, np.nan, np.where(np.arange(200) % 50 == 1, -99.0, frame["m0"]))
+    frame["counted"] = rng.integers(0, 40, 200)  # of whole numbers the ends are repeated, next to the others
+    frame["price"] = np.where(
+        np.arange(200) % 2 == 0, rng.integers(100, 999, 200), 1.0 + rng.integers(0, 4999, 200) / 1e3
+    )
+    if text:
+        frame.insert(5, "site", ["north"] * 200)
+    assert [found.name for found in misread_columns(open_source(frame))] == ["sodium", "gapped", "price"]
