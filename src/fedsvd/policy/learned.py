@@ -18,6 +18,7 @@ from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Trust
 from fedsvd.secagg.neighbours import colluding, degree
 
+_COUNTED = {What.FIVES, What.CELLS}
 _FITTED = {What.COEFFICIENTS, What.OWN_COEFFICIENTS}
 
 
@@ -226,6 +227,9 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
             "With two parties, each can compute the other's gradient of each iteration and its information in the "
             "digits that were opened, from its own part."
         )
+        return
+    if found <= _COUNTED:
+        yield "With two parties, each can compute the other's counts as it sent them, from its own."
         return
     if full_outputs(plan):
         full = What.GRAM in found or components(plan) == min(plan.m, plan.n)

@@ -53,6 +53,15 @@ class Cells:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Cells of a public grid whose exact counts are opened, and how many of them hold few own records."""
+
+    what: str  # "time bins", say
+    few: int
+    cells: int
+
+
+@dataclass(frozen=True)
 class OwnRows:
     """What is judged of a party's own rows, as they are summed."""
 
@@ -66,6 +75,7 @@ class OwnRows:
     design: Leverage = Leverage()  # in all columns
     alike: tuple[str, ...] = ()  # two columns that passed joint counts and that few own records tell apart
     cells: tuple[Cells, ...] = ()  # of columns whose products are asked for
+    grids: tuple[Grid, ...] = ()  # whose counts are opened as they are
     fills: tuple[str, ...] = ()  # columns with gaps that are filled with numbers unlike their entries
     classes: tuple[int, ...] = ()  # records of each
     events: int = 0  # of two parties, where each has the other's sums: own events whose rows are summed
@@ -89,6 +99,7 @@ def row_findings(own: OwnRows, policy: Policy) -> tuple[Finding, ...]:
     return (
         *_at_once(tuple(_leverage(own, policy)), tuple(_few(own, policy)), policy),
         *_cells(own, policy),
+        *_grids(own, policy),
         *_fills(own),
         *_classes(own, policy),
         *_clusters(own),
@@ -190,6 +201,17 @@ def _cells(own: OwnRows, policy: Policy) -> Iterator[Finding]:
                 "can leave products out, or pool levels"
             )
         yield Finding("cells", text, below=False, asks=True)
+
+
+def _grids(own: OwnRows, policy: Policy) -> Iterator[Finding]:
+    """Exact counts below the least count are a disclosure, in whichever study they come."""
+    for grid in own.grids:
+        if grid.few:
+            text = (
+                f"{grid.few} of {grid.cells} {grid.what} hold 1 to {policy.least_count - 1} of your records, and their "
+                'exact counts are opened. Researchers can leave counts = "exact" out, which rounds them at home'
+            )
+            yield Finding("cells", text, below=False, asks=True)
 
 
 def _fills(own: OwnRows) -> Iterator[Finding]:

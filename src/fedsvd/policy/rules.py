@@ -16,7 +16,7 @@ from fedsvd.protocol.directions import most_directions
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import What
+from fedsvd.protocol.steps import What, listed
 from fedsvd.protocol.tasks import Answer, Item, Scheme, Task, Trust
 
 ALL = "all"
@@ -145,7 +145,11 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
 
 
 def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    """Small counts of a preparation: a level that few records have is nearly a name, a mean of few entries is them."""
+    """Small counts: a level that few records have is nearly a name, a mean of few entries is them."""
+    units = [step.step for step in listed(plan.steps) if step.what is What.FIVES]
+    if units and min(units) < policy.least_count:
+        rounded = f"counts are rounded to multiples of {min(units)}, {policy.least_count} is asked for"
+        yield Finding("least_count", f"{rounded}: a step between two edges could hold fewer records")
     if not opened(plan) & {What.PREPARED, What.DECLARED}:
         return
     if plan.foreign is None and plan.least_count < policy.least_count:

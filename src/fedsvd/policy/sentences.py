@@ -11,9 +11,10 @@ from fedsvd.protocol.directions import DIRECTION_BITS, most_directions
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import expected_bits, granted_bits, opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import What
+from fedsvd.protocol.steps import What, listed
 from fedsvd.protocol.sums import ORDER_BLOCK, ORDER_OUTSIDE, order_left, order_steps, order_sums
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Split
+from fedsvd.statistics.fives import deviation, most_off
 
 # --- public numbers of a plan -----------------------------------------------------------------------------------------
 
@@ -357,6 +358,26 @@ def _scores(plan: SessionPlan) -> Iterator[str]:
     yield from _model(plan, about)
 
 
+def _rounded_counts(plan: SessionPlan) -> Iterator[str]:
+    steps = [step for step in listed(plan.steps) if step.what is What.FIVES]
+    numbers, least = sum(step.size for step in steps), min(step.step for step in steps)
+    yield (
+        f"Parties open how many of all records are at or below each edge of a public grid, {numbers} numbers: every "
+        f"party rounds its own counts to multiples of {least} at home, so that what it adds between two edges, groups "
+        f"or tables of the same rows is 0 or at least {least} of its records. A total is off by at most "
+        f"{most_off(least, plan.k)} records (standard deviation {deviation(least, plan.k):.1f})."
+    )
+
+
+def _exact_counts(plan: SessionPlan) -> Iterator[str]:
+    numbers = sum(step.size for step in listed(plan.steps) if step.what is What.CELLS)
+    yield (
+        f"Parties open how many of all records are at or below each edge of a public grid, {numbers} numbers, exactly: "
+        "where a cell holds few records, that they are there. A party whose own cells hold fewer than its least count "
+        "is asked."
+    )
+
+
 SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.CANONICAL, _canonical),
     (What.VECTORS, _vectors),
@@ -376,6 +397,8 @@ SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.ITERATES, _iterates),
     (What.SCORE, _scores),
     (What.QUALITY, _quality),
+    (What.FIVES, _rounded_counts),
+    (What.CELLS, _exact_counts),
 )
 
 

@@ -177,6 +177,8 @@ def _of_step(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
             yield Opening(step.what, To.USERS, step.size // 8, 0, _per(step.what))
         case StepKind.WHOLE if step.what is What.CAPPED:
             yield Opening(step.what, To.USERS, step.size, (CAPPED_AT * plan.k).bit_length())
+        case StepKind.WHOLE if step.what in (What.FIVES, What.CELLS):
+            yield Opening(step.what, To.USERS, step.size, (plan.n // max(step.step, 1)).bit_length())
         case kind if kind in SUMS and step.what:
             yield _of_sum(step)
 

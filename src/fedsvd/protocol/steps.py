@@ -88,6 +88,8 @@ class What(StrEnum):
     SCORES = "scores"  # of single records
     RECORDS = "records"  # which of its own records all users have
     PREPARED = "prepared"  # numbers that tables are prepared with
+    FIVES = "fives"  # how many records are at or below public edges, rounded at each party; ``step``: to multiples of it
+    CELLS = "cells"  # the same as they are
     CAPPED = "capped"  # how many records have each level or gap, cut at five at each party; which are too few
     DECLARED = "declared"  # what a foreign task says of its step
     CHECK = "check"  # inner products that are zero but for rounding
@@ -209,6 +211,16 @@ def sizes(name: str, count: int) -> PlannedStep:
 def digits(name: str, count: int, bits: int, what: What) -> PlannedStep:
     """A sum of ``count`` numbers that opens ``bits`` of each."""
     return PlannedStep(name, StepKind.DIGITS, count, bits, what=what)
+
+
+def fives(name: str, count: int, least: int) -> PlannedStep:
+    """A sum of ``count`` counts, each of them rounded at home to a multiple of ``least``."""
+    return PlannedStep(name, StepKind.WHOLE, count, least, what=What.FIVES)
+
+
+def cells(name: str, count: int) -> PlannedStep:
+    """A sum of ``count`` counts as they are."""
+    return PlannedStep(name, StepKind.WHOLE, count, what=What.CELLS)
 
 
 def folded(name: str, count: int) -> PlannedStep:

@@ -25,6 +25,7 @@ from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import Pads, PadsOnce, claimed, pad
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 from fedsvd.secagg.tagged import SumSeeds, open_total, share
+from fedsvd.statistics.fives import fives
 from fedsvd.types import Float, Ring
 
 NORM_WIDTH = 50
@@ -141,6 +142,12 @@ def whole_sum(plan: SessionPlan, name: str, values: Float) -> Script:
     cuts = _cuts(SumKind.TOTAL, values.size)
     total = yield Sum(name, lambda batch: words128.to_words(values[cuts[batch]], 0, terms=plan.k))
     return words128.to_numbers(total, 0)
+
+
+def sum_of_fives(plan: SessionPlan, name: str, counts: Float, least: int) -> Script:
+    """The total of own counts that are rounded here, before a share is made: multiples of ``least``."""
+    total = yield from whole_sum(plan, name, fives(counts, least) / least)
+    return total * least
 
 
 def wide_sum_of_floats(name: str, values: Float, own: Seed) -> Script:
