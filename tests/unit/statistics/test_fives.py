@@ -38,7 +38,8 @@ def test_a_staircase_stays_one(counts):
 def test_the_deviation_is_that_of_remainders_evenly_spread():
     every = np.arange(5000)
     spread = float(np.std(fives(every) - every))
-    assert math.isclose(spread, deviation(5, 1)) and math.isclose(deviation(5, 8), 4.0)
+    assert math.isclose(spread, deviation(5, 1))
+    assert math.isclose(deviation(5, 8), 4.0)
 
 
 @given(PEOPLE)
@@ -64,7 +65,7 @@ def test_cells_of_one_to_four_are_counted():
     assert few_cells(np.array([[0.0, 5.0, 10.0], [1.0, 1.0, 4.0]])) == 2
 
 
-@pytest.mark.parametrize("edges", ([], [1.0, 1.0], [2.0, 1.0], [0.0, np.inf], np.arange(201.0)))
+@pytest.mark.parametrize("edges", [[], [1.0, 1.0], [2.0, 1.0], [0.0, np.inf], np.arange(201.0)])
 def test_a_grid_has_rising_edges_and_at_most_two_hundred(edges):
     with pytest.raises(ConfigError, match="edges"):
         expect_grid(np.array(edges))
