@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
+import fedsvd.data.sparse as sparse_source
 from fedsvd.data.open import open_source
 from fedsvd.engine.simulate import Simulation
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.tasks import Mode
+from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.protocol.upload import Retention, retention
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
@@ -25,6 +27,8 @@ RNG = np.random.default_rng(6)
 ROWS = [RNG.normal(size=(n, 12)) + 3 for n in (90, 60)]
 COLUMNS = [RNG.normal(size=(700, n)) for n in (9, 6)]
 LONG = [RNG.normal(size=(120, n)) for n in (400, 300)]
+FALLING = [RNG.normal(size=(n, 40)) * 1.2 ** -np.arange(40) + 0.3 for n in (90, 60)]
+SPECTRUM = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
 OPEN = Policy.permissive()
 STUDIES = {
     "svd, opened by the users": (Study("svd", "horizontal"), ROWS),
@@ -34,6 +38,13 @@ STUDIES = {
     "pca": (Study("pca", "horizontal", components=3), ROWS),
     "pca, unit variance, mixing": (Study("pca", "horizontal", components=3, unit_variance=True, scheme="mask"), ROWS),
     "lsa": (Study("lsa", "vertical", components=4, scheme="mask"), LONG),
+    "lsa by steps": (Study("lsa", "horizontal", components=4, scheme="steps"), FALLING),
+    "pca by steps": (Study("pca", "horizontal", components=3, scheme="steps", release=SPECTRUM), FALLING),
+    "pca by steps, unit variance": (
+        Study("pca", "horizontal", components=3, scheme="steps", release=SPECTRUM, unit_variance=True),
+        FALLING,
+    ),
+    "lsa by steps, columns split": (Study("lsa", "vertical", components=4, scheme="steps"), [A.T for A in FALLING]),
 }
 
 
@@ -68,6 +79,65 @@ def test_a_factorisation_on_a_device_is_that_of_the_joint_matrix(foreign, case, 
     if study.task == "svd":
         Vt = np.concatenate([party.Vt_i for party in outcome.parties], axis=1)
         assert np.linalg.norm(found * outcome.parties[0].sigma @ Vt - X, 2) <= VALUES_BAR * sigma[0]
+
+
+@pytest.mark.parametrize(
+    ("scaled", "memory", "mean"),
+    [(False, 1 << 30, 1e5), (True, 20_000, 0.3), (False, 20_000, 0.3), (True, 20_000, 1e5)],
+    ids=["on the device", "in panels, scaled", "in panels", "in panels, mean off the data"],
+)
+def test_steps_on_a_device_find_the_top_however_the_data_is_multiplied(foreign, scaled, memory, mean):
+    device = Device("test", foreign.array([0.0]), memory)
+    tables = [table - 0.3 + mean for table in FALLING]
+    study = Study("pca", "horizontal", components=3, scheme="steps", release=SPECTRUM, unit_variance=scaled)
+    outcome = run_study(study, [PartyData(open_source(A)) for A in tables], random_state=1, policy=OPEN, device=device)
+    expect_pca(outcome, np.concatenate(tables), scaled)
+
+
+@pytest.mark.parametrize("split", ["horizontal", "vertical"])
+def test_steps_on_a_device_multiply_a_sparse_table_as_it_is_stored(foreign, split, monkeypatch):
+    """Where the library has sparse products; elsewhere panels are made dense on the device, one at a time."""
+    made, scattered = [], sparse_source._scattered
+    monkeypatch.setattr(sparse_source, "_scattered", lambda *given: made.append(1) or scattered(*given))
+    monkeypatch.setattr("fedsvd.studies.run.guard_rows", lambda *given: None)
+    X = np.concatenate(FALLING)
+    X[np.abs(X) < 0.3] = 0.0
+    parts = np.array_split(X, 2, axis=int(split == "vertical"))
+    study = Study("lsa", split, components=4, scheme="steps")
+    parties = [PartyData(open_source(scipy.sparse.csr_array(part))) for part in parts]
+    device = Device("test", foreign.array([0.0]))
+    outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device)
+    sigma = np.linalg.svd(X, compute_uv=False)
+    np.testing.assert_allclose(outcome.parties[0].sigma, sigma[:4], rtol=0, atol=VALUES_BAR * sigma[0])
+    assert not made
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_steps_of_a_party_with_a_device_and_one_without_are_at_one(foreign, which):
+    """The one that decides may have it, or the one that tests what is sent."""
+    device = Device("test", foreign.array([0.0]))
+    study = Study("pca", "horizontal", components=3, scheme="steps", release=SPECTRUM)
+    session = assemble(study, [PartyData(open_source(table)) for table in FALLING], Seed(bytes(range(32))))
+    machines = [
+        User(machine.me, session.plan, replace(machine.inputs, device=device)) if machine.me == user(which) else machine
+        for machine in session.machines
+    ]
+    results = Simulation(machines, Hub()).run().results
+    X = np.concatenate(FALLING)
+    sigma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    for i in (1, 2):
+        assert_close(results[user(i)].sigma, sigma[:3], VALUES_BAR, sigma[0])
+
+
+def expect_pca(outcome, X, scaled):
+    wide = X.astype(np.longdouble)
+    C = (wide - wide.mean(axis=0)).astype(np.float64)
+    C = C / C.std(axis=0) if scaled else C
+    U, s, Vt = np.linalg.svd(C, full_matrices=False)
+    assert_close(outcome.parties[0].sigma, s[:3], VALUES_BAR, s[0])
+    scores = np.concatenate([party.scores_i for party in outcome.parties])
+    for found, expected in ((outcome.parties[0].U.T, Vt[:3]), (scores.T, (U * s).T[:3])):
+        assert_close(np.abs(np.sum(found * expected, axis=1)) / np.sum(expected**2, axis=1), 1.0, digits_lost(7))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7])

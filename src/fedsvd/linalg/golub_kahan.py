@@ -11,6 +11,9 @@ refused for rounding, and what it sends lies in the range of what was computed, 
 
 Directions found in Z and not yet multiplied stay in a reservoir ``E``. A next block is a combination of its columns:
 what the wanted Ritz vectors lack.
+
+Matrices of m rows are where the start block is, on a device or in host memory; those of d rows are NumPy's
+(``tall.py``).
 """
 
 import math
@@ -24,7 +27,8 @@ from numpy.typing import NDArray
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.backend import EPS, matmul, svd
 from fedsvd.linalg.columns import Columns
-from fedsvd.types import Float
+from fedsvd.linalg.tall import chosen, combined, inner, lengths, scaled, tall_qr, tall_svd
+from fedsvd.types import Array, Float
 
 TOLERANCE = 5e-14
 """Residual of a wanted Ritz vector, relative to s_1, at which the iteration ends."""
@@ -48,8 +52,7 @@ class Verdict(IntEnum):
 
 def start_block(normals: Float) -> Float:
     """An orthonormal basis of the range of normals, (m, b): with positive diagonal of R, a continuous function."""
-    Q, R = np.linalg.qr(normals)
-    return np.asarray(Q * np.where(np.diagonal(R) < 0.0, -1.0, 1.0))
+    return np.asarray(tall_qr(normals)[0])
 
 
 def least_column(s1: float, b: int) -> float:
@@ -160,7 +163,7 @@ class Ritz:
     p: Float
     s: Float
     y: Float
-    left: Float  # (m, wanted)
+    left: Array  # (m, wanted)
     cut: float  # of singular values: those below are rounding
 
     @property
@@ -170,8 +173,7 @@ class Ritz:
     @property
     def residuals(self) -> Float:
         """Of each wanted vector, relative to s_1."""
-        found: Float = np.linalg.norm(self.left, axis=0) / (self.top or 1.0)
-        return found
+        return lengths(self.left) / (self.top or 1.0)
 
     @property
     def residual(self) -> float:
@@ -188,31 +190,31 @@ class Space:
     A space does not change: what follows from it is another one, which shares its memory.
     """
 
-    def __init__(self, start: Float) -> None:
-        m = len(start)
-        self._K, self._Z = Columns(m), Columns(m)
+    def __init__(self, start: Array) -> None:
+        m = start.shape[0]
+        self._K, self._Z = Columns(m, start), Columns(m, start)
         self._known = Columns.of(start)  # the first block and the reservoir, orthonormal: the range of all opened
         self._first, self._block = start.shape[1], start
         self._used = np.zeros((0, 0))  # combinations of the reservoir that were multiplied
         self._products = np.zeros((0, 0))  # Z^T K
 
     @property
-    def K(self) -> Float:
+    def K(self) -> Array:
         """The directions."""
         return self._K.all
 
     @property
-    def Z(self) -> Float:
+    def Z(self) -> Array:
         """Their images."""
         return self._Z.all
 
     @property
-    def block(self) -> Float:
+    def block(self) -> Array:
         """The directions to multiply next."""
         return self._block
 
     @property
-    def reservoir(self) -> Float:
+    def reservoir(self) -> Array:
         """E."""
         return self._known.all[:, self._first :]
 
@@ -223,21 +225,20 @@ class Space:
 
     def before(self) -> Float:
         """``H``: what ``X^T Q`` of the next block has of earlier columns of W."""
-        found: Float = matmul(self.Z.T, self._block)
-        return found
+        return inner(self.Z, self._block)
 
-    def added(self, Z: Float) -> "Space":
+    def added(self, Z: Array) -> "Space":
         """With the images of the block in hand, which has become (m, kept)."""
         found, new = copy(self), self._block
-        right = np.concatenate((self._products, matmul(self.Z.T, new)), axis=1)
-        below = np.concatenate((matmul(Z.T, self.K), matmul(Z.T, new)), axis=1)
+        right = np.concatenate((self._products, inner(self.Z, new)), axis=1)
+        below = np.concatenate((inner(Z, self.K), inner(Z, new)), axis=1)
         found._K, found._Z = self._K.with_more(new), self._Z.with_more(Z)
         found._products = np.concatenate((right, below))
         return found
 
     def ritz(self, r: int, n: int) -> Ritz:
         """Ritz values, and the residuals of the first r."""
-        m = len(self.K)
+        m = self.K.shape[0]
         if 0 in self._products.shape:
             d, e = self._products.shape
             return Ritz(np.zeros((d, 0)), np.zeros(0), np.zeros((e, 0)), np.zeros((m, 0)), 0.0)
@@ -246,54 +247,57 @@ class Space:
         wanted = min(r, int(np.count_nonzero(s > cut)))
         return Ritz(p, s, y_t.T, self._left(p, s, y_t.T, wanted), cut)
 
-    def _left(self, p: Float, s: Float, y: Float, count: int) -> Float:
+    def _left(self, p: Float, s: Float, y: Float, count: int) -> Array:
         """What ``X W p - K y s`` leaves of the first ``count`` vectors."""
-        left: Float = matmul(self.Z, p[:, :count])
-        left -= matmul(self.K, y[:, :count] * s[:count])
+        left = combined(self.Z, p[:, :count])
+        left -= combined(self.K, y[:, :count] * s[:count])
         return left
 
     # --- directions outside of what is known ------------------------------------------------------------------------
 
-    def _outside(self, A: Float) -> Float:
+    def _outside(self, A: Array) -> Array:
         known = self._known.all
         for _ in range(2):
             A = A - matmul(known, matmul(known.T, A))
         return A
 
-    def propose_directions(self, Z: Float, s1: float) -> Float:
+    def propose_directions(self, Z: Array, s1: float) -> Array:
         """The leader's N, (m, c): what Z has outside of all that is known, orthonormal."""
-        basis, s, _ = svd(self._outside(Z))
-        q: Float = basis[:, s > least_direction(s1, len(Z))]
+        basis, s = tall_svd(self._outside(Z))
+        q = basis[:, : int(np.count_nonzero(s > least_direction(s1, Z.shape[0])))]
         known = self._known.all
         for _ in range(2):
             q = q - matmul(known, matmul(known.T, q))
             if q.shape[1]:
-                q = np.linalg.qr(q)[0]
+                q = tall_qr(q)[0]
         return q
 
-    def expect_directions(self, N: Float, Z: Float, s1: float) -> None:
+    def expect_directions(self, N: Array, Z: Array, s1: float) -> None:
         """Refuse directions that Z does not have outside of all that is known, a column more or one less."""
         m, c = N.shape
         least = least_direction(s1, m)
         P = self._outside(Z)
-        u, s, _ = svd(P)
-        large = s > _SLACK * least
-        if not int(large.sum()) <= c <= int(np.count_nonzero(s > least / _SLACK)) or not np.isfinite(N).all():
+        u, s = tall_svd(P)
+        large, within = (int(np.count_nonzero(s > limit)) for limit in (_SLACK * least, least / _SLACK))
+        if not large <= c <= within:
             raise refused()
         if c == 0:
             return
-        off = np.abs(N.T @ N - np.eye(c)).max(), np.abs(matmul(self._known.all.T, N)).max(initial=0.0)
-        a, held, _ = np.linalg.svd(N.T @ P)
-        if max(off) > _EXACT or len(held) < c or held[c - 1] < least / _SLACK:
+        # Numbers that are not finite make these products so, which no comparison lets pass.
+        off = np.abs(inner(N, N) - np.eye(c)).max(), np.abs(inner(self._known.all, N)).max(initial=0.0)
+        if not max(off) <= _EXACT:
+            raise refused()
+        a, held, _ = np.linalg.svd(inner(N, P))
+        if len(held) < c or held[c - 1] < least / _SLACK:
             raise refused()
         rounding = least_direction(s1, m)  # of Z - K K^T Z; a direction of size sigma is off by this over sigma
-        own, N_a = u[:, s > least / _SLACK], N @ a
-        outside = np.linalg.norm(N_a - own @ (own.T @ N_a), axis=0)
-        missing = np.linalg.norm(u[:, large] - N @ (N.T @ u[:, large]), axis=0)
-        if np.any(outside > _EXACT + rounding / held[:c]) or np.any(missing > _EXACT + rounding / s[large]):
+        own, N_a, u = u[:, :within], combined(N, a), u[:, :large]
+        outside = lengths(N_a - matmul(own, matmul(own.T, N_a)))
+        missing = lengths(u - matmul(N, matmul(N.T, u)))
+        if np.any(outside > _EXACT + rounding / held[:c]) or np.any(missing > _EXACT + rounding / s[:large]):
             raise refused()
 
-    def kept(self, N: Float) -> "Space":
+    def kept(self, N: Array) -> "Space":
         """With these directions in the reservoir."""
         found = copy(self)
         found._known = self._known.with_more(N)
@@ -306,7 +310,7 @@ class Space:
         """The leader's c, (reservoir, q): what the wanted Ritz vectors that have not converged lack, q at most r."""
         E, used = self.reservoir, self._used
         short = ritz.rank(r) < r
-        G = matmul(E.T, ritz.left[:, ritz.residuals > tolerance / 2.0])
+        G = inner(E, chosen(ritz.left, ritz.residuals > tolerance / 2.0))
         for _ in range(2):
             G = G - used @ (used.T @ G)
         c, s, _ = np.linalg.svd(G, full_matrices=False)
@@ -332,19 +336,18 @@ class Space:
     def onward(self, c: Float) -> "Space":
         """With the next block in hand."""
         found = copy(self)
-        found._block = matmul(self.reservoir, c)
+        found._block = combined(self.reservoir, c)
         found._used = np.concatenate((self._used, c), axis=1)
         return found
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def answer(self, ritz: Ritz, r: int) -> tuple[Float, Float, Float]:
+    def answer(self, ritz: Ritz, r: int) -> tuple[Array, Float, Float]:
         """The leader's singular vectors V, (m, rank), values and p, (d, rank)."""
         rank = ritz.rank(r)
-        V = matmul(self.K, ritz.y[:, :rank])
+        V = combined(self.K, ritz.y[:, :rank])
         if rank:
-            Q, R = np.linalg.qr(V)
-            V = Q * np.where(np.diagonal(R) < 0.0, -1.0, 1.0)
+            V = tall_qr(V)[0]
         return V, ritz.s[:rank].copy(), ritz.p[:, :rank].copy()
 
     def expect_verdict(self, said: Verdict, ritz: Ritz, r: int, tolerance: float) -> None:
@@ -367,27 +370,27 @@ class Space:
             return False
         near = int(np.count_nonzero(ritz.s > ritz.s[r - 1] - _NEAR * ritz.top))
         left = self._left(ritz.p, ritz.s, ritz.y, near)
-        return float(np.linalg.norm(left, axis=0).max()) <= tolerance * ritz.top
+        return float(lengths(left).max()) <= tolerance * ritz.top
 
-    def expect_answer(self, V: Float, s: Float, p: Float, ritz: Ritz, r: int, tolerance: float = math.inf) -> None:
+    def expect_answer(self, V: Array, s: Float, p: Float, ritz: Ritz, r: int, tolerance: float = math.inf) -> None:
         """Refuse vectors and values that are not leading Ritz vectors and values, or have not converged."""
         rank = len(s)
         if not ritz.rank(r, _SLACK) <= rank <= ritz.rank(r, 1.0 / _SLACK):
             raise refused()
-        if not all(np.isfinite(A).all() for A in (V, s, p)):
+        if not all(np.isfinite(A).all() for A in (s, p)):
             raise refused()
         if rank == 0:
             return
-        y, top, R = matmul(self.K.T, V), ritz.top, self._products
+        y, top, R = inner(self.K, V), ritz.top, self._products
         found = (
-            np.abs(V.T @ V - np.eye(rank)).max(),
+            np.abs(inner(V, V) - np.eye(rank)).max(),
             np.abs(p.T @ p - np.eye(rank)).max(),
-            np.abs(matmul(self.K, y) - V).max(),
+            lengths(combined(self.K, y) - V).max(),
             np.abs(s - ritz.s[:rank]).max() / top,
             np.linalg.norm(R @ y - p * s, axis=0).max() / top,
             np.linalg.norm(R.T @ p - y * s, axis=0).max() / top,
         )
-        residual = np.linalg.norm(matmul(self.Z, p) - V * s, axis=0).max() / top
+        residual = lengths(combined(self.Z, p) - scaled(V, s)).max() / top
         if not max(found) <= _EXACT or not residual <= 2.0 * tolerance or np.any(np.diff(s) > 0.0) or not s[-1] > 0.0:
             raise refused()
 

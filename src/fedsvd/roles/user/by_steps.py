@@ -8,7 +8,6 @@ have public widths; columns that are not needed go as zeros, so that the CSP see
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -16,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.data.sparse import SparsePanels
 from fedsvd.errors import NotConverged, VerificationFailed
-from fedsvd.linalg.backend import EPS, matmul, to_numpy
-from fedsvd.linalg.columns import Columns
+from fedsvd.linalg.backend import EPS, to_numpy
 from fedsvd.linalg.golub_kahan import (
     TOLERANCE,
     Block,
@@ -32,6 +29,7 @@ from fedsvd.linalg.golub_kahan import (
     start_block,
 )
 from fedsvd.linalg.signs import signs_of
+from fedsvd.linalg.tall import combined, inner, scaled, squares
 from fedsvd.linalg.widen import unit
 from fedsvd.protocol.directions import (
     CROSS,
@@ -45,15 +43,14 @@ from fedsvd.protocol.directions import (
 )
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import Checked, joint_trace
-from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, orthogonality_of
+from fedsvd.roles.user.own_products import OwnSide, own_side
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.shared import once_in_process
 from fedsvd.roles.user.statistics import Prepared, in_data_units, lengths
-from fedsvd.roles.user.streamed import powers_of_two
 from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, short_sum, total_sum, wide_sum_of_floats
-from fedsvd.roles.user.work import Dense, Streamed, Work
-from fedsvd.types import Float
+from fedsvd.roles.user.work import Work
+from fedsvd.types import Array, Float
 
 _MARGIN = 1.02  # of the longest row: what noise of 500 users takes from its square
 
@@ -79,24 +76,6 @@ class Searched:
         return {"steps": len(self.passes), "directions": self.directions, "passes": list(self.passes)}
 
 
-@dataclass(repr=False)
-class _Own:
-    """This user's side: products with its data, and its rows of W."""
-
-    times: Callable[[Float], Float]  # X_i W
-    transposed_times: Callable[[Float], Float]  # X_i^T Q
-    columns: Columns
-
-    @property
-    def W(self) -> Float:
-        """(n_i, d)."""
-        return self.columns.all
-
-    def add(self, W: Float) -> None:
-        """More columns."""
-        self.columns = self.columns.with_more(W)
-
-
 def open_by_steps(work: Work, prepared: Prepared) -> Script:
     """U and S of the joint matrix, and this user's own vectors, by steps."""
     plan, F1 = work.plan, prepared.F1
@@ -104,14 +83,14 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     (length,) = yield from total_sum(plan, "length", np.array([longest]), work.own, NORM_WIDTH)
     trace: float = yield from joint_trace(work, norm, unit(F1))
     power = math.frexp(_MARGIN * min(F1, math.sqrt(max(length, 0.0))))[1]
-    own = yield Local("lengths", lambda: _own_side(work, prepared.A_i))
+    own = yield Local("lengths", lambda: own_side(work, prepared.A_i))
     normals = Keystream.of(work.checks, "start").normal((plan.m, first_width(plan)))
-    space = once_in_process(work.memo, "start", (normals,), lambda: Space(start_block(normals)))
+    space = once_in_process(work.memo, "start", (normals, work.device), lambda: Space(work.put(start_block(normals))))
     s1, passes = F1, list[int]()
     for step in count():
         kept, number = yield from _orthonormal_block(work, space, own, s1, step)
         passes.append(number)
-        own_image: Float = yield Local("products", partial(own.times, kept))
+        own_image: Float = yield Local("products", partial(own.image, kept))
         width = first_width(plan) if step == 0 else later_width(plan)
         opened: Float = yield from short_sum(f"step {step}", _filled(own_image, width), power, work.own)
         own.add(kept)
@@ -120,20 +99,19 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         s1 = ritz.top
         report_residual(work, step, ritz.residual)
         said: Verdict
-        said, space = yield from _decide(work, space, Z, ritz, step)
+        said, space = yield from _decide(work, space, kept.shape[1], ritz, step)
         if said is not Verdict.GO_ON:
             break
     U, s, p = yield from _answer(work, space, ritz, said)
-    vectors = matmul(own.W, p)
+    vectors = combined(own.W, p)
     residual, product = yield from _certified(work, own, (U, s, vectors), power)
     found = Searched(tuple(passes), space.K.shape[1], first_width(plan))
     energy = in_data_units(trace, prepared.E)
     opens = DIRECTION_BITS * plan.m * space.Z.shape[1]
     checked = Checked(found, residual, trace, opens)
     released = np.ldexp(s, prepared.E)
-    return Opened(
-        U, released, len(s), residual, orthogonality_of(U), checked, energy, np.ldexp(product, prepared.E), vectors
-    )
+    vectors, product = to_numpy(vectors), np.ldexp(product, prepared.E)
+    return Opened(U, released, len(s), residual, orthogonality_of(U), checked, energy, product, vectors)
 
 
 def report_residual(work: Work, step: int, residual: float) -> None:
@@ -151,79 +129,25 @@ def _grown(work: Work, space: Space, Z: Float) -> tuple[Space, Ritz]:
     """The space with these images, and its Ritz values."""
 
     def grown() -> tuple[Space, Ritz]:
-        larger = space.added(Z)
+        larger = space.added(work.put(Z))
         return larger, larger.ritz(work.plan.planned_rank, work.plan.n)
 
     found: tuple[Space, Ritz] = once_in_process(work.memo, "ritz values", (space, Z), grown)
     return found
 
 
-# --- products with this user's data -----------------------------------------------------------------------------------
-
-
-def _own_side(work: Work, A_i: Operand) -> _Own:
-    """Products of stored entries, where the data lies, with a copy of it centred and scaled, or panel by panel."""
-    W = Columns(work.n_i)
-    if isinstance(A_i, Streamed) and work.device is None and A_i.off_products and isinstance(A_i.source, SparsePanels):
-        return _stored_side(A_i, A_i.source.sparse_columns(0, work.n_i), W)
-    if isinstance(A_i, Streamed) and A_i.at_once:
-        memory, near = work.plan.memory, A_i
-        return _Own(lambda W: near.times(W, memory), lambda Q: near.transposed_times(Q, memory), W)
-    if isinstance(A_i, Streamed) and work.device is None and 16 * work.plan.m * work.n_i <= work.plan.memory:
-        A_i = Dense(A_i.columns(0, work.n_i))
-    if isinstance(A_i, Dense):
-        A = A_i.A_i
-        return _Own(lambda W: to_numpy(matmul(A, W)), lambda Q: to_numpy(matmul(A.T, Q)), W)
-    step = work.panel(work.plan.m)
-    places = [slice(start, min(start + step, work.n_i)) for start in range(0, work.n_i, step)]
-    return _Own(lambda W: _times(work, A_i, places, W), lambda Q: _transposed_times(work, A_i, places, Q), W)
-
-
-def _stored_side(A_i: Streamed, X: Any, W: Columns) -> _Own:
-    """Products of a sparse table: the mean is taken off the product, and nothing is made dense."""
-    rows = np.ones(X.shape[0]) if A_i.inverse is None else A_i.inverse
-    for factor in powers_of_two(A_i.power):
-        rows = rows * factor
-    mean, rows = A_i.mean, rows[:, None]
-
-    def times(W: Float) -> Float:
-        product: Float = X @ W
-        return (product if mean is None else product - np.multiply.outer(mean, W.sum(axis=0))) * rows
-
-    def transposed_times(Q: Float) -> Float:
-        scaled = Q * rows
-        product: Float = X.T @ scaled
-        return product if mean is None else product - mean @ scaled
-
-    return _Own(times, transposed_times, W)
-
-
-def _times(work: Work, A_i: Operand, places: list[slice], W: Float) -> Float:
-    found = np.zeros((work.plan.m, W.shape[1]))
-    for place in places:
-        found += to_numpy(matmul(A_i.columns(place.start, place.stop), work.put(W[place])))
-    return found
-
-
-def _transposed_times(work: Work, A_i: Operand, places: list[slice], Q: Float) -> Float:
-    found, there = np.empty((work.n_i, Q.shape[1])), work.put(Q)
-    for place in places:
-        found[place] = to_numpy(matmul(A_i.columns(place.start, place.stop).T, there))
-    return found
-
-
 # --- one step ---------------------------------------------------------------------------------------------------------
 
 
-def _orthonormal_block(work: Work, space: Space, own: _Own, s1: float, step: int) -> Script:
+def _orthonormal_block(work: Work, space: Space, own: OwnSide, s1: float, step: int) -> Script:
     """This user's rows of the next columns of W, orthonormal over all users and to those before them; and passes."""
     plan, Q = work.plan, space.block
     width = first_width(plan) if step == 0 else later_width(plan)
     before = first_width(plan) + later_width(plan) * (step - 1) if step else 0
-    W: Float = yield Local("directions", lambda: _outside(work, space, own, own.transposed_times(Q)))
-    energies = yield from wide_sum_of_floats(f"energies {step}", _filled(_squares(W), width)[0], work.own)
+    W: Array = yield Local("directions", lambda: _outside(work, space, own, own.transposed_times(Q)))
+    energies = yield from wide_sum_of_floats(f"energies {step}", _filled(squares(W)[None], width)[0], work.own)
     block = Block(energies[: W.shape[1]], least_column(s1, Q.shape[1]))
-    W = W * block.scale
+    W = scaled(W, block.scale)
     for number, (cross, root_name) in enumerate(zip(CROSS, ROOT, strict=True), start=1):
         C: Float = yield from _cross(work, f"{cross} {step}", own.W, W, before, width)
 
@@ -234,38 +158,33 @@ def _orthonormal_block(work: Work, space: Space, own: _Own, s1: float, step: int
         done, root = _read_root(content, W.shape[1], width)
         if not work.leads:
             block.expect(C, root, done)
-        W = matmul(W if done else W - matmul(own.W, C[: own.W.shape[1]]), root)
+        W = combined(W if done else W - combined(own.W, C[: own.W.shape[1]]), root)
         block.take(root)
         if done and number >= USUAL_PASSES:
             return W, number
     raise refused()
 
 
-def _outside(work: Work, space: Space, own: _Own, W: Float) -> Float:
+def _outside(work: Work, space: Space, own: OwnSide, W: Array) -> Array:
     """W less what earlier columns have of it, which follows from opened numbers."""
     H = once_in_process(work.memo, "before", (space,), space.before)
-    W -= matmul(own.W, H)
+    W -= combined(own.W, H)
     return W
 
 
-def _squares(W: Float) -> Float:
-    """The squared norm of every column, as one row."""
-    found: Float = np.einsum("ij,ij->j", W, W)[None, :]
-    return found
-
-
-def _cross(work: Work, name: str, before: Float, W: Float, reach: int, width: int) -> Script:
+def _cross(work: Work, name: str, before: Array, W: Array, reach: int, width: int) -> Script:
     """``[W_before W]^T W`` of all users, (d + b, b), as a sum of the planned length."""
     d, b = before.shape[1], W.shape[1]
     own = np.zeros((reach + width, width))
-    own[:d, :b] = matmul(before.T, W)
-    own[reach : reach + b, :b] = matmul(W.T, W)
+    own[:d, :b] = inner(before, W)
+    own[reach : reach + b, :b] = inner(W, W)
     total: Float = yield from total_sum(work.plan, name, own, work.own, SPECTRUM_WIDTH)
     return np.concatenate((total[:d, :b], total[reach : reach + b, :b]))
 
 
-def _decide(work: Work, space: Space, Z: Float, ritz: Ritz, step: int) -> Script:
-    """What user 1 says after a step, and the space that goes on with it."""
+def _decide(work: Work, space: Space, newest: int, ritz: Ritz, step: int) -> Script:
+    """What user 1 says after a step, and the space that goes on with it; ``newest`` images are of this step."""
+    Z = space.Z[:, space.Z.shape[1] - newest :]
     plan, r = work.plan, work.plan.planned_rank
     sizes, held = _Sizes(plan.m, *_widths(work, step)), space.reservoir.shape[1]
 
@@ -277,10 +196,11 @@ def _decide(work: Work, space: Space, Z: Float, ritz: Ritz, step: int) -> Script
         larger = space.kept(N)
         said = decided(ritz, r, larger.unused, TOLERANCE)
         c = larger.propose_mixture(ritz, r, TOLERANCE) if said is Verdict.GO_ON else np.zeros((0, 0))
-        return sizes.packed(said, N, c)
+        return sizes.packed(said, to_numpy(N), c)
 
     content: bytes = yield Common(f"verdict {step}", made)
-    said, N, c = sizes.read(content, held)
+    said, sent, c = sizes.read(content, held)
+    N = once_in_process(work.memo, "sent", (content, work.device), lambda: work.put(sent))
 
     def accepted() -> None:
         once_in_process(work.memo, "accepted", (space, content), lambda: _accept(space, Z, ritz, r, said, N, c))
@@ -297,7 +217,7 @@ def _decide(work: Work, space: Space, Z: Float, ritz: Ritz, step: int) -> Script
     return said, once_in_process(work.memo, "next", (space, content), lambda: space.kept(N).onward(c))
 
 
-def _accept(space: Space, Z: Float, ritz: Ritz, r: int, said: Verdict, N: Float, c: Float) -> None:
+def _accept(space: Space, Z: Array, ritz: Ritz, r: int, said: Verdict, N: Array, c: Float) -> None:
     if said is not Verdict.FOUND:
         space.expect_directions(N, Z, ritz.top)
         space = space.kept(N)
@@ -311,7 +231,8 @@ def _answer(work: Work, space: Space, ritz: Ritz, said: Verdict) -> Script:
     m, r, d, most = work.plan.m, work.plan.planned_rank, space.Z.shape[1], most_directions(work.plan)
 
     def made() -> bytes:
-        V, s, p = space.answer(ritz, r)
+        found, s, p = space.answer(ritz, r)
+        V = to_numpy(found)
         signs = np.asarray(signs_of(V))
         return _bytes(_filled(s[None], r), _filled(V * signs, r), _filled(_below(p * signs, most), r))
 
@@ -324,28 +245,28 @@ def _answer(work: Work, space: Space, ritz: Ritz, said: Verdict) -> Script:
         tolerance = TOLERANCE if said is Verdict.FOUND else math.inf
 
         def accepted() -> None:
-            expect = partial(space.expect_answer, V, s, p, ritz, r, tolerance)
+            expect = partial(space.expect_answer, work.put(V), s, p, ritz, r, tolerance)
             once_in_process(work.memo, "accepted", (space, content), expect)
 
         yield Local("acceptance", accepted)
     return V, s, p
 
 
-def _certified(work: Work, own: _Own, found: tuple[Float, Float, Float], power: int) -> Script:
+def _certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], power: int) -> Script:
     """The larger of both residuals, relative to s_1, from sums of their own, and ``X_i^T U``.
 
     Beyond its bound nothing is released.
     """
     (U, s, vectors), plan, r = found, work.plan, work.plan.planned_rank
-    image: Float = yield Local("products", lambda: own.times(vectors))
+    image: Float = yield Local("products", lambda: own.image(vectors))
     total: Float = yield from short_sum("images", _filled(image, r), power, work.own)
-    product: Float = yield Local("directions", lambda: own.transposed_times(U))
-    rest = product - vectors * s
-    squares: Float = yield from wide_sum_of_floats("remainders", _filled(_squares(rest), r)[0], work.own)
+    there: Array = yield Local("directions", lambda: own.transposed_times(work.put(U)))
+    rest, product = squares(there - scaled(vectors, s)), to_numpy(there)
+    left: Float = yield from wide_sum_of_floats("remainders", _filled(rest[None], r)[0], work.own)
     if not len(s):
         return 0.0, product
     images = np.linalg.norm(total[:, : len(s)] - U * s, axis=0).max()
-    remainders = math.sqrt(max(float(squares[: len(s)].max()), 0.0))
+    remainders = math.sqrt(max(float(left[: len(s)].max()), 0.0))
     residual = float(max(images, remainders) / s[0])
     if not residual <= most_residual(plan.m, first_width(plan)):
         raise VerificationFailed("the residual of the singular vectors is beyond its bound", "nothing is released")

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
-from fedsvd.linalg.device import Device
 from fedsvd.types import Float
 
 
@@ -40,9 +39,9 @@ class StoredEntries:
         return found
 
 
-def stored_entries(source: MatrixSource, device: Device | None) -> StoredEntries | None:
-    """What is stored of a sparse table that is computed with here; None of any other."""
-    if device is not None or not isinstance(source, SparsePanels):
+def stored_entries(source: MatrixSource) -> StoredEntries | None:
+    """What is stored of a sparse table, in host memory; None of any other."""
+    if not isinstance(source, SparsePanels):
         return None
     rows, width = source.shape
     X = source.sparse_columns(0, width)
