@@ -97,8 +97,8 @@ def test_steps_on_a_device_find_the_top_however_the_data_is_multiplied(foreign, 
 @pytest.mark.parametrize("split", ["horizontal", "vertical"])
 def test_steps_on_a_device_multiply_a_sparse_table_as_it_is_stored(foreign, split, monkeypatch):
     """Where the library has sparse products; elsewhere panels are made dense on the device, one at a time."""
-    made, scattered = [], sparse_source._scattered
-    monkeypatch.setattr(sparse_source, "_scattered", lambda *given: made.append(1) or scattered(*given))
+    made, scattered = [], sparse_source.scattered
+    monkeypatch.setattr(sparse_source, "scattered", lambda *given: made.append(1) or scattered(*given))
     monkeypatch.setattr("fedsvd.studies.run.guard_rows", lambda *given: None)
     X = np.concatenate(FALLING)
     X[np.abs(X) < 0.3] = 0.0

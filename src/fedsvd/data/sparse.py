@@ -39,11 +39,11 @@ class SparseBase(MatrixSource, SparsePanels):
 
     def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
         """These columns made dense on a device: only what is stored of them travels."""
-        return _scattered(xp, device, self.sparse_columns(start, stop)) if _scatters(xp) else None
+        return scattered(xp, device, self.sparse_columns(start, stop)) if _scatters(xp) else None
 
     def rows_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
         """These rows made dense on a device: only what is stored of them travels."""
-        return _scattered(xp, device, self.sparse_rows(start, stop)) if _scatters(xp) else None
+        return scattered(xp, device, self.sparse_rows(start, stop)) if _scatters(xp) else None
 
 
 def _scatters(xp: Any) -> bool:
@@ -51,7 +51,7 @@ def _scatters(xp: Any) -> bool:
     return any(name in xp.__name__ for name in ("torch", "cupy", "numpy"))
 
 
-def _scattered(xp: Any, device: Any, block: Any) -> Array:
+def scattered(xp: Any, device: Any, block: Any) -> Array:
     """A sparse block as a dense array on a device."""
     rows, columns = block.tocoo().coords
     places = rows.astype(np.int64) * block.shape[1] + columns
