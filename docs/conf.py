@@ -30,6 +30,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"FedSVD {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["fedsvd.css"]
+html_js_files = ["copy.js"]
 html_copy_source = False
 html_show_sourcelink = False
 # Pages that stand alone have no list of neighbours: without this their sidebar is there and empty.

@@ -77,6 +77,31 @@ class Lazy(TyperGroup, ABC):
     """A group that lists some commands by one line each; ``load`` imports such a command when it is called."""
 
     LINES: ClassVar[Mapping[str, str]] = {}
+    HEADINGS: ClassVar[Mapping[str, str]] = {}  # the names under each, between blanks; the rest stands first
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Plain text under headings, as each command's own help is."""
+        super(TyperGroup, self).format_help(ctx, formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The commands, then the few options of the group."""
+        self.format_commands(ctx, formatter)
+        records = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl([(_shorter(name).replace(" bool", ""), text) for name, text in records], col_max=26)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each command with its line, under its heading."""
+        heading_of = {name: heading for heading, names in self.HEADINGS.items() for name in names.split()}
+        grouped: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Commands", *self.HEADINGS)}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                grouped[heading_of.get(name, "Commands")].append((name, command.get_short_help_str(200)))
+        for heading, lines in grouped.items():
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(lines, col_max=26)
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -42,6 +42,15 @@ VERBS = {
     "bench": "Speed, memory and bytes, measured on this machine.",
 }
 
+HEADINGS = {
+    "Start here": "demo look init",
+    "Studies of tables on this machine": f"{' '.join(_TASKS)} run",
+    "Before a study": "plan audit audit-openings dictionary table",
+    "After a study": "predict report verify",
+    "Between institutions": "federation join csp authority party job audit-log",
+    "This installation": "doctor tasks bench reproduce",
+}
+
 
 def _verb(name: str) -> Any:
     # Written out, not importlib with a computed name: the import rules read this file.
@@ -150,6 +159,7 @@ class Verbs(Commands):
     """Every verb by its one line; its file is imported when it is resolved, to be run or completed."""
 
     LINES = VERBS
+    HEADINGS = HEADINGS
 
     @classmethod
     def load(cls, name: str) -> Any:
@@ -171,7 +181,10 @@ def main(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Exact federated matrix factorisation."""
+    """Exact federated matrix factorisation, and the statistics that follow from it.
+
+    No party hands over data; results are those of the joint table. Begin with: fedsvd look a.csv b.csv
+    """
 
 
 def app() -> None:

@@ -1,16 +1,17 @@
 """What came of a job, shown at the command line: one record and one page, whichever rung it ran on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from fedsvd.cli import reports
 from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.outputs import Named
-from fedsvd.protocol.tasks import Scheme, Split
+from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.results.folder import Table
 from fedsvd.results.foreign_tables import outputs
 from fedsvd.results.model_table import summaries
@@ -118,10 +119,22 @@ def _leading_tables(shared: PartyResult) -> list[Table]:
         return list(shared.tables or outputs(shared, Named(shared.arrays), tables=True).tables)
     if shared.tables:
         # Of a regression without standard errors the coefficients are the result; with them they stand in its table.
-        bare = () if shared.facts.get("inference") or shared.facts.get("models") else ("coefficients",)
-        return [table for table in shared.tables if table.name in (*_TABLES, *bare)]
+        tabled = bool(shared.facts.get("inference") or shared.facts.get("models"))
+        wanted = {*_TABLES} - {"intercept"} if tabled else {*_TABLES, "coefficients"}
+        return [*(table for table in shared.tables if table.name in wanted), *_loadings(shared)]
     found = {name: shared.arrays[name] for name in ("singular_values", "intercept") if name in shared.arrays}
     return [Table(name, {"": range(1, 1 + len(values)), name: values}) for name, values in found.items()]
+
+
+def _loadings(shared: PartyResult) -> Iterator[Table]:
+    """The features that weigh most in the components, which are the result of a PCA that releases no spectrum."""
+    components = shared.arrays.get("components")
+    if shared.plan.task is not Task.PCA or components is None:
+        return
+    heaviest = np.argsort(-np.abs(components).max(axis=0), kind="stable").tolist()
+    names = shared.feature_names(components.shape[1])
+    weights = {f"component {k + 1}": row[heaviest].tolist() for k, row in enumerate(components)}
+    yield Table("loadings", {"loadings of": [names[j] for j in heaviest], **weights})
 
 
 def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:

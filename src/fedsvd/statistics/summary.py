@@ -107,7 +107,7 @@ class Summary:
             if name.endswith(INTERCEPT):
                 continue
             value, low, high, p = (columns[place][k] for place in (0, 4, 5, 3))
-            cell = _DASH if math.isnan(low) else f"{_factor(value)} ({_factor(low)} to {_factor(high)})"
+            cell = _DASH if math.isnan(low) else printed_ratio(*_exponentials((value, low, high)))
             found.append([name, cell, _DASH if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "<0.001"])
         return found
 
@@ -138,14 +138,25 @@ def _exponentials(values: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(math.exp(value) if not value > 700.0 else math.inf for value in values)
 
 
-def printed_ratio(ratio: float) -> str:
-    """An odds ratio or its like, in the digits that journals print."""
-    return f"{ratio:.2f}" if 0.1 <= ratio < 100.0 else f"{ratio:.3g}"
+def printed_ratio(ratio: float, low: float, high: float) -> str:
+    """An odds ratio or its like with its interval, in the digits that journals print.
+
+    Two decimals; more where the ratio and the ends of its interval would be printed alike, as of a feature in small
+    units.
+    """
+    three = (ratio, low, high)
+    if not all(0.1 <= each < 100.0 for each in three):
+        cells = [f"{each:.2f}" if 0.1 <= each < 100.0 else _beyond(each) for each in three]
+    else:
+        for decimals in range(2, 7):
+            cells = [f"{each:.{decimals}f}" for each in three]
+            if len(set(cells)) == 3:
+                break
+    return f"{cells[0]} ({cells[1]} to {cells[2]})"
 
 
-def _factor(value: float) -> str:
-    """The exponential of a coefficient as a ratio is printed."""
-    return printed_ratio(math.exp(value)) if value < 700.0 else "beyond 1e304"
+def _beyond(ratio: float) -> str:
+    return f"{ratio:.3g}" if math.isfinite(ratio) else "beyond 1e304"
 
 
 def linear_summary(model: LinearInference, names: Sequence[str], target: str = "y") -> Summary:

@@ -5,6 +5,7 @@ import errno
 import pandas as pd
 import pytest
 
+from fedsvd.cli.main import HEADINGS
 from fedsvd.cli.surface import as_options
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, EmptyData, ReleaseRefused
@@ -123,3 +124,13 @@ def test_help_has_groups_and_fits_eighty_columns(fedsvd):
     assert places == sorted(places)
     assert max(map(len, text.splitlines())) <= 80
     assert text.index("--label") < text.index("Model:") < text.index("--alpha") < text.index("--missing")
+
+
+def test_every_command_stands_under_a_heading_of_the_help(fedsvd):
+    text = fedsvd("--help").out
+    assert "\nCommands:" not in text  # where a command without a heading would be
+    for heading, names in HEADINGS.items():
+        under = text.split(f"\n{heading}:\n")[1].split("\n\n")[0]
+        for name in names.split():
+            assert f"\n  {name} " in f"\n{under}", name
+    assert max(map(len, text.splitlines())) <= 80

@@ -12,7 +12,7 @@ from fedsvd.statistics import glm, multinomial
 from fedsvd.statistics.families import LOGIT
 from fedsvd.statistics.inference import infer
 from fedsvd.statistics.robust import robust, score_rows
-from fedsvd.statistics.summary import INTERCEPT, glm_summary, linear_summary, multinomial_summary
+from fedsvd.statistics.summary import INTERCEPT, glm_summary, linear_summary, multinomial_summary, printed_ratio
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED
 
 
@@ -113,3 +113,17 @@ def test_as_many_names_as_coefficients():
     model, _, _ = linear()
     with pytest.raises(ShapeError, match="names"):
         linear_summary(model, ["age"])
+
+
+@pytest.mark.parametrize(
+    ("three", "text"),
+    [
+        ((1.26, 0.73, 2.18), "1.26 (0.73 to 2.18)"),
+        ((1.0036154, 1.0002153, 1.007027), "1.004 (1.000 to 1.007)"),
+        ((0.9999539, 0.999612, 1.000296), "1.0000 (0.9996 to 1.0003)"),
+        ((0.0123456, 0.001, 0.15), "0.0123 (0.001 to 0.15)"),
+        ((5.0, 0.2, math.inf), "5.00 (0.20 to beyond 1e304)"),
+    ],
+)
+def test_a_ratio_has_the_decimals_that_tell_it_from_the_ends_of_its_interval(three, text):
+    assert printed_ratio(*three) == text

@@ -126,8 +126,9 @@ def _forest(
         which = f"the {len(shown)} largest of {size}" if standardised else f"the first {len(shown)} of {size}"
     unit = "by one of its standard deviations" if standardised else "by one of its own units"
     if exponentiate:
-        title = f"{ratio[0].upper()}{ratio[1:]}s of {what}"
-        says = f"the factor on {_FACTORS.get(ratio, 'the mean')} of {what} where the feature rises {unit}"
+        title = ratios_of(ratio, what)
+        of = "" if ratio == "hazard ratio" else f" of {what}"  # what is modelled is the event, not its time
+        says = f"the factor on {_FACTORS.get(ratio, 'the mean')}{of} where the feature rises {unit}"
         none = "An interval that meets the dashed line, a ratio of 1, does not exclude that there is no effect."
     else:
         title, weighted = f"Effects on {what}", not isinstance(model, LinearInference)
@@ -142,6 +143,12 @@ def _forest(
     numbers = grid(f"{title}{', per standard deviation' if standardised else ''}", ("term", head, "low", "high"), rows)
     label = head if not standardised else f"{head} for one standard deviation"
     yield Picture("forest", title, caption, Rows(tuple(shown), True, exponentiate, label), numbers, of=what)
+
+
+def ratios_of(ratio: str, what: str) -> str:
+    """A heading: "Odds ratios of died = yes"; of a Cox model the target is a time, which has no hazard."""
+    title = f"{ratio[0].upper()}{ratio[1:]}s"
+    return title if ratio == "hazard ratio" else f"{title} of {what}"
 
 
 _FACTORS = {"hazard ratio": "the hazard", "odds ratio": "the odds", "rate ratio": "the rate"}
@@ -159,7 +166,7 @@ def _effect(term: Term, exponentiate: bool, standardised: bool) -> Effect | None
         says = f"{name}: {value:.6g} ({below:.6g} to {above:.6g})"
     shown = "" if standardised else f"{value:.3g} ({below:.3g} to {above:.3g})"
     if exponentiate:
-        shown = f"{printed_ratio(value)} ({printed_ratio(below)} to {printed_ratio(above)})"
+        shown = printed_ratio(value, below, above)
     return Effect(name, value, below, above, says, shown)
 
 

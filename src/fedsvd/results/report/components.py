@@ -9,7 +9,7 @@ from typing import Any
 from fedsvd.protocol.tasks import PERMUTED_TABLES, ComponentRule, share_in
 from fedsvd.results.component_tables import component_models
 from fedsvd.results.report.figures import figures
-from fedsvd.results.report.sections import Grid, Section, grid
+from fedsvd.results.report.sections import Grid, Section, facts_of, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics.summary import linear_summary
 
@@ -61,7 +61,7 @@ def regression_tables(result: PartyResult) -> Iterator[Grid]:
         names = [f"component {j + 1}" for j in range(len(model.coefficients) - 1)]
         summary = linear_summary(model, names, target)
         yield grid(f"Components as predictors of {target}", ("term", *summary.cells), summary.rows())
-        yield grid(f"The model of {target}", ("what", "value"), summary.facts)
+        yield facts_of(f"The model of {target}", summary.facts)
 
 
 def canonical(result: PartyResult) -> Iterator[Section]:

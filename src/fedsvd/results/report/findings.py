@@ -26,7 +26,7 @@ def findings(result: PartyResult) -> Iterator[Section]:
         yield model.model_section(result)
     if result.plan.targets and result.plan.glm is None and result.arrays.keys() & {"coefficients", "intercept"}:
         yield _regression(result)
-    if not result.of_a_role and any(output.table == "spectrum" for output in result.outputs):
+    if "singular_values" in result.arrays and any(output.table == "spectrum" for output in result.outputs):
         yield _spectrum(result)
     yield from components.canonical(result)
     if "components" in result.arrays:
@@ -39,9 +39,7 @@ def findings(result: PartyResult) -> Iterator[Section]:
 
 
 def _spectrum(result: PartyResult) -> Section:
-    sigma = result.arrays.get("singular_values")
-    if sigma is None:
-        return Section("spectrum", "Spectrum", ("The plan of this study does not release the singular values.",))
+    sigma = result.arrays["singular_values"]
     ratio, of_all = shares(result)
     what = "variance" if result.plan.centre else "sum of squares"
     of = "of the full table" if of_all else "among the components that were computed"
@@ -58,7 +56,9 @@ def _features(result: PartyResult) -> Section:
     """Loadings: which features make each component; and the map of features."""
     names = result.feature_names(result.arrays["components"].shape[1])
     whose = "of your own columns" if result.plan.split is Split.VERTICAL else "that all parties share"
-    words = (f"Components {whose}: {len(names)} features.", _loadings_in_words(result))
+    words: tuple[str, ...] = (f"Components {whose}: {len(names)} features.", _loadings_in_words(result))
+    if "singular_values" not in result.arrays:
+        words += ("How much of the variance each holds is not known: the study released no singular values.",)
     return Section("components", "Loadings", words, figures(result, "loadings", "features"))
 
 
@@ -103,14 +103,14 @@ def _samples(result: PartyResult) -> Section:
 
 
 def _regression(result: PartyResult) -> Section:
-    words = []
+    words = [*regression.joint_in_words(result)]
     for target, fit in (result.facts.get("score") or {}).items():
         r2 = "not defined (the labels do not vary)" if fit["r2"] is None else f"{fit['r2']:.6g}"
         on = "all rows" if result.plan.split is Split.VERTICAL else "your own rows"
         words.append(f"{target}: R² {r2}, mean squared error {fit['mse']:.6g}, on {on}.")
     words += regression.fit_in_words(result)
     intercept = result.arrays.get("intercept")
-    if intercept is not None:
+    if intercept is not None and not result.facts.get("inference"):  # else it stands in the table
         pairs = list(zip(result.targets, intercept.tolist(), strict=False))
         words.append("Intercept: " + ", ".join(f"{target} {value:.6g}" for target, value in pairs) + ".")
     found = figures(result, "forest") or figures(result, "coefficients")

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedsvd.protocol.tasks import Family, Task
+from fedsvd.results.drawings.models import ratios_of
 from fedsvd.results.model_table import models_of, summaries
 from fedsvd.results.report.figures import figures
-from fedsvd.results.report.sections import Grid, Section, grid
+from fedsvd.results.report.sections import Grid, Section, facts_of, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics.cox import CoxInference
 from fedsvd.statistics.summary import ratio_of
@@ -77,7 +78,7 @@ def _ratios(result: PartyResult) -> Iterator[Grid]:
     for model, (what, summary) in zip(models_of(result), summaries(result), strict=True):
         ratio = ratio_of(model)
         if ratio:
-            title, cells = f"{ratio[0].upper()}{ratio[1:]}s of {what}", summary.printed()
+            title, cells = ratios_of(ratio, what), summary.printed()
             header = ("term", f"{ratio} ({100 * model.level:g} % interval)", "p")
             yield grid(title + _cut(len(cells)), header, cells[:_TERMS])
 
@@ -86,7 +87,7 @@ def _tables(result: PartyResult) -> Iterator[Grid]:
     for what, summary in summaries(result):
         cells = summary.rows()
         yield grid(f"Coefficients of {what}{_cut(len(cells))}", ("term", *summary.cells), cells[:_TERMS])
-        yield grid(f"The model of {what}", ("what", "value"), summary.facts)
+        yield facts_of(f"The model of {what}", summary.facts)
 
 
 def _cut(count: int) -> str:

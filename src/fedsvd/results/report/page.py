@@ -5,6 +5,7 @@ escaping; only drawings, whose text ``svg.py`` escapes, are put in as they are. 
 time and bytes in ``accounts.py``; what was computed, the certificate, what each role learned and how to cite are here.
 """
 
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
@@ -50,10 +51,19 @@ def render(result: PartyResult) -> str:
         residual=None
         if result.plan.foreign or result.certificate.residual is None
         else result.certificate.residual_text,
+        when=_when(result.created),
         lead=what_was_computed(result),
         sections=sections,
     )
     return html
+
+
+def _when(created: str) -> str:
+    """A time to the minute, as people write it."""
+    try:
+        return f"{datetime.fromisoformat(created).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return created
 
 
 def template_of(package: str) -> Any:
@@ -253,12 +263,16 @@ def _counted(value: object) -> str:
 def who_learned_what(result: PartyResult) -> Section:
     """What each role can compute under this plan, parties under their names."""
     before = result.facts.get("preparation", {}).get("learned", [])
-    lines = tuple(named(line, result.names) for line in (*before, *what_each_role_learns(result.plan)))
+    lines = tuple(named(line, result.names) for line in what_each_role_learns(result.plan))
+    earlier = tuple(line for each in before if (line := named(each, result.names)) not in lines)
     words = (
         "What each role can compute from what it saw, if all follow the protocol and the CSP does not collude "
         "with a party. A malicious party is outside this model.",
     )
-    return Section("learned", "What each role learned", words, lines=lines)
+    if not earlier:
+        return Section("learned", "What each role learned", words, lines=lines)
+    lists = (("When the tables were prepared together", earlier), ("In the study itself", lines))
+    return Section("learned", "What each role learned", words, lists=lists)
 
 
 def how_to_repeat(result: PartyResult) -> Section:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from fedsvd.results.drawings.models import METHODS
 from fedsvd.results.regression_table import models_of
-from fedsvd.results.report.sections import Grid, grid
+from fedsvd.results.report.sections import Grid, facts_of, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.summary import Summary, linear_summary
-from fedsvd.statistics.undefined import is_array
+from fedsvd.statistics.undefined import is_array, is_number
 
 _TERMS = 200  # of the table; the file has all
 
@@ -19,7 +19,22 @@ def tables(result: PartyResult) -> Iterator[Grid]:
     for target, model in zip(result.targets, models_of(result), strict=False):
         summary = linear_summary(model, names, target)
         yield _coefficients(target, model, summary)
-        yield grid(f"The model of {target}", ("what", "value"), summary.facts)
+        yield facts_of(f"The model of {target}", summary.facts)
+
+
+def joint_in_words(result: PartyResult) -> list[str]:
+    """How well the model fits the rows of all parties, where the plan released that."""
+    found = []
+    for target, model in zip(result.targets, models_of(result), strict=False):
+        if not is_number(model.r2):
+            continue
+        adjusted = f" (adjusted {model.adjusted_r2:.4g})" if is_number(model.adjusted_r2) else ""
+        test = ""
+        if is_number(model.f) and is_number(model.f_p):
+            p = f"= {model.f_p:.3f}" if model.f_p >= 0.001 else "< 0.001"
+            test = f"; F {model.f:.4g} on {model.df_model} and {model.df_residual} degrees of freedom, p {p}"
+        found.append(f"{target}, over all parties: R² {model.r2:.4g}{adjusted}, {model.n} rows{test}.")
+    return found
 
 
 def _names(result: PartyResult) -> list[str]:

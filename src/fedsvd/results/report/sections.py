@@ -3,8 +3,9 @@
 A report is about one ``PartyResult``: the study as one reader may see it. What a reader may not see is not in there.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
@@ -19,6 +20,12 @@ class Grid:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    facts: bool = False  # names and short values, set side by side where the page is wide
+
+    @property
+    def numeric(self) -> frozenset[int]:
+        """The columns that hold numbers alone, which are aligned at their ends."""
+        return frozenset(j for j in range(1, len(self.header)) if all(_is_number(row[j]) for row in self.rows))
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,20 @@ class Section:
     lines: tuple[str, ...] = ()  # a list
     code: str = ""
     first: tuple[Grid, ...] = ()  # tables above the figures
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()  # lists under headings of their own
+
+
+_NUMBER = re.compile(r"(<|±)?[+-]?(\d[\d,]*(\.\d+)?(e[+-]?\d+)?|inf|nan)( (s|%|[KMGT]?i?B))?|-?")
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell is a number, with a unit at most, or the dash that stands for none."""
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def facts_of(title: str, rows: Sequence[Sequence[object]]) -> Grid:
+    """What is said of a model as one: names and values."""
+    return replace(grid(title, ("what", "value"), rows), facts=True)
 
 
 def grid(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Grid:

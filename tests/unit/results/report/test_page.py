@@ -137,7 +137,8 @@ def test_the_job_file_in_a_report_is_a_job_file(pca):
 def test_without_a_spectrum_the_report_says_so(tmp_path):
     files = hospitals(tmp_path)
     found = page(study(files.job(task="pca", components=2, id="patient")) / "parties" / "west")
-    assert "does not release the singular values" in found.text
+    assert "the study released no singular values" in found.text
+    assert "Spectrum" not in found.text
 
 
 def test_lsa_shows_neighbours_and_a_map(tmp_path):
