@@ -157,8 +157,9 @@ def timed_study(device: Device, study: Study, parties: list[PartyData]) -> tuple
     started, stages = time.perf_counter(), set()
 
     def begun(party: str, stage: str, done: int, total: int) -> None:
-        if (party, stage) not in stages:
-            stages.add((party, stage))
+        kind = stage.rstrip("0123456789 ")
+        if "residual" in stage or (party, kind) not in stages:
+            stages.add((party, kind))
             print(f"{time.perf_counter() - started:8.2f} s  {party}: {stage}", file=sys.stderr, flush=True)
 
     outcome = run_study(study, parties, policy=Policy.permissive(), device=device, progress=begun)
@@ -167,9 +168,29 @@ def timed_study(device: Device, study: Study, parties: list[PartyData]) -> tuple
 
 
 def seconds_of(outcome: Outcome) -> dict[str, float]:
-    """Seconds by role and stage; stages of two roles may have run at the same time."""
-    stages = outcome.certificate.record()["seconds_by_stage"]
-    return {name: spent for name, spent in stages.items() if spent > 0.01}
+    """Seconds by role and stage, numbered stages added up; stages of two roles may have run at the same time."""
+    spent: dict[str, float] = defaultdict(float)
+    for name, seconds in outcome.certificate.record()["seconds_by_stage"].items():
+        spent[name.rstrip("0123456789 ")] += seconds
+    return {name: seconds for name, seconds in spent.items() if seconds > 0.01}
+
+
+def uploads(outcome: Outcome) -> dict[str, int]:
+    """Bytes that each party sent to the CSP."""
+    links = outcome.certificate.record()["bytes_by_link"]
+    return {name.partition(" -> ")[0]: sent for name, sent in links.items() if name.endswith("-> csp")}
+
+
+def line(outcome: Outcome) -> dict[str, Any]:
+    """What a record says of an answer: how it was found, and how right it is."""
+    certificate, order = outcome.certificate, getattr(outcome.parties[0].checked, "order", None)
+    return {
+        **({} if not hasattr(order, "record") else order.record()),
+        "residual_over_S_1": certificate.residual,
+        "orthogonality": certificate.orthogonality,
+        "rank": certificate.rank,
+        "bytes_between_roles": certificate.bytes_total,
+    }
 
 
 def machine(device: Device) -> dict[str, Any]:
@@ -199,9 +220,8 @@ def memory(device: Device) -> dict[str, int]:
 
 
 def write(path: Path | None, record: Mapping[str, Any]) -> None:
-    """Print a record, and write it where one was asked for."""
-    text = json.dumps(record, indent=1, default=float)
-    print(text, flush=True)
+    """Print a record in one line, and write it where one was asked for."""
+    print(json.dumps(record, default=float), flush=True)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
+        path.write_text(json.dumps(record, indent=1, default=float) + "\n")
