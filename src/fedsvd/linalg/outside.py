@@ -6,6 +6,7 @@ largest Ritz value is a lower bound on the largest eigenvalue of G outside of U,
 """
 
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 
@@ -15,7 +16,7 @@ _BARELY = 2.0**-40  # of a direction: what is left of one that lies in the other
 
 
 class Outside:
-    """Directions outside of U, block by block, and the compression of G to them."""
+    """Directions outside of U, block by block, and the compression of G to them; a value, which ``added`` follows."""
 
     def __init__(self, U: Float, start: Float, blocks: int, allocate: Callable[[tuple[int, int]], Float]) -> None:
         (m, b) = start.shape
@@ -23,23 +24,26 @@ class Outside:
         self._lines, self._done = allocate((b * blocks, m)), 0  # as rows: they may lie on disk
         self._T = np.zeros((b * blocks, b * blocks))
         self._next = self._orthonormal(start)
+        self.largest = 0.0  # Ritz value so far
 
     @property
     def directions(self) -> Float:
         """The next block, (m, b), orthonormal; zero columns where nothing is left to search."""
         return self._next
 
-    def add(self, product: Float) -> float:
-        """The largest Ritz value so far, with ``G V`` of the block in hand; the next block follows from it."""
-        first, self._done = self._done, self._done + self._next.shape[1]
-        self._lines[first : self._done] = self._next.T
-        new = slice(first, self._done)
-        self._T[: self._done, new] = self._lines[: self._done] @ product
-        self._T[new, new] = (self._T[new, new] + self._T[new, new].T) / 2.0
-        if self._done < len(self._T):
-            self._next = self._orthonormal(product)
-        known = self._T[: self._done, : self._done]
-        return float(np.linalg.eigvalsh(known, UPLO="U")[-1])
+    def added(self, product: Float) -> "Outside":
+        """What is known with ``G V`` of the block in hand; the next block follows from it."""
+        grown = copy(self)  # lines are shared: the one that follows adds its own behind those of this one
+        first, grown._done = self._done, self._done + self._next.shape[1]
+        grown._lines[first : grown._done] = self._next.T
+        new, T = slice(first, grown._done), self._T.copy()
+        T[: grown._done, new] = grown._lines[: grown._done] @ product
+        T[new, new] = (T[new, new] + T[new, new].T) / 2.0
+        grown._T = T
+        if grown._done < len(T):
+            grown._next = grown._orthonormal(product)
+        grown.largest = float(np.linalg.eigvalsh(T[: grown._done, : grown._done], UPLO="U")[-1])
+        return grown
 
     def _orthonormal(self, block: Float) -> Float:
         """An orthonormal basis of what lies in these columns and neither in U nor in an earlier direction."""

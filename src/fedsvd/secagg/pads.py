@@ -13,7 +13,7 @@ claimed from a ``PadsOnce`` first, and a claim cannot be undone. The CSP never i
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -37,11 +37,55 @@ _SHORT = 1 << 12  # words of a payload whose pads are added up before they are p
 _SEGMENTS = 32  # of a payload, where that makes no shorter ones: two for each of sixteen threads
 
 
+class DrawnHere:
+    """Short streams that users of one process share: drawn by the first that needs one, the same at all of them.
+
+    Both users of a pair draw the same pad. Where both are here the second takes what the first has drawn, and it is
+    stored no longer. Between institutions each user draws by itself.
+    """
+
+    def __init__(self) -> None:
+        self._pads: dict[tuple[bytes, bytes], bytes] = {}
+        self._last: tuple[tuple[bytes, bytes, int], Ring] | None = None
+
+    def __repr__(self) -> str:
+        return f"DrawnHere(waiting={len(self._pads)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("pads are never copied")
+
+    def pad(self, seed: Seed, labels: bytes, draw: Callable[[Seed], bytes]) -> bytes:
+        """What ``draw`` makes of the seed along these labels; for each user of a pair once."""
+        key = seed.reveal(), labels
+        drawn = self._pads.pop(key, None)
+        if drawn is None:
+            drawn = self._pads[key] = draw(seed.along(labels))
+        return drawn
+
+    def keys(self, seed: Seed, labels: bytes, count: int) -> Ring:
+        """The first words along these labels: of the sum in hand, whose keys all users have. Not to be changed."""
+        key = seed.reveal(), labels, count
+        if self._last is None or self._last[0] != key:
+            self._last = key, Keystream(seed.along(labels)).words(count)
+        return self._last[1]
+
+
 class PadsOnce:
     """What one user has padded in one session; the same (stream, batch) is never padded again."""
 
-    def __init__(self) -> None:
+    def __init__(self, here: DrawnHere | None = None) -> None:
         self._claims: dict[tuple[str, str, int], object] = {}
+        self._here = here
+
+    def drawn(self, seed: Seed, labels: bytes, draw: Callable[[Seed], bytes]) -> bytes:
+        """What ``draw`` makes of the seed along these labels, by the other user of the pair where that is here."""
+        return draw(seed.along(labels)) if self._here is None else self._here.pad(seed, labels, draw)
+
+    def keys(self, seed: Seed, labels: bytes, count: int) -> Ring:
+        """The first words along these labels, which all users of a sum have."""
+        return (
+            Keystream(seed.along(labels)).words(count) if self._here is None else self._here.keys(seed, labels, count)
+        )
 
     def claim(self, kind: str, stream: str, batch: int) -> None:
         """Spend the pad of this (kind, stream, batch), or raise ``LocalProtocolError`` if it is spent."""
@@ -71,11 +115,15 @@ def pad(
     batch = _checked(payload, stream, batch, halves)
     if payload.size <= _SHORT:
         once.claim(_PAIR, stream, batch)
-        labels = path("pad", _PAIR, stream, batch)
+        labels, size = path("pad", _PAIR, stream, batch), payload.size
+
+        def draw(seed: Seed) -> bytes:
+            return Keystream(seed).raw(size)
+
         for plus in (True, False):
             seeds = [keys.seed(peer) for peer in keys.peers if (keys.user < peer) == plus]
             if seeds:
-                drawn = [Keystream(seed.along(labels)).raw(payload.size) for seed in seeds]
+                drawn = [once.drawn(seed, labels, draw) for seed in seeds]
                 _combine(payload, sum_of(drawn, halves).reshape(payload.shape), plus, halves)
         return payload
     if halves & (halves - 1):
@@ -151,30 +199,27 @@ def remove_group_pad(total: Ring, seed: Seed, stream: str, batch: int, *, halves
 def pad_tag(tag: Ring, bits: int, keys: PadKeys, stream: str, batch: int, once: PadsOnce) -> Ring:
     """The tag, three uint64, with the pads of all peers: modulo 2^bits below, modulo 2^(192 - bits) above."""
     once.claim(_PAIR + _TAG, stream, batch)
-    signed = ((keys.seed(peer), 1 if keys.user < peer else -1) for peer in keys.peers)
-    return _with_tag_pads(tag, bits, _PAIR, stream, batch, signed)
+    labels = path("pad", _PAIR + _TAG, stream, batch)
+    pads = [(once.drawn(keys.seed(peer), labels, Seed.reveal), 1 if keys.user < peer else -1) for peer in keys.peers]
+    return _with_tag_pads(tag, bits, pads)
 
 
 def add_group_pad_to_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int, once: PadsOnce) -> Ring:
     """The tag plus its users-only pad; exactly one user of a sum does this."""
     once.claim(_USERS_ONLY + _TAG, stream, batch)
-    return _with_tag_pads(tag, bits, _USERS_ONLY, stream, batch, [(seed, 1)])
+    return _with_tag_pads(tag, bits, [(seed.derive("pad", _USERS_ONLY + _TAG, stream, batch).reveal(), 1)])
 
 
 def remove_group_pad_from_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int) -> Ring:
     """The tag less its users-only pad."""
-    return _with_tag_pads(tag, bits, _USERS_ONLY, stream, batch, [(seed, -1)])
+    return _with_tag_pads(tag, bits, [(seed.derive("pad", _USERS_ONLY + _TAG, stream, batch).reveal(), -1)])
 
 
-def _with_tag_pads(
-    tag: Ring, bits: int, kind: str, stream: str, batch: int, signed: Iterable[tuple[Seed, int]]
-) -> Ring:
+def _with_tag_pads(tag: Ring, bits: int, signed: Iterable[tuple[bytes, int]]) -> Ring:
     """Both parts modulo their own power of two: no carry of the tag may show in what lies above it."""
     below = tag_value(tag)
     above = below >> bits
-    labels = path("pad", kind + _TAG, stream, batch)
-    for seed, sign in signed:
-        derived = seed.along(labels).reveal()
+    for derived, sign in signed:
         pads = sign * int.from_bytes(derived[: 8 * TAG_WORDS], "little")
         below, above = below + pads, above + sign * (abs(pads) >> bits)
     return tag_words(above % (1 << (64 * TAG_WORDS - bits)) << bits | below % (1 << bits))

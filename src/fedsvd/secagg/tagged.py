@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, ShapeError, SumAltered
-from fedsvd.randomness.keystream import Each, words_of
-from fedsvd.randomness.seed import Seed
+from fedsvd.randomness.keystream import Each
+from fedsvd.randomness.seed import Seed, path
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import (
     PadsOnce,
@@ -64,8 +64,8 @@ def tag(integers: Ring, alpha: Ring, bits: int) -> int:
         a[:size] = keys[start : start + size]
         products += x[:size].T @ a[:size]
     total = 0
-    for (i, j), value in np.ndenumerate(products):
-        total += int(value) << (_LIMB * (i + j))
+    for place, row in enumerate(products.astype(np.int64).tolist()):
+        total += sum(value << (_LIMB * (place + j)) for j, value in enumerate(row))
     return total % (1 << bits)
 
 
@@ -116,7 +116,7 @@ def share(
         raise ShapeError(f"{name!r}: a share is {payload.dtype} of {payload.shape}, expected uint64 of {shape}")
     if planned.pads_group > keys.k:
         raise LocalProtocolError(f"the receiver of the sum {name!r} is not among users 1 .. {keys.k}")
-    padded, padded_tag = payload.copy(), tag_words(_tag(planned, batch, payload, seeds))
+    padded, padded_tag = payload.copy(), tag_words(_tag(planned, batch, payload, seeds, once))
     if keys.user == planned.pads_group and planned.kind is not SumKind.SHARED:
         group = _group(planned, seeds)
         add_group_pad(padded, group, name, batch, once, halves=halves)
@@ -139,18 +139,18 @@ def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, 
     group = _group(planned, seeds)
     total = remove_group_pad(payload.copy(), group, name, batch, halves=_halves(planned))
     received = tag_value(remove_group_pad_from_tag(total_tag, bits, group, name, batch)) % (1 << bits)
-    expected = _tag(planned, batch, total, seeds)
+    expected = _tag(planned, batch, total, seeds, PadsOnce())
     if not hmac.compare_digest(received.to_bytes(24, "big"), expected.to_bytes(24, "big")):
         raise _altered(planned)
     return total
 
 
-def _tag(planned: PlannedSum, batch: int, payload: Ring, seeds: SumSeeds) -> int:
+def _tag(planned: PlannedSum, batch: int, payload: Ring, seeds: SumSeeds, once: PadsOnce) -> int:
     """Every digit of a wide number has a key of its own, so that no digit can be moved into the next."""
     if planned.kind is SumKind.SHARED:
         return 0
     integers = payload.reshape(-1, _halves(planned))
-    alpha = words_of(seeds.alpha, len(integers), "tag", planned.name, batch)
+    alpha = once.keys(seeds.alpha, path("tag", planned.name, batch), len(integers))
     return tag(integers, alpha, planned.kind.tag_bits)
 
 

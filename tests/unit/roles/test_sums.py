@@ -80,8 +80,9 @@ def summed(plan, scripts):
     found = {}
     for i, script in scripts.items():
         opened = [users[i].open(plan, batch, *reply) for batch, reply in enumerate(replied)]
+        total, read = np.concatenate(opened), requests[i].read
         with pytest.raises(StopIteration) as end:
-            script.send(np.concatenate(opened))
+            script.send(total if read is None else read(total))
         found[i] = end.value.value
     return found
 

@@ -18,7 +18,7 @@ from fedsvd.secagg.aggregate import RunningSum
 from fedsvd.secagg.batches import CHUNK
 from fedsvd.secagg.fixed_point import decode, encode, exponent
 from fedsvd.secagg.keys import PadKeys, pad_keys
-from fedsvd.secagg.pads import PadsOnce, add_group_pad, claimed, pad, remove_group_pad
+from fedsvd.secagg.pads import DrawnHere, PadsOnce, add_group_pad, claimed, pad, pad_tag, remove_group_pad
 
 GROUP = Seed(b"\x77" * 32)
 
@@ -256,3 +256,30 @@ def test_pads_that_are_put_on_part_by_part_are_those_of_the_whole_batch(k):
             claimed(keys, "Y", 3, once)
         with pytest.raises(LocalProtocolError, match="already padded"):
             pad(found, keys, "Y", 3, once)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (70, 80)])
+def test_users_of_one_process_send_what_each_would_send_alone_and_no_pad_stays_behind(shape):
+    k, here = 6, DrawnHere()
+    payload = np.arange(np.prod(shape), dtype=np.uint64).reshape(shape)
+    tag = np.arange(3, dtype=np.uint64)
+    for keys in dealt(k).values():
+        once, alone = PadsOnce(here), PadsOnce()
+        for batch in (0, 1):
+            np.testing.assert_array_equal(
+                pad(payload.copy(), keys, "Y", batch, once), padded(payload, keys, "Y", batch)
+            )
+            expected = pad_tag(tag, 128, keys, "Y", batch, alone)
+            np.testing.assert_array_equal(pad_tag(tag, 128, keys, "Y", batch, once), expected)
+    assert repr(here) == "DrawnHere(waiting=0)"
+    with pytest.raises(TypeError, match="never copied"):
+        copy.copy(here)
+
+
+def test_users_of_one_process_that_were_dealt_other_seeds_share_no_pad():
+    here, payload = DrawnHere(), np.zeros((2, 2), np.uint64)
+    one, two = dealt(2)[1], dealt(2, salt=1)[2]
+    first, second = (pad(payload.copy(), keys, "Y", 0, PadsOnce(here)) for keys in (one, two))
+    np.testing.assert_array_equal(second, padded(payload, two))
+    assert (first + second).any()
+    assert repr(here) == "DrawnHere(waiting=2)"

@@ -37,6 +37,7 @@ FORMAT = "fedsvd-certificate/3"
 PURPOSE = "certificate"
 _DIGEST = 32
 _NO_FILES = bytes(_DIGEST)  # in place of a commitment: this user writes no files of this session
+_SHORT = 1 << 10  # bytes of a sealed message: a digest, commitments, a signature
 _SEAL = 64  # bytes that a seal and the length in front of the content add, at most
 
 
@@ -81,6 +82,8 @@ class Group:
         self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
         self._session = framed(plan.session.encode(), plan.digest.encode())
         self._unread: dict[Party, None] = {}  # whose messages wait
+        # Users of one process that were dealt other seeds, or have other plans, open messages by themselves.
+        self._opened_as = users_seed.derive("memo").reveal() + self._session
         self._received: dict[str, dict[Party, bytes]] = {}
         self._most_waiting = 4 + relayed.comparisons(plan) + relayed.most_parts(plan) + sealed_parts(plan)
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
@@ -236,6 +239,16 @@ class Group:
             self._unread.pop(origin, None)
 
     def _open(self, origin: Party, purpose: str, number: int, sealed: bytes) -> bytes:
+        """A part of a message; short ones, which all users of one process get, are opened once."""
+        if self._memo is None or len(sealed) > _SHORT:
+            return self._opened_part(origin, purpose, number, sealed)
+        key = b"".join((self._opened_as, f"{origin} {purpose} {number} ".encode(), sealed))
+        found: bytes | None = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._opened_part(origin, purpose, number, sealed)
+        return found
+
+    def _opened_part(self, origin: Party, purpose: str, number: int, sealed: bytes) -> bytes:
         return open_sealed(*self._lock(origin, purpose, number), sealed, self._context(origin, purpose))
 
     def _lock(self, sender: Party, purpose: str, number: int) -> tuple[Seed, int]:

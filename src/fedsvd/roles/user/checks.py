@@ -33,6 +33,7 @@ no flag is set has less than was found outside.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,6 +63,7 @@ from fedsvd.protocol.tasks import Scheme
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.shared import once_in_process
 from fedsvd.roles.user.statistics import Prepared, panels_of
 from fedsvd.roles.user.sums import SPECTRUM_WIDTH, any_of, folded_sum, rounded_sum, total_sum
 from fedsvd.roles.user.work import Dense, Streamed, Work
@@ -128,8 +130,15 @@ def check_order(work: Work, found: Measured, trace: float | None, times: Callabl
     if not steps:
         return (yield from _by_mean(work, found))
     start = Keystream.of(work.checks, "order").normal((plan.m, ORDER_BLOCK))
-    outside: Outside = yield Local("order", lambda: Outside(found.U, start, steps, work.allocate))
-    own: Float = yield Local("order", lambda: _projected(found.U, times(outside.directions)))
+
+    def begun() -> Outside:
+        made: Outside = once_in_process(
+            work.memo, "order", (found.U, start), lambda: Outside(found.U, start, steps, work.allocate)
+        )
+        return made
+
+    outside: Outside = yield Local("order", begun)
+    own: Float = yield Local("order", partial(_product, found.U, outside, times))
     if sigma is not None:
         exponent = _exponent(max(last, found.slack), plan.m)
     else:
@@ -137,9 +146,10 @@ def check_order(work: Work, found: Measured, trace: float | None, times: Callabl
     largest, limit = 0.0, math.inf if sigma is None else (1.0 + ORDER_SLACK) * last + found.slack
     for j in range(1, steps + 1):
         if j > 1:
-            own = yield Local("order", lambda: _projected(found.U, times(outside.directions)))
+            own = yield Local("order", partial(_product, found.U, outside, times))
         total: Float = yield from rounded_sum(plan, order_step(j), own, exponent, work.own)
-        largest = outside.add(total)
+        outside = once_in_process(work.memo, order_step(j), (outside, total), partial(outside.added, total))
+        largest = outside.largest
         _expect_order(largest <= limit)
         if sigma is None and (entry := float(np.abs(total).max(initial=0.0))):
             exponent = max(exponent, _exponent(entry, plan.m))
@@ -165,7 +175,9 @@ def _bounded(work: Work, found: Measured, largest: float, factor: float, bits: i
     return Order(math.sqrt(factor * work.plan.k), bits, released=False)
 
 
-def _projected(U: Float, product: Float) -> Float:
+def _product(U: Float, outside: Outside, times: Callable[[Float], Float]) -> Float:
+    """Own part of G V, V the block in hand, outside of U."""
+    product = times(outside.directions)
     projected: Float = product - U @ (U.T @ product)
     return projected
 

@@ -26,11 +26,13 @@ class Local:
 class Sum:
     """A sum of the plan. ``share`` makes this user's numbers of one batch, encoded as the sum's kind says.
 
-    Answer: the opened total, batches joined, or None at a user who is not its one receiver.
+    Answer: the opened total, batches joined, or None at a user who is not its one receiver; or what ``read`` makes of
+    it, once for all users of one process, by whom it must not be changed.
     """
 
     name: str
     share: Callable[[int], Ring]
+    read: Callable[[Ring], Any] | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -36,13 +36,13 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.agreement import Group, Roots
 from fedsvd.roles.user.masking import Allocate, Masks
-from fedsvd.roles.user.shared import verify_once
+from fedsvd.roles.user.shared import once_in_process, verify_once
 from fedsvd.roles.user.sums import SumsOfUser
 from fedsvd.roles.user.work import Playing, Progress, Sink, Work
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import pad_keys
-from fedsvd.secagg.pads import PadsOnce
+from fedsvd.secagg.pads import DrawnHere, PadsOnce
 from fedsvd.secagg.tagged import tag_seed
 from fedsvd.types import Float, Ring
 
@@ -148,7 +148,9 @@ class Seeding:
         publics = {party.index: self.keys.publics[party.index] for party in plan.users}
         order = self.seeds["users"].derive("neighbours")
         pads = pad_keys(self.keys.mine, self._me.index, publics, plan.session, plan.digest, order)
-        return SumsOfUser(pads, self.seeds, self.own, PadsOnce(), self._inputs.each)
+        memo = self._inputs.memo
+        here: DrawnHere | None = None if memo is None else once_in_process(memo, "drawn here", (), DrawnHere)
+        return SumsOfUser(pads, self.seeds, self.own, PadsOnce(here), self._inputs.each)
 
     def early(self) -> list[Relayed]:
         """What came for the group while seeds were awaited; once."""

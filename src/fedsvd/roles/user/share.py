@@ -19,6 +19,7 @@ from fedsvd.linalg.householder import Reflectors
 from fedsvd.linalg.widen import dither_deviation, draw_rows, unit, widen
 from fedsvd.masks.orthogonal import normals_on, orthogonal, secret_scale
 from fedsvd.protocol.tasks import Mode
+from fedsvd.roles.user.shared import once_in_process
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import on_device
 from fedsvd.secagg.pads import Pads
@@ -55,9 +56,14 @@ def common_unit(work: Work, F1: float) -> Unit:
     plan, seed = work.plan, work.masks.seed
     if plan.mode is Mode.A:
         return Unit(1.0, unit(F1), None)
-    c = secret_scale(seed.derive("c", "gram"))
     on = None if work.device is None else work.device.like
-    return Unit(c, unit(F1, c), orthogonal(plan.m, normals_on(seed.derive("P", "gram"), work.masks.each, on), on))
+
+    def drawn() -> tuple[float, Reflectors]:
+        c = secret_scale(seed.derive("c", "gram"))
+        return c, orthogonal(plan.m, normals_on(seed.derive("P", "gram"), work.masks.each, on), on)
+
+    c, P = once_in_process(work.memo, "P", (seed.reveal(),), drawn)
+    return Unit(c, unit(F1, c), P)
 
 
 def share(work: Work, L_i: Array, F1: float, common: Unit, name: str = "gram") -> Slices:

@@ -204,8 +204,14 @@ def rounded_sum(plan: SessionPlan, name: str, values: Float, exponent: int, own:
         scaled = np.ldexp(flat, -exponent)
     added = Keystream.of(own, "noise", name).words(flat.size) * 2.0**-64
     cuts = _cuts(SumKind.TOTAL, flat.size)
-    total = yield Sum(name, lambda batch: words128.to_words(np.floor(scaled + added)[cuts[batch]], 0, terms=plan.k))
-    return np.ldexp(words128.to_numbers(total, 0), exponent).reshape(np.shape(values))
+
+    def encoded(batch: int) -> Ring:
+        return words128.to_words(np.floor(scaled + added)[cuts[batch]], 0, terms=plan.k)
+
+    def read(total: Ring) -> Float:
+        return np.ldexp(words128.to_numbers(total, 0), exponent).reshape(np.shape(values))
+
+    return (yield Sum(name, encoded, read))
 
 
 def _total(plan: SessionPlan, name: str, values: Float, step: int, draw: Draw, own: Seed) -> Script:
