@@ -20,7 +20,7 @@ from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.seal import Opener, Sealer
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import PadKeys
-from fedsvd.secagg.pads import Pads
+from fedsvd.secagg.pads import DrawnHere, Pads
 from fedsvd.secagg.tagged import SumSeeds
 
 PACKAGES = ("randomness", "sealing", "secagg", "masks")
@@ -46,6 +46,13 @@ def _mixing(seed: Seed) -> Mixing:
     return mask
 
 
+def _drawn(seed: Seed) -> DrawnHere:
+    here = DrawnHere()
+    here.pad(seed, b"labels", Seed.reveal)  # what was drawn waits inside, under the seed
+    here.keys(seed, b"labels", NUMBERS)
+    return here
+
+
 # Class name to an object of it whose every secret follows from the seed.
 BEARERS: dict[str, Callable[[Seed], object]] = {
     "Seed": lambda seed: seed,
@@ -59,6 +66,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "ThreadedNormals": lambda seed: ThreadedNormals(seed, None),
     "DeviceNormals": lambda seed: DeviceNormals(seed, None, np.empty(0)),
     "Pads": lambda seed: Pads(((True, seed),)),
+    "DrawnHere": _drawn,
     "LeftMask": _left,
     "RightMask": _right,
     "Mixing": _mixing,
@@ -69,7 +77,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
 }
 
 HARMLESS = {
-    "PadsOnce": "labels of what was padded, no pads",
+    "PadsOnce": "labels of what was padded; pads of its process are in DrawnHere",
     "RunningSum": "masked and padded numbers, of which the CSP may read the sum; its repr has a test of its own",
     "WordSum": "as RunningSum; its repr has a test of its own",
     "TaggedSum": "as RunningSum; its repr has a test of its own",

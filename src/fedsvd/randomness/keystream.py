@@ -120,11 +120,6 @@ class Keystream:
         return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
 
 
-def words_of(seed: Seed, count: int, *labels: str | int) -> Ring:
-    """The first words of the stream for one purpose."""
-    return Keystream.of(seed, *labels).words(count)
-
-
 def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0) -> None:
     """The words of the seed's stream from ``first`` on into ``out``, contiguous, segment by segment."""
 
