@@ -208,7 +208,7 @@ def cox(k: int = 2) -> Federation:
     D = [rng.normal(size=(20 + i, 1)) for i in range(k)]
     times = [np.ceil(10.0 * rng.exponential(np.exp(-own[:, 0]))) for own in D]
     y = [np.column_stack((time, np.arange(len(time)) % 4 > 0, np.arange(len(time)) % 2)) for time in times]
-    about = ModelPlan(Family.COX, "log", tolerance=1e-3, digits=Digits.TABLE, ties=Ties.EFRON, strata=True)
+    about = ModelPlan(Family.COX, "log", tolerance=1e-3, digits=Digits.TABLE, ties=Ties.EFRON, beside=("strata",))
     return Federation(D, Task.COX, H, labels=y, glm=about)
 
 

@@ -18,7 +18,6 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.step_messages import Sent, Session, messages_of_steps
 from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, in_round
 from fedsvd.protocol.sums import FELL, LOST, NULL_SPACE, ORDER, STEPPED, null_space_numbers, summed
-from fedsvd.protocol.tasks import Family
 from fedsvd.secagg.sums import PlannedSum
 
 USUAL_STEPS = 12
@@ -154,8 +153,8 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
     if about.few_digits:
         yield from _by_digits(about, expected)
         return
-    estimated = about.family in (Family.GAUSSIAN, Family.GAMMA) and plan.alpha == 0.0
-    endings = int(about.family is not Family.MULTINOMIAL) + int(estimated)
+    estimated = about.facts.dispersion and plan.alpha == 0.0
+    endings = int(about.facts.null_sums) + int(estimated)
     iterations = min(about.max_iterations, expected.iterations)
     for _ in range(about.fits):
         yield from (set() for _ in range(iterations + 1))
@@ -171,9 +170,8 @@ def _by_digits(about: ModelPlan, expected: Expected) -> Iterator[set[str]]:
     """
     between = {BEGINS, STARTS, ENDS}
     iterations = min(about.max_iterations, expected.iterations)
-    cox = about.family is Family.COX
-    ends = {Family.MULTINOMIAL: {CONSTANT}, Family.COX: {ESTIMATED}}.get(about.family, set())
-    for _ in range(about.fits * (2 if about.offset and not cox else 1)):
+    ends = {CONSTANT} if not about.facts.null_sums else set() if about.facts.likelihood_sum else {ESTIMATED}
+    for _ in range(about.fits * about.null_fits):
         yield {ENDS, more_digits(1)}
         yield from (between | {more_digits(1)} for _ in range(iterations - 2))
         yield from (between | {CURVED} for _ in range(min(iterations - 1, 1)))

@@ -12,8 +12,8 @@ import numpy as np
 from fedsvd.errors import ConfigError, MissingExtra
 from fedsvd.statistics import broom
 from fedsvd.statistics.broom import Model
+from fedsvd.statistics.glm import INTERCEPT, GLMInference
 from fedsvd.statistics.multinomial import MultinomialInference
-from fedsvd.statistics.summary import INTERCEPT
 from fedsvd.statistics.terms import Test, between, contrasts, freedom, marginal_effects, wald_test
 from fedsvd.types import Float
 
@@ -201,6 +201,8 @@ class AfterFit(ABC):
         return models[target]
 
     def _coefficients(self, model: Model) -> list[str]:
+        if isinstance(model, GLMInference):
+            return model.terms(self._feature_names())
         return [INTERCEPT, *self._feature_names()] if model.intercept else list(self._feature_names())
 
     def _terms(self) -> dict[str, list[int]]:

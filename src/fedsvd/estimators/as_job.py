@@ -93,8 +93,7 @@ class _Columns:
             self.words["ids"] = "trust"
         about = study.glm
         if about is not None:
-            sides = {"event": bool(about.ties), "entry": about.entry, "strata": about.strata}
-            sides |= {"offset": about.offset, "weights": about.weighted}
+            sides = {**dict.fromkeys(about.beside, True), "offset": about.offset, "weights": about.weighted}
             self._sides = [key for key, given in sides.items() if given]
             family = {"ties": about.ties} if about.ties else {"family": str(about.family), "link": about.link}
             self.words |= {**family, "digits": str(about.digits)}

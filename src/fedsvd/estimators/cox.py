@@ -7,10 +7,9 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
-from fedsvd.estimators.target import target_in
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import LINKS, Family, Split, Task, Ties
+from fedsvd.protocol.tasks import LINKS, Family, Task, Ties
 from fedsvd.types import Float
 
 
@@ -109,23 +108,13 @@ class FederatedCox(FederatedModel):
         -------
         self
         """
-        named = {"event": event, "entry": entry, "strata": strata}
-        if self._between(Task.COX, X, y, weights=sample_weight, offset=offset, **named):
-            return self
-        if event is None:
+        return self._fit(X, y, sample_weight, offset, {"event": event, "entry": entry, "strata": strata})
+
+    def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
+        if "event" not in beside:
             raise ConfigError("a Cox model needs events", "give 1 where the event was seen, 0 where follow-up ended")
-        about = ModelPlan(
-            Family.COX,
-            LINKS[Family.COX][0],
-            ties=one_of("ties", self.ties, tuple(Ties)),
-            entry=entry is not None,
-            strata=strata is not None,
-            **self._iterations(),
-        )
-        X, target = target_in(X, y, Split.HORIZONTAL)
-        given = {key: value for key, value in named.items() if value is not None}
-        self._fit(X, target.values, target, sample_weight, offset, about, given, flat=True)
-        return self
+        ties = one_of("ties", self.ties, tuple(Ties))
+        return ModelPlan(Family.COX, LINKS[Family.COX][0], ties=ties, beside=beside, **self._iterations())
 
     def predict(self, X: Any, offset: Any = None) -> Float:
         """The linear predictor of samples, logarithms of hazards relative to a sample of zeros; nothing is sent.

@@ -15,7 +15,7 @@ from fedsvd.estimators.sklearn_types import RegressorMixin
 from fedsvd.estimators.target import target_in
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import FAMILIES, LINKS, Family, Split, Task
+from fedsvd.protocol.tasks import FAMILIES, LINKS, Family, Split
 from fedsvd.statistics.families import Family as Distribution
 from fedsvd.statistics.families import best_constant, family_named
 from fedsvd.types import Float
@@ -119,12 +119,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         -------
         self
         """
-        if self._between(Task.GLM, X, y, weights=sample_weight, offset=offset):
-            return self
-        about = ModelPlan(*self._family(), **self._iterations())
-        X, target = target_in(X, y, Split.HORIZONTAL)
-        self._fit(X, target.values, target, sample_weight, offset, about, flat=True)
-        return self
+        return self._fit(X, y, sample_weight, offset)
 
     def predict(self, X: Any, offset: Any = None) -> Float:
         """The expected target of samples; nothing is sent.
@@ -176,6 +171,9 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         null = float(weights @ family.evaluate(constant + rows.shift, y).deviance)
         own = float(weights @ family.evaluate(rows.eta[:, 0] + rows.shift, y).deviance)
         return 1.0 - own / null if null > 0.0 else float(own <= 0.0)
+
+    def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
+        return ModelPlan(*self._family(), **self._iterations())
 
     def _distribution(self) -> Distribution:
         return family_named(*map(str, self._family()))

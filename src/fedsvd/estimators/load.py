@@ -23,7 +23,7 @@ from fedsvd.estimators.statistic import FederatedStatistic, statistic_from
 from fedsvd.estimators.stored import of_results, results_in, store
 from fedsvd.prepare.mapped import open_mapped
 from fedsvd.prepare.table_map import map_of
-from fedsvd.protocol.tasks import Family, Item, Split, share_in
+from fedsvd.protocol.tasks import Item, Split, share_in
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.predict import new_data, with_recipe
@@ -122,7 +122,7 @@ def _parameters(here: PartyResult, kind: type[Federated]) -> dict[str, Any]:
         said["align"] = asked if len(asked) > 1 else match["align"]
     about = here.plan.glm
     if about is not None and about.classes > 2:
-        said["multi_class"] = "multinomial" if about.family is Family.MULTINOMIAL else "ovr"
+        said["multi_class"] = "multinomial" if about.facts.each_class else "ovr"
     return {key: value for key, value in said.items() if key in kind().get_params()}
 
 

@@ -1,25 +1,22 @@
 """Logistic regression, of two classes or several, over samples that several parties hold."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
-from fedsvd.errors import ConfigError, DataError
+from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.sklearn_types import ClassifierMixin
 from fedsvd.estimators.stored import Found
-from fedsvd.estimators.target import target_in
-from fedsvd.prepare.spellings import expect_shared
+from fedsvd.estimators.target import class_labels, target_in
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, Family, Split, Task
+from fedsvd.protocol.tasks import LINKS, Family, Split
 from fedsvd.results.model_table import classes_of
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.types import Float
@@ -97,6 +94,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     max_iterations: int = 50
     digits: str = "auto"
     quality: bool = False
+    _of_classes = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Run the study.
@@ -117,16 +115,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         -------
         self
         """
-        if self._between(Task.GLM, X, y, weights=sample_weight, offset=offset):
-            return self
-        X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
-        labels = _labels(target.values)
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            raise DataError("the labels have one class", "a classifier needs two classes or more")
-        about = self._about(len(classes))
-        self._fit(X, codes.astype(np.float64), target, sample_weight, offset, about, known={"classes": classes})
-        return self
+        return self._fit(X, y, sample_weight, offset)
 
     def _store(self, found: Found) -> None:
         super()._store(found)
@@ -223,12 +212,11 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         self._expect_fitted()
         self._expect_offset(offset)
         X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
-        labels, predicted = _labels(target.values), self.predict(X, offset)
+        labels, predicted = class_labels(target.values), self.predict(X, offset)
         check_consistent_length(labels, predicted, sample_weight)
         return float(np.average(labels == predicted, weights=sample_weight))
 
-    def _about(self, classes: int) -> ModelPlan:
-        """The model for this number of classes."""
+    def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         link = one_of("link", self.link, LINKS[Family.BINOMIAL])
         several = one_of("multi_class", self.multi_class, ("multinomial", "ovr"))
         family = Family.MULTINOMIAL if classes > 2 and several == "multinomial" else Family.BINOMIAL
@@ -237,25 +225,3 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
                 "several classes in one model have the link 'logit'", 'multi_class="ovr", or link="logit"'
             )
         return ModelPlan(family, link, classes=classes, **self._iterations())
-
-
-def _labels(y: Any) -> NDArray[Any]:
-    """All labels in one array, (n,); a list of arrays is one for each party."""
-    if y is None:
-        raise ConfigError("a classifier requires y to be passed, but the target y is None", "give y to fit")
-    if isinstance(y, list | tuple) and len(y) and all(np.ndim(part) > 0 for part in y):
-        parts = [_one(part) for part in y]
-        texts = {
-            f"party {i}": part.astype(np.str_) for i, part in enumerate(parts, start=1) if part.dtype.kind in "UOT"
-        }
-        if texts:  # numbers are the same at all parties, or people say so
-            expect_shared(texts)
-        return np.concatenate(parts)
-    return _one(y)
-
-
-def _one(y: Sequence[Any] | Any) -> NDArray[Any]:
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    check_array(labels, ensure_2d=False, dtype=None, input_name="y")
-    check_classification_targets(labels)
-    return labels

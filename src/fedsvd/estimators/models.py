@@ -4,11 +4,12 @@ An offset and weights are arrays, lists of one array per party, or the name of a
 Rows of weight 0 are left out at the party that has them, before anything is sent.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
@@ -21,10 +22,11 @@ from fedsvd.estimators.row_columns import set_aside
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
-from fedsvd.estimators.target import Target
+from fedsvd.estimators.target import Target, class_labels, target_in
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.model import Digits, ModelPlan
-from fedsvd.protocol.tasks import Family, Item, Task
+from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.results.model_table import models_of
 from fedsvd.statistics.ranking import Quality
 from fedsvd.studies.parties import PartyData, expect_target
@@ -47,6 +49,7 @@ class FederatedModel(Federated, ModelTable):
 
     split = "horizontal"
     _task = Task.GLM
+    _of_classes = False  # whether y has classes, of which the number is part of the model
     alpha: float
     fit_intercept: bool
     tolerance: float
@@ -58,7 +61,32 @@ class FederatedModel(Federated, ModelTable):
     intercept_: Any
     offset_: str | None  # the column's name; None where it was an array, or none
 
+    @abstractmethod
+    def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
+        """The model of a target with this number of classes, and these columns next to it."""
+
     def _fit(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, beside: Mapping[str, Any] = MappingProxyType({})
+    ) -> Self:
+        """Run the study, here or between institutions; ``beside`` is what stands between y and the offset."""
+        if self._between(self._task, X, y, weights=sample_weight, offset=offset, **beside):
+            return self
+        given = {key: value for key, value in beside.items() if value is not None}
+        if not self._of_classes:
+            about = self._about(0, tuple(given))
+            X, target = target_in(X, y, Split.HORIZONTAL)
+            self._fit_here(X, target.values, target, sample_weight, offset, about, given, flat=True)
+            return self
+        X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
+        classes, codes = np.unique(class_labels(target.values), return_inverse=True)
+        if len(classes) < 2:
+            raise DataError("the labels have one class", "a classifier needs two classes or more")
+        about = self._about(len(classes), tuple(given))
+        y = codes.astype(np.float64)
+        self._fit_here(X, y, target, sample_weight, offset, about, given, known={"classes": classes})
+        return self
+
+    def _fit_here(
         self,
         X: Any,
         y: Any,
@@ -66,11 +94,10 @@ class FederatedModel(Federated, ModelTable):
         sample_weight: Any,
         offset: Any,
         about: ModelPlan,
-        beside: Mapping[str, Any] = MappingProxyType({}),
+        beside: Mapping[str, Any],
         **said: Any,
     ) -> None:
-        """Run the study; ``target`` is y as it was given, for its name and its index, ``beside`` what stands between y
-        and the offset."""
+        """Run the study in this process; ``target`` is y as it was given, for its name and its index."""
         said["known"] = {**said.get("known", {}), "offset": offset if isinstance(offset, str) else None}
         X, extra = _by_name(X, {**beside, "offset": offset, "weights": sample_weight})
         tables, y = self._tables(X, y)
@@ -108,9 +135,11 @@ class FederatedModel(Federated, ModelTable):
             self._warn_of_few(parties, about)
             policy = replace(Policy(), least_class=0, least_events=0)
         asked: dict[str, Any] = {}
-        if self._task is Task.GLM:
-            asked = {"centre": bool(self.fit_intercept)}
-            asked["release"] = (*declared(Task.GLM).released, Item.QUALITY) if self.quality else None
+        task = declared(self._task)
+        if task.centred:
+            asked["centre"] = bool(self.fit_intercept)
+        if Item.QUALITY in task.on_request and self.quality:
+            asked["release"] = (*task.released, Item.QUALITY)
         study = self._study(self._task, tables, alpha=self._alpha(), targets=about.labels, glm=about, **asked)
         outcome = self._run(study, parties, tables.rehearsed, policy)
         self._store_run(outcome, tables, **said)
@@ -129,10 +158,10 @@ class FederatedModel(Federated, ModelTable):
         """The default policy warns; how many events there are is known here, where all parties are."""
         if not about.counts_outcomes:
             return
-        outcome = int(about.family is Family.COX)  # its events
+        outcome = about.facts.counted_at
         y = np.concatenate([part[:, outcome] for party in parties if (part := party.labels) is not None])
         counts = np.bincount(y.astype(np.int64)) if about.classes else np.array([np.sum(y), np.sum(1.0 - y)])
-        fewest = float(np.sum(y)) if about.family in (Family.POISSON, Family.COX) else float(counts.min())
+        fewest = float(counts.min()) if about.facts.outcome is Outcome.CLASSES else float(np.sum(y))
         p, asked = self.n_features_in_ + int(bool(self.fit_intercept)), Policy()
         if fewest < max(asked.least_class, asked.least_events * p):
             warn_caller(

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, NotNumeric
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.row_columns import expect_everywhere, opened
 from fedsvd.estimators.tables import are_parties
+from fedsvd.prepare.spellings import expect_shared
 from fedsvd.protocol.tasks import Split
 from fedsvd.types import near
 
@@ -85,3 +88,25 @@ def _values(source: MatrixSource, names: Sequence[str], classes: bool) -> NDArra
         if not classes and column.dtype.kind not in "iuf":
             raise NotNumeric(f"the label column {name!r} holds text, not numbers", "encode it as numbers")
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
+def class_labels(y: Any) -> NDArray[Any]:
+    """All labels in one array, (n,); a list of arrays is one for each party."""
+    if y is None:
+        raise ConfigError("a classifier requires y to be passed, but the target y is None", "give y to fit")
+    if isinstance(y, list | tuple) and len(y) and all(np.ndim(part) > 0 for part in y):
+        parts = [_one_class_column(part) for part in y]
+        texts = {
+            f"party {i}": part.astype(np.str_) for i, part in enumerate(parts, start=1) if part.dtype.kind in "UOT"
+        }
+        if texts:  # numbers are the same at all parties, or people say so
+            expect_shared(texts)
+        return np.concatenate(parts)
+    return _one_class_column(y)
+
+
+def _one_class_column(y: Sequence[Any] | Any) -> NDArray[Any]:
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    check_array(labels, ensure_2d=False, dtype=None, input_name="y")
+    check_classification_targets(labels)
+    return labels

@@ -301,21 +301,9 @@ def _model(plan: SessionPlan, about: ModelPlan) -> Iterator[str]:
         "Every party gets all coefficients, their standard errors, tests and covariance, and the deviance of the model "
         f"and of the null model. {freedom_in_words(plan)}."
     )
-    if about.ties:
-        yield (
-            "Every party learns how many pairs of records can be compared inside sites, and how many of them the model "
-            "orders as they left (concordance), in a few digits."
-        )
-        yield (
-            "Every party learns how many events there are in all; the session ends with that where they are fewer than "
-            f"{about.least_class}, or fewer than {about.least_events} for each coefficient."
-        )
-    elif about.counts_outcomes:
-        yield (
-            "Every party learns how many rows each class has, or how many events there are; the session ends with that "
-            f"where a class has fewer than {about.least_class} rows, or fewer than {about.least_events} for each "
-            "coefficient."
-        )
+    yield from about.facts.learns
+    if about.facts.counts:
+        yield about.facts.counts.format(least_class=about.least_class, least_events=about.least_events)
 
 
 def _regression(plan: SessionPlan) -> Iterator[str]:
@@ -339,9 +327,9 @@ def _scores(plan: SessionPlan) -> Iterator[str]:
     if about is None:
         yield from _regression(plan)
         return
-    P, means = coefficients(plan), "the number of events, " if about.ties else "the mean of each column in 16 bits, "
+    P = coefficients(plan)
     yield (
-        f"Parties open the model's sums a few digits at a time{_several(about)}: {means}"
+        f"Parties open the model's sums a few digits at a time{_several(about)}: {about.facts.begins}, "
         f"for each iteration the gradient ({P} numbers of 14 new bits) and the coefficients, now and then its "
         f"information ({P} x {P}) in 12 bits or twelves of the rest, at the end in as many as the table needs. About "
         f"{expected_bits(plan):,} bits are expected in all; no party opens more than {granted_bits(plan):,}."
@@ -350,11 +338,7 @@ def _scores(plan: SessionPlan) -> Iterator[str]:
         "Before a party sends anything at new coefficients it tests at home that none of its records stands out there; "
         "where one does the study ends as one that did not converge, and no party learns at which."
     )
-    if about.ties:
-        yield (
-            "Each party compares its records with its own alone (strata by site): times, risk sets, ties and its "
-            "baseline hazard stay with it, and a party without events cannot be told from the sums."
-        )
+    yield from about.facts.stays
     yield from _model(plan, about)
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.steps import SIZE_CLASSES
-from fedsvd.protocol.tasks import Family
 from fedsvd.secagg.sums import MOST_WORDS
 
 UNKNOWN_COLUMN, NUMBER_COLUMN = 1.0, 8.0
@@ -53,10 +52,8 @@ def matrix_bits(P: int) -> int:
 def model_bits(about: ModelPlan, P: int) -> int:
     """Bits that users are expected to open of a model of P coefficients by few digits (specification, section 3)."""
     matrix = 29 if about.digits is Digits.MORE else 24
-    if about.family is Family.COX:
-        matrix += 12  # its information mostly needs a second twelve, and an offset has no null model of its own
-    twice = about.offset and about.family is not Family.COX
-    return about.fits * (160 * P + matrix * P * (P + 1) + 200 * (2 if twice else 1))
+    matrix += about.facts.more_bits
+    return about.fits * (160 * P + matrix * P * (P + 1) + 200 * about.null_fits)
 
 
 def regression_bits(digits: Digits, features: int, intercept: bool, targets: int, robust: bool, label: bool) -> int:
@@ -78,7 +75,7 @@ def decided(
     dictionary, where the job has one."""
     if about.digits is not Digits.AUTO:
         return about
-    P = about.equations * (columns + int(intercept))
+    P = about.coefficients(columns, intercept)
     more = model_bits(replace(about, digits=Digits.MORE), P)
     most = _most(columns, about.moments, counts, described)
     found = _within(most, about.fits * matrix_bits(P), more)

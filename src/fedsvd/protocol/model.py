@@ -1,4 +1,4 @@
-"""What a plan says of a generalised linear model: family, link, what parties bring, and when the session ends.
+"""What a plan says of a model fitted by iterations: family, link, what parties bring, and when the session ends.
 
 One evaluation is one request of ``statistics.glm.fit``: two sums, of totals and of a Gram matrix. How many a session
 needs is found during it; a plan has as many as it may need at most.
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.families import FACTS, ModelFacts, Outcome
 from fedsvd.protocol.tasks import LINKS, Family, Ties
 
 MOST_EVALUATIONS = 1 << 15
@@ -52,7 +53,7 @@ def more_digits(piece: int) -> str:
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """A generalised linear model on split rows, and when its session ends."""
+    """A model on split rows, and when its session ends; ``facts`` say how its family differs from others."""
 
     family: Family
     link: str
@@ -65,8 +66,7 @@ class ModelPlan:
     least_events: int = 0  # events for each coefficient, likewise
     digits: Digits = Digits.ALL  # of the sums
     ties: str = ""  # of a Cox model; empty for all others
-    entry: bool = False  # of a Cox model: every party brings the time at which each record came under observation
-    strata: bool = False  # likewise: and a column whose values part its own records into strata
+    beside: tuple[str, ...] = ()  # columns between target and offset, in the order of ``facts``; needed ones are added
 
     def __post_init__(self) -> None:
         if self.family not in tuple(Family) or self.link not in LINKS[Family(self.family)]:
@@ -76,15 +76,8 @@ class ModelPlan:
         if self.digits not in tuple(Digits):
             raise ConfigError(f"digits is {self.digits!r}", f"one of {', '.join(Digits)}")
         object.__setattr__(self, "digits", Digits(self.digits))
-        self._expect_cox()
-        if self.classes and (self.family not in (Family.BINOMIAL, Family.MULTINOMIAL) or self.classes < 2):
-            count = "one class" if self.classes == 1 else f"{self.classes} classes"
-            fix = "name two or more of a binomial or multinomial model, the reference first: classes = [...], --class"
-            raise ConfigError(f"{count} of a {self.family} model", fix)
-        if self.family is Family.MULTINOMIAL and self.classes < 3:
-            raise ConfigError("a multinomial model needs the names of three classes or more", 'family = "binomial"')
-        if self.family is Family.MULTINOMIAL and self.offset:
-            raise ConfigError("an offset has no meaning for several classes", "leave offset out")
+        self._expect_facts()
+        self._expect_classes()
         if not (0.0 < self.tolerance < 1.0 and 1 <= self.max_iterations <= 1000):
             raise ConfigError(
                 "tolerance is above 0 and below 1, max_iterations between 1 and 1000", "leave them out for the usual"
@@ -95,49 +88,79 @@ class ModelPlan:
         if self.least_class < 0 or self.least_events < 0:
             raise ConfigError("least_class and least_events are 0 or more", "leave them out for the usual")
 
-    def _expect_cox(self) -> None:
-        if (self.family is Family.COX) != (self.ties in tuple(Ties)):
+    def _expect_facts(self) -> None:
+        facts = self.facts
+        if (facts.outcome is Outcome.TIMES) != (self.ties in tuple(Ties)):
             raise ConfigError(f"ties is {self.ties!r}", f"one of {', '.join(Ties)}, of a Cox model alone")
-        if self.family is not Family.COX and (self.entry or self.strata):
-            raise ConfigError("entry and strata are of a Cox model", "leave them out")
-        if self.family is Family.COX and self.digits is Digits.ALL:
+        if not set(self.beside) <= set(facts.beside):
+            known = ", ".join(facts.beside) or "no column there"
+            raise ConfigError(f"next to the target: {', '.join(self.beside)}", f"this model has {known}")
+        given = {*self.beside, *facts.needs}
+        object.__setattr__(self, "beside", tuple(name for name in facts.beside if name in given))
+        if facts.only_few_digits and self.digits is Digits.ALL:
             raise ConfigError(
-                "a Cox model opens a few digits of its score and information, and no Gram matrix in all of them",
+                f"a {facts.name} model opens a few digits of its score and information, and no Gram matrix in all of "
+                "them",
                 'digits = "more" has standard errors to 1e-7',
             )
+        if self.offset and not facts.offsets:
+            raise ConfigError("an offset has no meaning for several classes", "leave offset out")
+
+    def _expect_classes(self) -> None:
+        of_classes, least = self.facts.outcome is Outcome.CLASSES, self.facts.least_classes
+        if self.classes and (not of_classes or self.classes < 2):
+            count = "one class" if self.classes == 1 else f"{self.classes} classes"
+            fix = "name two or more of a binomial or multinomial model, the reference first: classes = [...], --class"
+            raise ConfigError(f"{count} of a {self.family} model", fix)
+        if of_classes and least > 2 and self.classes < least:
+            raise ConfigError(
+                f"{'an' if self.family[0] in 'aeiou' else 'a'} {self.family} model needs the names of three classes or "
+                "more",
+                'family = "binomial"',
+            )
+
+    @property
+    def facts(self) -> ModelFacts:
+        """How its family differs from others."""
+        return FACTS[self.family]
 
     @property
     def most_digits(self) -> Digits:
         """The most that its sums have: all, but for models that have no Gram matrix."""
-        return Digits.MORE if self.family is Family.COX else Digits.ALL
+        return Digits.MORE if self.facts.only_few_digits else Digits.ALL
+
+    def coefficients(self, features: int, intercept: bool) -> int:
+        """P: of all equations, and the parameters that are of no column."""
+        return self.equations * (features + int(intercept)) + self.facts.extra(self)
+
+    def column(self, name: str) -> int | None:
+        """The place of a column of ``beside`` among the labels; None where parties bring none."""
+        return 1 + self.beside.index(name) if name in self.beside else None
 
     @property
     def labels(self) -> int:
-        """Columns that a party brings next to its features: the target, an offset, weights.
-
-        Of a Cox model time, event, entry, stratum, then offset and weights.
-        """
+        """Columns that a party brings next to its features: the target, those of ``beside``, an offset, weights."""
         return self.offset_at + int(self.offset) + int(self.weighted)
 
     @property
     def offset_at(self) -> int:
         """The place of an offset among these."""
-        return 1 + int(self.family is Family.COX) + int(self.entry) + int(self.strata)
+        return 1 + len(self.beside)
 
     @property
     def fits(self) -> int:
         """Models that are fitted one after the other: one, or one for each class against the rest."""
-        return self.classes if self.family is Family.BINOMIAL and self.classes > 2 else 1
+        return self.classes if self.facts.against_rest and self.classes > 2 else 1
 
     @property
     def equations(self) -> int:
         """Linear predictors of one model: one, or one for each class but the first."""
-        return self.classes - 1 if self.family is Family.MULTINOMIAL else 1
+        return self.classes - 1 if self.facts.each_class else 1
 
     @property
     def counts_outcomes(self) -> bool:
         """Whether the target has classes or events, whose number limits what may be fitted."""
-        return self.family in (Family.BINOMIAL, Family.MULTINOMIAL, Family.POISSON, Family.COX)
+        return self.facts.outcome is not Outcome.NUMBER
 
     @property
     def few_digits(self) -> bool:
@@ -147,16 +170,36 @@ class ModelPlan:
     @property
     def moments(self) -> int:
         """Numbers that are opened before the first step, next to the means of the columns."""
-        return 2 + (self.classes if self.family is Family.MULTINOMIAL else 1)
+        return 2 + self.targets
+
+    @property
+    def targets(self) -> int:
+        """Those of them that are of the outcome: its sum, or one for each class."""
+        return self.classes if self.facts.class_counts else 1
+
+    @property
+    def counted(self) -> bool:
+        """Whether these are whole numbers."""
+        return self.facts.whole_counts or (self.classes > 0 and not self.weighted)
+
+    @property
+    def sums_weights(self) -> bool:
+        """Whether the sum of prior weights is opened."""
+        return self.weighted and self.facts.sums_weights
+
+    @property
+    def null_fits(self) -> int:
+        """How many iterations a model has: another one for a null model with an offset."""
+        return 2 if self.offset and self.facts.null_fit else 1
 
     @property
     def totals(self) -> int:
         """Numbers of an evaluation that are summed next to the energies of the columns."""
-        return max(3, 2 + (self.classes if self.family is Family.MULTINOMIAL else 0))
+        return max(3, 2 + (self.classes if self.facts.each_class else 0))
 
     @property
     def evaluations(self) -> int:
         """How often the models are evaluated at most: a plan has as many rounds of sums."""
         if self.few_digits:
-            return self.fits * MOST_STEPS * (2 if self.offset and self.family is not Family.COX else 1)
+            return self.fits * MOST_STEPS * self.null_fits
         return self.fits * (2 * self.max_iterations + _HALVINGS) * (2 if self.offset else 1)

@@ -274,9 +274,9 @@ class SessionPlan:
 
     @cached_property
     def M(self) -> int:
-        """Rows of A; of a generalised linear model, coefficients of all its equations and the working target."""
+        """Rows of A; of a model by iterations, its coefficients and the working target."""
         if self.glm is not None:
-            return self.glm.equations * (self.m + int(self.centre)) + 1
+            return self.glm.coefficients(self.m, self.centre) + 1
         return self.m + (self.ridge_rows if self.stacks_labels else self.targets)
 
     @cached_property

@@ -220,10 +220,13 @@ class Family(StrEnum):
     COX = "cox"  # times to an event, stratified by site: of task cox alone
 
 
-FAMILIES = tuple(family for family in Family if family is not Family.COX)
+OWN_FAMILY = {task: family for task in Task for family in Family if task.value == family.value}
+"""Of tasks that are one model: its family, which has the task's own word."""
+
+FAMILIES = tuple(family for family in Family if family not in OWN_FAMILY.values())
 """Those of task glm."""
 
-MODEL_TASKS = (Task.GLM, Task.COX)
+MODEL_TASKS = (Task.GLM, *OWN_FAMILY)
 """Tasks whose plan has a model (``ModelPlan``)."""
 
 

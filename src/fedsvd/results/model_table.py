@@ -12,8 +12,8 @@ import numpy as np
 from scipy import special
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.outputs import CLASS
-from fedsvd.protocol.tasks import Family
 from fedsvd.results.folder import Table
 from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
@@ -145,21 +145,21 @@ def own_rows(to: PartyResult, eta: Float, labels: Float | None) -> tuple[Float, 
     """
     about = to.plan.glm
     assert about is not None
-    if about.family is Family.MULTINOMIAL:
+    if about.facts.each_class:
         fitted: Float = special.softmax(eta, axis=1)
     else:
         family = family_named(str(about.family), about.link)
         fitted = family.evaluate(eta, np.ones_like(eta)).mu
-    if labels is None or about.family is Family.COX:
+    if labels is None or about.facts.outcome is Outcome.TIMES:
         return fitted, None, {}
     y, _, weights = split_labels(about, labels)
     observed = np.eye(about.classes)[y.astype(np.int64)] if fitted.shape[1] > 1 else y[:, None]
-    return fitted, observed - fitted, _fit(about.family, observed, fitted, weights)
+    return fitted, observed - fitted, _fit(about.facts.outcome is Outcome.CLASSES, observed, fitted, weights)
 
 
-def _fit(family: Family, observed: Float, fitted: Float, weights: Float | None) -> dict[str, Any]:
+def _fit(of_classes: bool, observed: Float, fitted: Float, weights: Float | None) -> dict[str, Any]:
     said: dict[str, Any] = {"rows": len(observed)}
-    if family in (Family.BINOMIAL, Family.MULTINOMIAL):
+    if of_classes:
         whole = bool(np.all((observed == 0.0) | (observed == 1.0)))
         areas = [area_under(observed[:, k], fitted[:, k]) if whole else None for k in range(fitted.shape[1])]
         return said | {"auc": areas, "brier": brier(observed, fitted, weights)}

@@ -10,12 +10,11 @@ from typing import Any
 
 from fedsvd.errors import ConfigError
 from fedsvd.statistics import model_table, table
-from fedsvd.statistics.cox import CoxInference
-from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.glm import INTERCEPT, GLMInference
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.model_table import GLModel
-from fedsvd.statistics.summary import INTERCEPT, ratio_of
-from fedsvd.statistics.undefined import Number, is_array, is_number
+from fedsvd.statistics.summary import ratio_of
+from fedsvd.statistics.undefined import Number, is_number
 
 Model = LinearInference | GLModel
 
@@ -64,17 +63,8 @@ def glance(model: Model) -> dict[str, Any]:
         first |= {"statistic": model.f, "p.value": model.f_p, "df": float(model.df_model)}
         last = {"deviance": model.sums.residual, "df.residual": model.df_residual, "nobs": model.n}
         return {name: _plain(value) for name, value in (first | both).items()} | last
-    if isinstance(model, CoxInference):
-        said: dict[str, Any] = {"n": model.n, "nevent": model.events}
-        tests = {"log": model.likelihood_ratio, "wald": model.wald}
-        for name, (value, p) in tests.items() if is_array(model.covariance) else ():
-            said |= {f"statistic.{name}": value, f"p.value.{name}": p}
-        said["concordance"] = model.concordance
-        return said | {name: _plain(value) for name, value in both.items()} | {"nobs": model.events}
     if isinstance(model, GLMInference):
-        said = {"null.deviance": model.null_deviance, "df.null": model.df_null}
-        said |= {name: _plain(value) for name, value in both.items()}
-        return said | {"deviance": model.deviance, "df.residual": model.df_residual, "nobs": model.n}
+        return model.glance() | {name: _plain(value) for name, value in both.items()} | model.glance_last()
     return {"edf": model.coefficients.size, "deviance": model.deviance, "AIC": _plain(model.aic), "nobs": model.n}
 
 

@@ -14,7 +14,9 @@ by the mean of each stratum, which changes no likelihood and spares digits.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,10 @@ from fedsvd.errors import DataError
 from fedsvd.statistics.concordance import concordant_pairs
 from fedsvd.statistics.distributions import chi2_tail
 from fedsvd.statistics.families import COX
-from fedsvd.statistics.glm import Ended, GLMInference, inference
+from fedsvd.statistics.glm import Ended, Fact, GLMInference, inference
 from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
+from fedsvd.statistics.records import OwnRecords
 from fedsvd.statistics.undefined import PENALISED, Number, is_array
 from fedsvd.types import Float
 
@@ -54,6 +57,52 @@ class CoxInference(GLMInference):
             return math.nan, math.nan
         found = float(self.coefficients @ np.linalg.solve(self.covariance, self.coefficients))
         return found, chi2_tail(found, self.rank)
+
+    title: ClassVar[str] = "Cox regression, stratified by site"
+    ratio: ClassVar[str] = "hazard ratio"
+    expects: ClassVar[str] = "a Cox model has hazard ratios, and no expected outcome"
+
+    def said(self) -> dict[str, Fact]:
+        tests: dict[str, Fact] = {}
+        if is_array(self.covariance):
+            named = {"likelihood ratio": self.likelihood_ratio, "Wald": self.wald}
+            tests = {f"{name}, df {self.rank}": f"{value:.6g} (p {p:.3g})" for name, (value, p) in named.items()}
+        return {
+            "ties": self.ties,
+            "rows": self.n,
+            "events": self.events,
+            "iterations": self.iterations,
+            "log-likelihood": self.log_likelihood,
+            "without features": -0.5 * self.null_deviance,
+            **tests,
+            "concordance": self.concordance,
+        }
+
+    def in_words(self, name: str) -> str:
+        return (
+            f"{name}: {self.events} events of {self.n} records, {self.iterations} iterations. Records are "
+            "compared with those of their own site: hazard ratios are within sites, and each site has a baseline "
+            "hazard of its own, which stays there."
+        )
+
+    def glance(self) -> dict[str, float]:
+        found: dict[str, float] = {"n": self.n, "nevent": self.events}
+        tests = {"log": self.likelihood_ratio, "wald": self.wald}
+        for name, (value, p) in tests.items() if is_array(self.covariance) else ():
+            found |= {f"statistic.{name}": value, f"p.value.{name}": p}
+        return found | {"concordance": self.concordance}
+
+    def glance_last(self) -> dict[str, float]:
+        return {"nobs": self.events}
+
+    def more(self) -> dict[str, Any]:
+        pairs = self.concordance if math.isfinite(self.concordance) else None
+        return {"ties": self.ties, "events": self.events, "concordance": pairs}
+
+    @classmethod
+    def own_fields(cls, said: Mapping[str, Any]) -> dict[str, Any]:
+        pairs = math.nan if said["concordance"] is None else float(said["concordance"])
+        return {"ties": said["ties"], "events": said["events"], "concordance": pairs}
 
     def __repr__(self) -> str:
         return f"CoxInference({self.ties}, coefficients={len(self.coefficients)}, events={self.events})"
@@ -164,7 +213,7 @@ class _Stratum:
         return _Terms(likelihood, score, a0, a1, self.weight, lived, relative)
 
 
-class Cohort:
+class Cohort(OwnRecords):
     """A party's own records, in strata; all that is asked of them at some coefficients."""
 
     def __init__(
@@ -183,6 +232,7 @@ class Cohort:
         n = len(time)
         prior = np.ones(n) if weights is None else weights
         self.n, self.p = n, X.shape[1]
+        self._events, self.weight = float(event.sum()), float(prior @ event)
         self._offset = np.zeros(n) if offset is None else offset
         self._weighted = 0.0 if weights is None else float(prior @ event) * math.log(float(prior.min(initial=1.0)))
         codes = np.zeros(n) if strata is None else strata
@@ -193,7 +243,24 @@ class Cohort:
         ]
 
     @property
-    def spread(self) -> Float:
+    def features(self) -> int:
+        return int(self.p)
+
+    def part(self, at: Point) -> Evaluation:
+        return self.evaluate(at.beta, at.information)
+
+    def largest_part(self, at: Point, root: Float) -> float:
+        return self.leverage(at.beta, root)
+
+    def moments(self) -> Float:
+        return np.array([0.0, 0.0, self._events])
+
+    def end(self, of: str, at: Point, scale: float) -> Float:
+        """-2 log partial likelihood, and pairs: ordered ones, of the null model all that can be compared."""
+        concordant, pairs = self.pairs(at.beta)
+        return np.array([self.deviance(at.beta), pairs if of == "null" else concordant])
+
+    def spread(self, at: Point) -> Float:
         """The root mean square of each column about the mean of its stratum."""
         found: Float = np.sqrt(sum(np.einsum("ij,ij->j", s.X, s.X) for s in self._strata) / max(self.n, 1))
         return found
@@ -302,8 +369,7 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
 
 def of_inference(table: GLMInference, ties: str, events: int, concordance: float) -> CoxInference:
     """The same table with R's numbers of a Cox model: of events, by which BIC and the degrees of freedom count."""
-    values = {name: getattr(table, name) for name in GLMInference.__dataclass_fields__}
+    own: dict[str, Any] = {"ties": ties, "events": events, "concordance": concordance}
     if isinstance(table.log_likelihood, float):
-        values["bic"] = -2.0 * table.log_likelihood + math.log(events) * table.rank
-    values |= {"df_residual": events - table.rank, "df_null": events}
-    return CoxInference(**values, ties=ties, events=events, concordance=concordance)
+        own["bic"] = -2.0 * table.log_likelihood + math.log(events) * table.rank
+    return CoxInference.of(table, df_residual=events - table.rank, df_null=events, **own)

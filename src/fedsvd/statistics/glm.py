@@ -13,8 +13,9 @@ matrix, and the summed totals. What follows from a factor is yielded again, as a
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,7 +27,12 @@ from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, S
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
+INTERCEPT = "(intercept)"
+Fact = Number | int | str
+"""What a summary says of a model as one."""
+
 _TRIALS = 1.01  # a row, beyond which weights are numbers of trials
+_COUNTS = ("poisson", "negative-binomial")
 _DISPERSED = 1.2  # of Pearson's sum over its degrees of freedom: what a person should hear of
 
 
@@ -88,6 +94,63 @@ class GLMInference:
         """Of Student's t, by which R tests coefficients where a scale is estimated; None: the normal law."""
         return self.df_residual if self.family.dispersion else None
 
+    # --- words, which a model of another kind says in its own way (CONTRIBUTING, "To add a model by Newton steps")
+
+    title: ClassVar[str] = "Generalised linear model"
+    expects: ClassVar[str] = ""  # why it has no marginal effects, where it has none
+
+    @property
+    def ratio(self) -> str:
+        """What the exponential of a coefficient is called; "" where it has no name."""
+        if self.family.link_name != "log":
+            return "odds ratio" if self.family.link_name == "logit" else ""
+        return "rate ratio" if self.family.name in _COUNTS else "ratio of means"
+
+    def terms(self, features: Sequence[str]) -> list[str]:
+        """The names of the coefficients."""
+        return [INTERCEPT, *features] if self.intercept else list(features)
+
+    def said(self) -> dict[str, Fact]:
+        """What a summary says first, after the target."""
+        return {
+            "family": self.family.name,
+            "link": self.family.link_name,
+            "rows": self.n,
+            "df residual": self.df_residual,
+            "iterations": self.iterations,
+            "scale": self.scale,
+            "deviance": self.deviance,
+            "null deviance": self.null_deviance,
+            "Pearson chi2": self.pearson,
+            "log-likelihood": self.log_likelihood,
+        }
+
+    def in_words(self, name: str) -> str:
+        """One sentence for a report."""
+        return explained(name, self.iterations, self.deviance, self.null_deviance, self.n)
+
+    def glance(self) -> dict[str, float]:
+        """What broom's ``glance`` says before log-likelihood, AIC and BIC."""
+        return {"null.deviance": self.null_deviance, "df.null": self.df_null}
+
+    def glance_last(self) -> dict[str, float]:
+        """And after them."""
+        return {"deviance": self.deviance, "df.residual": self.df_residual, "nobs": self.n}
+
+    def more(self) -> dict[str, Any]:
+        """Fields of this kind of model alone, for JSON."""
+        return {}
+
+    @classmethod
+    def of(cls, table: "GLMInference", **own: Any) -> Self:
+        """The numbers of a table as a model of this kind, with some of them and its own fields replaced."""
+        return cls(**{field.name: getattr(table, field.name) for field in fields(GLMInference)} | own)
+
+    @classmethod
+    def own_fields(cls, said: Mapping[str, Any]) -> dict[str, Any]:
+        """The same again, as arguments."""
+        return {}
+
     def __repr__(self) -> str:
         return f"GLMInference({self.family!r}, coefficients={self.coefficients.shape[0]}, n={self.n})"
 
@@ -101,6 +164,15 @@ class GLMInference:
         """The expected targets of new rows."""
         eta = self.linear_predictor(X, offset)
         return self.family.evaluate(eta, np.ones_like(eta)).mu
+
+
+def explained(name: str, iterations: int, deviance: float, null_deviance: float, n: int) -> str:
+    """What a report says of a model of records that are all compared with one null model."""
+    share = 1.0 - deviance / null_deviance if null_deviance > 0.0 else 0.0
+    return (
+        f"{name}: {iterations} iterations, deviance {deviance:.6g} of {null_deviance:.6g} without features "
+        f"({100 * share:.1f} % explained), {n} rows."
+    )
 
 
 def contribution(

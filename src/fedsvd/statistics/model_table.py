@@ -24,6 +24,9 @@ from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
 GLModel = GLMInference | MultinomialInference
+KINDS: Mapping[str, type[GLMInference]] = {"cox": CoxInference}
+"""Models of a kind of their own, by the name of their family."""
+
 _COUNTS = ("n", "rank", "iterations")
 _NUMBERS = ("log_likelihood", "aic", "bic")
 _GLM_COUNTS = ("df_residual", "df_null", "halvings")
@@ -33,7 +36,8 @@ _KNOWN = ("deviance", "null_deviance", "alpha", "level")
 
 def columns(model: GLModel, features: Sequence[str], classes: Sequence[str] = ()) -> dict[str, list[Any]]:
     """One row for each coefficient, an intercept first; the classes but the first one after the other."""
-    names, w = terms(features, model.intercept), np.atleast_2d(model.coefficients)
+    w = np.atleast_2d(model.coefficients)
+    names = model.terms(features) if isinstance(model, GLMInference) else terms(features, model.intercept)
     if w.shape[1] != len(names):
         raise ShapeError(f"{w.shape[1]} coefficients need as many names, got {len(names)} with the intercept")
 
@@ -71,9 +75,8 @@ def values(model: GLModel) -> dict[str, Any]:
     reasons = {name: part.reason for name, part in (numbers | arrays).items() if isinstance(part, Undefined)}
     said: dict[str, Any] = {name: getattr(model, name) for name in (*_COUNTS, *_KNOWN, *(_GLM_COUNTS if own else ()))}
     said |= {name: _finite(number) for name, number in numbers.items()}
-    if isinstance(model, CoxInference):
-        said |= {"ties": model.ties, "events": model.events, "concordance": _finite(model.concordance)}
     if isinstance(model, GLMInference):
+        said |= model.more()
         said |= {"family": model.family.name, "link": model.family.link_name, "pearson": model.pearson}
         said |= {"weight": model.weight} | ({} if model.dispersion is None else {"dispersion": model.dispersion})
     else:
@@ -111,10 +114,8 @@ def model_from(
         return MultinomialInference(counts=np.array(said["class_counts"]), **common)
     more = {name: said[name] for name in _GLM_COUNTS} | {"weight": said.get("weight", 0.0)}
     common |= {"family": family, "scale": number("scale"), "pearson": said["pearson"], **more}
-    if "ties" in said:
-        pairs = math.nan if said["concordance"] is None else float(said["concordance"])
-        return CoxInference(**common, ties=said["ties"], events=said["events"], concordance=pairs)
-    return GLMInference(**common)
+    kind = KINDS.get(said["family"], GLMInference)
+    return kind(**common, **kind.own_fields(said))
 
 
 def _finite(value: Number) -> float | None:

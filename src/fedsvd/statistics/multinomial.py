@@ -17,7 +17,7 @@ from scipy import special
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import wald
-from fedsvd.statistics.glm import Ended, inverse_of
+from fedsvd.statistics.glm import Ended, explained, inverse_of
 from fedsvd.statistics.glm_digits import uncentred
 from fedsvd.statistics.irls import Contribution, Limits, Request, Steps, asked, iterate
 from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
@@ -57,6 +57,10 @@ class MultinomialInference:
 
     def __repr__(self) -> str:
         return f"MultinomialInference(classes={self.counts.shape[0]}, n={self.n})"
+
+    def in_words(self, name: str) -> str:
+        """One sentence for a report."""
+        return explained(name, self.iterations, self.deviance, self.null_deviance, self.n)
 
     def symmetric(self) -> Float:
         """The coefficients of all classes, (classes, q), that sum to 0: scikit-learn's form."""

@@ -18,8 +18,8 @@ every party comes to the same next request.
 """
 
 import math
-from collections.abc import Generator
-from dataclasses import replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,14 +59,32 @@ _START_GRID = 20
 Fitting = Generator[Sizes | Asked, NDArray[np.int64] | Totals, Any]
 
 
-def fitted(shape: Shape, moments: Moments, constants: Float) -> Fitting:
-    """The whole iteration, a ``Found``, from the constants of the null model."""
-    beta = np.zeros(shape.coefficients)
+@dataclass(frozen=True, repr=False)
+class Traits:
+    """How an iteration differs from that of a generalised linear model; all of it is public."""
+
+    zeros: NDArray[np.bool_] | None = None  # (P, P): entries of the expected information that are 0 whatever the data
+    curved_zeros: NDArray[np.bool_] | None = None  # likewise of the curvature; neither are opened
+    indefinite: bool = False  # the curvature need not be positive: the expected information takes its place there
+    curved_table: bool = False  # standard errors are of the curvature
+    signed: bool = False  # the deviance may be below zero
+    allowed: Callable[[Float], bool] = lambda beta: True  # a step to any other point is halved; may raise
+    vanished: Callable[[Float], Exception] = lambda beta: separated()  # where a direction has no information left
+    # From a point a generator of what it opens, which ends with a term of the score, (P,), and one of the deviance.
+    # It is asked for once steps are short, and stands in every score from then on (a restricted likelihood's trace).
+    tilt: Callable[[Point], Fitting] | None = None
+
+
+def fitted(shape: Shape, moments: Moments, constants: Float, traits: Traits | None = None) -> Fitting:
+    """The whole iteration, a ``Found``, from the constants of the null model and the extra parameters after them."""
+    beta, last = np.zeros(shape.coefficients), shape.coefficients - shape.extra
+    # Logarithms may differ in the last digit between machines; so far down they do not.
+    start = np.rint(constants * 2.0**_START_GRID) * 2.0**-_START_GRID
     if shape.first:
-        # Logarithms may differ in the last digit between machines; so far down they do not.
-        beta[:: shape.width] = np.rint(constants * 2.0**_START_GRID) * 2.0**-_START_GRID
-    centre = moments.means if shape.intercept else np.zeros(shape.features)
-    return (yield from _Newton(shape, moments, centre).play(beta))
+        beta[: last : shape.width] = start[: len(start) - shape.extra]
+    beta[last:] = start[len(start) - shape.extra :]
+    centre = moments.means if shape.centres else np.zeros(shape.features)
+    return (yield from _Newton(shape, moments, centre, traits or Traits()).play(beta))
 
 
 def opened_moments(shape: Shape) -> Fitting:
@@ -78,7 +96,7 @@ def opened_moments(shape: Shape) -> Fitting:
     units = most * 2.0**-START_BITS
     units[0] *= float(shape.weighted)
     units[columns] = powers(sizes[columns]) * power(shape.n) * 2.0**-MEAN_BITS
-    if not shape.intercept:
+    if not shape.centres:
         units[columns] = 0.0
     if shape.counted:
         units[2 : columns.start] = 1.0 / power(4.0 * NOISE * shape.users)
@@ -130,8 +148,9 @@ def dependent(column: int) -> DataError:
 class _Newton:
     """One iteration: the point, the information as it was opened last, the units."""
 
-    def __init__(self, shape: Shape, moments: Moments, centre: Float) -> None:
-        self.shape, self.moments, self.centre = shape, moments, centre
+    def __init__(self, shape: Shape, moments: Moments, centre: Float, traits: Traits) -> None:
+        self.shape, self.moments, self.centre, self.traits = shape, moments, centre, traits
+        self.tilted = False
         self.triangle = np.triu_indices(shape.coefficients)
         self.bits = TWELVE
         self.first: Float | None = None
@@ -150,6 +169,10 @@ class _Newton:
         previous, slow, halvings = math.inf, 0, 0
         for iteration in range(shape.max_iterations + 1):
             step, decrement, noise = self._step(score)
+            if self.traits.tilt is not None and not self.tilted and decrement <= _LONG:
+                self.tilted = True
+                deviance, score = yield from self._again(at, deviance=True)
+                step, decrement, noise = self._step(score)
             while noise > _SEEN and noise > decrement / _LEAST_FALL:
                 # Nearly dependent columns: what rounding hides of the score is a long step. More of its digits.
                 self.unit *= 2.0**-SCORE_BITS
@@ -173,7 +196,7 @@ class _Newton:
             if at.information:
                 yield from self._information(at)
             previous = decrement
-        table = replace(at, information=True, expected=True)
+        table = replace(at, information=True, expected=not self.traits.curved_table, tilt=None)
         root = np.zeros((0, 0))
         if not shape.constant_only:  # of the null model the deviance alone is wanted
             root = yield from self._table(table)
@@ -200,7 +223,7 @@ class _Newton:
         information, deviance, pearson = (powers(sizes[:3]) * shape.users).tolist()
         one = np.ones(shape.first)
         columns = one[:0] if shape.constant_only else powers(sizes[3:])
-        self.scales = np.tile(np.concatenate((one, columns)), shape.equations)
+        self.scales = np.concatenate((np.tile(np.concatenate((one, columns)), shape.equations), np.ones(shape.extra)))
         self.bound = power(information)
         self.deviance_unit = power(deviance) * 2.0**-START_BITS
         self.pearson_unit = power(pearson) * 2.0**-START_BITS
@@ -210,8 +233,12 @@ class _Newton:
 
     def _score(self, at: Point, deviance: bool) -> Fitting:
         """Deviance and score at a point; None where a party's own deviance is beyond its limit."""
+        tilt, more = None, 0.0
+        if self.tilted and self.traits.tilt is not None:
+            tilt, more = yield from self.traits.tilt(at)
         told = (self.deviance_unit, self.pearson_unit if self.shape.dispersion else 0.0) if deviance else (0.0, 0.0)
-        answer = yield Asked("score", np.concatenate((told, self.unit * self.scales)), at, self.dispersion)
+        units = np.concatenate((told, self.unit * self.scales))
+        answer = yield Asked("score", units, replace(at, tilt=tilt), self.dispersion)
         assert isinstance(answer, Totals)
         if answer.beyond:
             return None
@@ -224,11 +251,11 @@ class _Newton:
         score = answer.values[2:] / self.scales
         if self.shape.penalty is not None:
             score = score - product(self.shape.penalty, at.beta) / self.scales
-        return float(answer.values[0]), score
+        return float(answer.values[0]) + more, score
 
-    def _again(self, at: Point) -> Fitting:
-        """The score at the same point in a finer unit."""
-        answer = yield from self._score(at, deviance=False)
+    def _again(self, at: Point, deviance: bool = False) -> Fitting:
+        """The score at the same point: in a finer unit, or with what was not asked for there before."""
+        answer = yield from self._score(at, deviance)
         if answer is None:
             raise refused()
         return answer
@@ -236,10 +263,14 @@ class _Newton:
     def _information(self, at: Point) -> Fitting:
         """The information in as many twelves as it needs; where none are enough, columns depend on each other."""
         A = yield from self._pieces(at, self.bits, settle=True)
+        if A is None:
+            # Curvature that is not positive. Information of the same evaluation was opened: this is another one.
+            yield from self._again(at)
+            A = yield from self._pieces(replace(at, expected=True), self.bits, settle=True)
         if self.first is None:
             self.first = A
         elif self.shape.penalty is None and isinstance(factor(A - _VANISHED * self.first), int):
-            raise separated()
+            raise self.traits.vanished(at.beta)
         found = factor(A)
         assert isinstance(found, Factor)
         self.factor, self.A = found, A
@@ -247,16 +278,23 @@ class _Newton:
         self.bound = max(self.bound / 4.0, power(float(A.diagonal().max())))
 
     def _pieces(self, at: Point, least: int, settle: bool) -> Fitting:
-        """The information at a point, penalty included, in this many bits of the bound, or in more where it must."""
+        """The information at a point, penalty included, in this many bits of the bound, or in more where it must.
+
+        None where a curvature is found not to be positive.
+        """
         shape, P = self.shape, self.shape.coefficients
         A, bits = np.zeros((P, P)), 0
         scales = np.multiply.outer(self.scales, self.scales)[self.triangle]
+        zeros = self.traits.zeros if at.expected else self.traits.curved_zeros
+        asked = np.ones(len(scales)) if zeros is None else 1.0 - zeros[self.triangle]
+        may_fail = self.traits.indefinite and not at.expected
         for piece in range(PIECES):
             enough = not settle and bits < least  # a table stops at its last bit, unless rounding asks for more
             bits = min(bits + TWELVE, max(least, TWELVE) if enough else MOST_BITS)
             unit = self.bound * 2.0**-bits
-            values = yield from opened(Asked("information" if settle else "table", unit * scales, at, piece=piece))
-            A[self.triangle] += values / scales
+            kind = "information" if settle else "table"
+            values = yield from opened(Asked(kind, unit * scales * asked, at, piece=piece))
+            A[self.triangle] += asked * values / scales
             full = A + np.triu(A, 1).T
             if shape.penalty is not None:
                 full = full + shape.penalty / np.multiply.outer(self.scales, self.scales)
@@ -265,10 +303,12 @@ class _Newton:
             if bits >= least and not isinstance(settled, int):
                 self.bits = max(self.bits, bits) if settle else self.bits
                 return full
+            if may_fail and (bits >= MOST_BITS or isinstance(factor(full + rounding * np.eye(P)), int)):
+                return None
         if self.first is not None:
-            raise separated()
+            raise self.traits.vanished(at.beta)
         row = settled if isinstance(settled, int) else 0
-        raise dependent(row % shape.width - shape.first + 1)
+        raise dependent(row % shape.width - shape.first + 1 if row < P - shape.extra else 0)
 
     def _table(self, at: Point) -> Fitting:
         """A root of the inverse of the expected information at the end, in natural units."""
@@ -301,6 +341,9 @@ class _Newton:
         slack = 4.0 * (1 + NOISE) * math.sqrt(self.shape.users) * self.deviance_unit
         while gone >= _SHORTEST:
             moved = gone * step
+            if not self.traits.allowed(at.beta + moved / self.scales):
+                gone, halved = gone / 2.0, halved + 1
+                continue
             long = float(np.abs(moved).max()) > _LONG_STEP and decrement > _SETTLED
             there = replace(
                 at, beta=at.beta + moved / self.scales, information=long or falls_slowly, expected=decrement > _LONG
@@ -308,7 +351,7 @@ class _Newton:
             answer = yield from self._score(there, deviance=judged)
             if answer is not None:
                 found, score = answer
-                if found < -slack:
+                if found < -slack and not self.traits.signed:
                     raise refused()  # no sum of rows has a deviance below zero
                 rose = self._objective(there, found) > self._objective(at, deviance) + slack
                 if not (judged and rose):

@@ -17,6 +17,7 @@ class Point:
     expected: bool = True  # else the curvature itself
     constant_only: bool = False
     near: bool = False  # whether columns are so near to zero that their centre may be taken off products with them
+    tilt: Float | None = None  # (P,): a public term of the score that is no sum; each party adds its share of it
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +91,7 @@ class Columns:
 class Sizes:
     """The exponent of a power of two above every party's own number, for each number of a kind."""
 
-    of: str  # "columns", "start", "end", "null" or "likelihood"
+    of: str  # "columns" and "start", else what is asked for next: "end", "null", "likelihood", ...
     at: Point | None = None
     scale: float = 1.0
 
@@ -99,7 +100,7 @@ class Sizes:
 class Asked:
     """Totals of a kind in these units; a unit of 0 asks for nothing."""
 
-    of: str  # "moments", "score", "information", "table", "end", "null" or "likelihood"
+    of: str  # "moments", "tilt", "score", "information", "table", "end", "null", "likelihood", ...
     units: Float
     at: Point | None = None
     scale: float = 1.0
@@ -132,6 +133,13 @@ class Shape:
     table: int  # bits beyond those of the condition
     penalty: Float | None = None  # a matrix, as it is added to the information
     constant_only: bool = False
+    extra: int = 0  # parameters that are of no column, after all others: thresholds, log theta, variances
+    centred: bool = False  # columns are centred though there is no intercept, since the extra parameters take it up
+
+    @property
+    def centres(self) -> bool:
+        """Whether columns are centred by their joint means."""
+        return self.intercept or self.centred
 
     @property
     def first(self) -> int:
@@ -144,7 +152,7 @@ class Shape:
 
     @property
     def coefficients(self) -> int:
-        return self.equations * self.width
+        return self.equations * self.width + self.extra
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from fedsvd.errors import ShapeError, printable
 from fedsvd.statistics import documents
-from fedsvd.statistics.cox import CoxInference
-from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.glm import INTERCEPT, Fact, GLMInference
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
@@ -21,7 +20,6 @@ from fedsvd.types import Float
 
 _DASH = "-"
 _LONGEST_NAME = 40
-INTERCEPT = "(intercept)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,17 +119,9 @@ class Summary:
 
 def ratio_of(model: LinearInference | GLMInference | MultinomialInference) -> str:
     """What the exponential of a coefficient is called; "" where it has no name."""
-    if isinstance(model, LinearInference):
-        return ""
-    link, family = ("logit", "multinomial")
     if isinstance(model, GLMInference):
-        link, family = model.family.link_name, model.family.name
-    if link == "logit":
-        return "odds ratio"
-    if family == "cox":
-        return "hazard ratio"
-    counts = "poisson" in family or "negative" in family
-    return ("rate ratio" if counts else "ratio of means") if link == "log" else ""
+        return model.ratio
+    return "" if isinstance(model, LinearInference) else "odds ratio"
 
 
 def _exponentials(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -194,13 +184,10 @@ def linear_summary(model: LinearInference, names: Sequence[str], target: str = "
 
 
 def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") -> Summary:
-    """The table of a generalised linear model, or of a Cox model."""
-    title, facts = "Generalised linear model", _glm_facts(model, target)
-    if isinstance(model, CoxInference):
-        title, facts = "Cox regression, stratified by site", _cox_facts(model, target)
+    """The table of a generalised linear model, or of another one by Newton steps."""
     statistic = "z" if model.freedom is None else "t"
     cells = _cells(model.coefficients, model.standard_errors, statistic, model.z, model.p, model.intervals, model.level)
-    rows = _names(names, model.intercept, model.coefficients.shape[0])
+    rows = _printable(model.terms(names), model.coefficients.shape[0])
     notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
     if model.overdispersed and model.dispersion is not None:
         p = model.quasi().p
@@ -210,48 +197,13 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
             f"By quasi-likelihood standard errors are {math.sqrt(model.dispersion):.3g} times these, and p-values are "
             "the last column",
         )
-    return Summary(title, facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
+    said = {**model.said(), "AIC": model.aic, "BIC": model.bic, "penalty": model.alpha}
+    facts = (("target", printable(target, _LONGEST_NAME)), *((name, _fact(value)) for name, value in said.items()))
+    return Summary(model.title, facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
 
 
-def _cox_facts(model: CoxInference, target: str) -> tuple[tuple[str, str], ...]:
-    freedom = model.rank
-    tests: tuple[tuple[str, str], ...] = ()
-    if is_array(model.covariance):
-        named = {"likelihood ratio": model.likelihood_ratio, "Wald": model.wald}
-        tests = tuple((f"{name}, df {freedom}", f"{value:.6g} (p {p:.3g})") for name, (value, p) in named.items())
-    return (
-        ("target", printable(target, _LONGEST_NAME)),
-        ("ties", model.ties),
-        ("rows", str(model.n)),
-        ("events", str(model.events)),
-        ("iterations", str(model.iterations)),
-        ("log-likelihood", _number(model.log_likelihood)),
-        ("without features", _number(-0.5 * model.null_deviance)),
-        *tests,
-        ("concordance", _number(model.concordance)),
-        ("AIC", _number(model.aic)),
-        ("BIC", _number(model.bic)),
-        ("penalty", _number(model.alpha)),
-    )
-
-
-def _glm_facts(model: GLMInference, target: str) -> tuple[tuple[str, str], ...]:
-    return (
-        ("target", printable(target, _LONGEST_NAME)),
-        ("family", model.family.name),
-        ("link", model.family.link_name),
-        ("rows", str(model.n)),
-        ("df residual", str(model.df_residual)),
-        ("iterations", str(model.iterations)),
-        ("scale", _number(model.scale)),
-        ("deviance", _number(model.deviance)),
-        ("null deviance", _number(model.null_deviance)),
-        ("Pearson chi2", _number(model.pearson)),
-        ("log-likelihood", _number(model.log_likelihood)),
-        ("AIC", _number(model.aic)),
-        ("BIC", _number(model.bic)),
-        ("penalty", _number(model.alpha)),
-    )
+def _fact(value: Fact) -> str:
+    return str(value) if isinstance(value, int | str) else _number(value)
 
 
 def multinomial_summary(
@@ -314,11 +266,13 @@ def _cells(
 
 
 def _names(names: Sequence[str], intercept: bool, count: int) -> tuple[str, ...]:
-    shown = tuple(printable(name, _LONGEST_NAME) for name in names)
-    rows = (INTERCEPT, *shown) if intercept else shown
-    if len(rows) != count:
-        raise ShapeError(f"{count} coefficients need as many names, got {len(rows)} with the intercept")
-    return rows
+    return _printable([INTERCEPT, *names] if intercept else names, count)
+
+
+def _printable(terms: Sequence[str], count: int) -> tuple[str, ...]:
+    if len(terms) != count:
+        raise ShapeError(f"{count} coefficients need as many names, got {len(terms)} with the intercept")
+    return tuple(printable(name, _LONGEST_NAME) for name in terms)
 
 
 def _aliased(rows: Sequence[str], aliased: Sequence[int]) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from fedsvd.errors import ShapeError
 from fedsvd.statistics.distributions import wald
+from fedsvd.statistics.glm import INTERCEPT
 from fedsvd.statistics.inference import LinearInference, Totals
-from fedsvd.statistics.summary import INTERCEPT
 from fedsvd.statistics.undefined import OWN_BLOCK, PENALISED, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.statistics.broom import Model
-from fedsvd.statistics.cox import CoxInference
 from fedsvd.statistics.distributions import chi2_tail, f_tail, wald
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.inference import LinearInference
@@ -174,8 +173,8 @@ def marginal_effects(model: Model, names: Sequence[str], level: float, at: Float
     """
     if isinstance(model, MultinomialInference):
         raise ConfigError("marginal effects of several classes are not here", "fit each class against the rest")
-    if isinstance(model, CoxInference):
-        raise ConfigError("a Cox model has hazard ratios, and no expected outcome", "use tidy(exponentiate=True)")
+    if isinstance(model, GLMInference) and model.expects:
+        raise ConfigError(model.expects, "use tidy(exponentiate=True)")
     w, V = estimates(model)
     first = int(model.intercept)
     if isinstance(model, LinearInference):

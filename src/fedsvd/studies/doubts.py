@@ -19,7 +19,7 @@ from fedsvd.errors import DataError, DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
 from fedsvd.prepare.units import Spread, units_between
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.tasks import Answer, Family, Split, Task
+from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
@@ -47,7 +47,7 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
         yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
     for text in of_labels(parties, targets) if study.about.answer is Answer.SOLUTION else ():
         yield text, DataWarning
-    if study.glm is not None and study.glm.family is Family.BINOMIAL and not study.glm.weighted:
+    if study.glm is not None and study.glm.facts.against_rest and not study.glm.weighted:
         yield from ((text, DataWarning) for text in of_shares(parties))
     if study.split is Split.HORIZONTAL:
         yield from ((text, DataWarning) for text in of_repeated(parties))

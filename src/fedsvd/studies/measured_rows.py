@@ -19,10 +19,11 @@ from fedsvd.policy.rules import Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_made, persons
 from fedsvd.prepare.telling_fills import telling_fills
+from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import CAPPED_AT, What
-from fedsvd.protocol.tasks import Answer, Family, Split, Task
+from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.statistics.leverage import in_each_column, leverages
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
@@ -56,8 +57,8 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     if not model:
         return replace(own, columns=rows.made_columns)
     own = replace(own, columns=rows.features + 1, outcome=rows.outcome(plan), classes=_classes(plan, party))
-    if plan.k == 2 and plan.glm is not None and plan.glm.family is Family.COX and party.labels is not None:
-        own = replace(own, events=int(np.count_nonzero(party.labels[:, 1])))
+    if plan.k == 2 and plan.glm is not None and plan.glm.facts.few_events and party.labels is not None:
+        own = replace(own, events=int(np.count_nonzero(party.labels[:, plan.glm.facts.counted_at])))
     return rows.judged(own, policy)
 
 
@@ -213,7 +214,7 @@ class _Rows:
 
     def outcome(self, plan: SessionPlan) -> Leverage:
         """The largest leverage at the weights that a Poisson model comes to: near the counts themselves."""
-        if plan.glm is None or plan.glm.family is not Family.POISSON or self.party.labels is None:
+        if plan.glm is None or not plan.glm.facts.weighs_by_outcome or self.party.labels is None:
             return Leverage()
         counts = self.party.labels[:, 0] + _LIKE_R
         weights = counts if self.weights is None else counts * self.weights
@@ -316,10 +317,12 @@ def _counted(codes: NDArray[np.intp], of_person: NDArray[np.intp] | None) -> NDA
 def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
     """Own records, or persons, of each class of the outcome, and with and without an event; none where it has no
     classes, or is a proportion."""
-    known = (Family.BINOMIAL, Family.MULTINOMIAL, Family.COX)
-    if plan.glm is None or party.labels is None or plan.glm.family not in known:
+    if plan.glm is None or party.labels is None:
         return ()
-    y = party.labels[:, int(plan.glm.family is Family.COX)]
+    facts = plan.glm.facts
+    if facts.outcome not in (Outcome.CLASSES, Outcome.TIMES):
+        return ()
+    y = party.labels[:, facts.counted_at]
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
     return tuple(_counted(y.astype(np.intp), persons_of(party)).tolist())

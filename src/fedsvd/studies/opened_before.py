@@ -22,7 +22,6 @@ from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.job_made import job_made
 from fedsvd.protocol.openings import judged_bits
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Family
 from fedsvd.statistics.leverage import leverages
 from fedsvd.statistics.patterns import NUMBER_BITS, column_bits, rank_share
 from fedsvd.studies.measured_rows import determines_gram, opens_model, persons_of
@@ -86,9 +85,10 @@ def _labels(plan: SessionPlan, labels: Float) -> Float:
     model = plan.glm
     if model is None:
         return labels
-    y = labels[:, 1:2] if model.family is Family.COX else labels[:, :1]  # rows are summed over events
+    at = model.facts.counted_at
+    y = labels[:, at : at + 1]  # of times, rows are summed over events
     offset = labels[:, model.offset_at : model.offset_at + int(model.offset)]
-    if model.family is Family.MULTINOMIAL:
+    if model.facts.class_counts:
         y = (y == np.unique(y)[1:]).astype(np.float64)
     return np.hstack((y, offset))
 

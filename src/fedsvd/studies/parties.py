@@ -20,9 +20,10 @@ from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, Repeat
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.table_map import NOTHING, TableMap
+from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Answer, Family, Labels, Robust, Split, Task
+from fedsvd.protocol.tasks import Answer, Labels, Robust, Split, Task
 from fedsvd.studies.problems import Problems
 from fedsvd.studies.study import Study
 from fedsvd.tasks.declared import declared
@@ -287,10 +288,11 @@ def expect_target(about: ModelPlan, labels: Float) -> None:
     from fedsvd.statistics.families import family_named
 
     y = labels[:, 0]
-    if about.family is Family.COX:
+    if about.facts.outcome is Outcome.TIMES:
         from fedsvd.statistics.cox import expect_times
 
-        expect_times(y, labels[:, 1], labels[:, 2] if about.entry else None)
+        entry = about.column("entry")
+        expect_times(y, labels[:, about.facts.counted_at], None if entry is None else labels[:, entry])
     elif about.classes:
         whole = np.all((y == np.floor(y)) & (y >= 0) & (y < about.classes))
         if not whole:

@@ -6,8 +6,9 @@ from typing import Any
 from pydantic import model_validator
 
 from fedsvd.prepare.identifiers import BETWEEN
+from fedsvd.protocol.families import FACTS, Outcome
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, Family, Item, Robust, Split, Task
+from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, OWN_FAMILY, Item, Robust, Split, Task
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.studies.study import released
 from fedsvd.tasks.job_rules import MODEL_RULES
@@ -87,8 +88,8 @@ class StudySection(Section):
 def model_of(keys: StudySection) -> ModelPlan:
     """The model that a job file asks for."""
     expect(MODEL_RULES, keys)
-    cox = keys.task is Task.COX
-    family = Family.COX if cox else keys.family
+    family = OWN_FAMILY.get(keys.task, keys.family)
+    facts = FACTS[family]
     return ModelPlan(
         family,
         keys.link or LINKS[family][0],
@@ -100,7 +101,6 @@ def model_of(keys: StudySection) -> ModelPlan:
         least_class=keys.least_class,
         least_events=keys.least_events,
         digits=keys.digits,
-        ties=str(keys.ties) if cox else "",
-        entry=keys.entry is not None,
-        strata=keys.strata is not None,
+        ties=str(keys.ties) if facts.outcome is Outcome.TIMES else "",
+        beside=tuple(name for name in facts.beside if getattr(keys, name) is not None),
     )

@@ -45,11 +45,11 @@ OUTPUTS = (
 
 
 def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
-    """Every step of a generalised linear model."""
+    """Every step of a generalised linear model, and of any other one by sums of few digits."""
     if plan.glm is None:
         raise ConfigError("a plan without a model has no evaluations")
     if plan.glm.few_digits:
-        return repeat("evaluation", plan.glm.evaluations, *_by_digits(plan, plan.glm)), *_quality(plan)
+        return *newton_steps(plan, plan.glm), *_quality(plan)
     evaluation = (
         wide("totals", plan.glm.totals + plan.M, What.DEVIANCE),
         maybe(
@@ -67,7 +67,12 @@ def _quality(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     return sizes(f"{QUALITY} sizes", QUALITY_NUMBERS), counted
 
 
-def _by_digits(plan: SessionPlan, about: ModelPlan) -> tuple[PlannedStep, ...]:
+def newton_steps(plan: SessionPlan, about: ModelPlan, *before: PlannedStep) -> tuple[PlannedStep, ...]:
+    """The evaluations of a model by sums of few digits; ``before`` are steps of its own ahead of each score."""
+    return (repeat("evaluation", about.evaluations, *_by_digits(plan, about, before)),)
+
+
+def _by_digits(plan: SessionPlan, about: ModelPlan, before: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
     """One evaluation of a model whose sums open few digits: what it begins with, its score, what it may ask for then.
 
     The first words of a score say whether a home test failed; they and the deviance have less bits than are declared.
@@ -82,6 +87,7 @@ def _by_digits(plan: SessionPlan, about: ModelPlan) -> tuple[PlannedStep, ...]:
             digits("moments", about.moments + m, MOMENT_BITS, What.MOMENTS),
         ),
         maybe(STARTS, sizes("start", START_SIZES + m)),
+        *before,
         digits("score", HOME_TESTS + 2 + P, SCORE_BITS, What.SCORE),
         maybe(CURVED, *pieces("information", P)),
         maybe(

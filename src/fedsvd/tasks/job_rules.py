@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsvd.protocol.tasks import FAMILIES, Check, Family, Ids, Split, Task, Write
+from fedsvd.protocol.families import FACTS
+from fedsvd.protocol.tasks import FAMILIES, Check, Ids, Split, Task, Write
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import OWN_CLUSTERS, vertical
 from fedsvd.tasks.option import TASKS, Option, Rule
@@ -91,7 +92,7 @@ MODEL_RULES = (
     ),
     Rule(lambda study: len(set(study.classes)) < len(study.classes), "a class is named twice", "name every class once"),
     Rule(
-        lambda study: study.family is Family.MULTINOMIAL and len(study.classes) < 3,
+        lambda study: study.family is not None and len(study.classes) < FACTS[study.family].least_classes > 2,
         "a multinomial model needs the names of three classes or more",
         'classes = ["a", "b", "c"] (--class a --class b --class c)',
     ),

@@ -1,11 +1,12 @@
 """Options of ``[job]`` that describe a model: linear regression, ridge, generalised linear models."""
 
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.tasks import FAMILIES, LINKS, ChosenBy, Clusters, Family, Robust, Task, Ties
+from fedsvd.protocol.tasks import FAMILIES, LINKS, MODEL_TASKS, ChosenBy, Clusters, Family, Robust, Task, Ties
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
 from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, number, optional, whole, word
 
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
+_MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
 _EVERY_LINK = tuple(dict.fromkeys(link for links in LINKS.values() for link in links))
 
 MODEL = (
@@ -16,7 +17,7 @@ MODEL = (
         0.0,
         "Strength of the ridge; 0 for ordinary least squares.",
         "strength of a ridge (`lr`, `glm`, `cox`); the intercept is never penalised",
-        tasks=(Task.LR, Task.GLM, Task.COX),
+        tasks=(Task.LR, *MODEL_TASKS),
     ),
     Option(
         "intercept",
@@ -157,7 +158,7 @@ MODEL = (
             "a column that is added to the linear predictor (`glm`, `cox`: the logarithm of the exposure, say; `lr` "
             "with split rows: it is subtracted from the label, and statistics are those of the difference)"
         ),
-        tasks=(Task.LR, Task.GLM, Task.COX),
+        tasks=(Task.LR, *MODEL_TASKS),
         columns=True,
     ),
     Option(
@@ -171,7 +172,7 @@ MODEL = (
             "weight 0 are left out. With split columns every party has the column, and a difference ends the "
             "session"
         ),
-        tasks=(Task.LR, Task.GLM, Task.COX),
+        tasks=(Task.LR, *MODEL_TASKS),
         columns=True,
     ),
     Option(
@@ -223,8 +224,8 @@ MODEL = (
         number(gt=0, lt=1),
         1e-9,
         "Ends the iteration: standard errors of the next step.",
-        "the iteration ends when the next step is below this number of standard errors (`glm`, `cox`)",
-        tasks=(Task.GLM, Task.COX),
+        f"the iteration ends when the next step is below this number of standard errors ({_MODELS})",
+        tasks=MODEL_TASKS,
     ),
     Option(
         "max_iterations",
@@ -232,8 +233,8 @@ MODEL = (
         whole(1, 1000),
         25,
         "Beyond, the fit has not converged.",
-        "beyond, the study ends in [FSVD-304](errors/FSVD-304.md) (`glm`, `cox`)",
-        tasks=(Task.GLM, Task.COX),
+        f"beyond, the study ends in [FSVD-304](errors/FSVD-304.md) ({_MODELS})",
+        tasks=MODEL_TASKS,
         defaults={"FederatedLogisticRegression": 50},
     ),
     Option(
@@ -250,7 +251,7 @@ MODEL = (
             "from public numbers alone, and in one process, where one person has all records, `all`. Sums of few "
             "digits need linearly independent columns"
         ),
-        tasks=(Task.GLM, Task.LR, Task.COX),
+        tasks=(Task.LR, *MODEL_TASKS),
     ),
     Option(
         "quality",
@@ -273,9 +274,9 @@ MODEL = (
         "Rows of the smallest class, below which the session ends.",
         (
             "rows of the smallest class (events, for `poisson` and `cox`), below which the session ends before a Gram "
-            "matrix is opened (`glm`, `cox`)"
+            f"matrix is opened ({_MODELS})"
         ),
-        tasks=(Task.GLM, Task.COX),
+        tasks=MODEL_TASKS,
     ),
     Option(
         "least_events",
@@ -283,7 +284,7 @@ MODEL = (
         whole(0),
         5,
         "Events for each coefficient, below which the session ends.",
-        "events, or rows of the smallest class, for each coefficient; likewise (`glm`, `cox`)",
-        tasks=(Task.GLM, Task.COX),
+        f"events, or rows of the smallest class, for each coefficient; likewise ({_MODELS})",
+        tasks=MODEL_TASKS,
     ),
 )

@@ -10,7 +10,6 @@ from fedsvd.protocol.tasks import (
     ChosenBy,
     Clusters,
     ComponentRule,
-    Family,
     Item,
     Mode,
     Scheme,
@@ -158,9 +157,9 @@ MODELS = (
     ),
     Rule(lambda study: _glm(study) and study.glm is None, "task 'glm' needs a family", 'family = "binomial", say'),
     Rule(
-        lambda study: _glm(study) and (study.glm.family is Family.COX) != (study.task is Task.COX),
-        "the family 'cox' is that of task 'cox', and of no other",
-        "choose task cox, or another family",
+        lambda study: _glm(study) and study.glm.facts.task is not study.task,
+        lambda study: f"the family {str(study.glm.family)!r} is of task {str(study.glm.facts.task)!r}, and of no other",
+        lambda study: f"choose task {study.glm.facts.task}, or another family",
     ),
     Rule(
         lambda study: _glm(study) and study.targets != study.glm.labels,
@@ -184,7 +183,7 @@ QUALITY = (
         lambda study: (
             releases(study, Item.QUALITY)
             and study.glm is not None
-            and (study.glm.family is not Family.BINOMIAL or study.glm.fits > 1 or study.glm.weighted)
+            and (not study.glm.facts.against_rest or study.glm.fits > 1 or study.glm.weighted)
         ),
         "quality is of a binomial model of two classes, without weights",
         "leave quality out, or fit each class against the rest",

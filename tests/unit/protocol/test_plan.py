@@ -124,7 +124,7 @@ def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
         "least_events": 2,
         "digits": Digits.MORE,
     }
-    survival = {"ties": Ties.BRESLOW, "entry": True, "strata": True}
+    survival = {"ties": Ties.BRESLOW, "beside": ("entry", "strata")}
     assert {*other, *survival} == {field.name for field in fields(ModelPlan)}
     digests = {replace(plan, glm=replace(model, **{name: value})).digest for name, value in other.items()}
     assert len({plan.digest, *digests}) == len(other) + 1

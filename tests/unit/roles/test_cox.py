@@ -111,7 +111,9 @@ def test_entry_strata_and_offset_are_statsmodels(more):
             "offset": rng.normal(0, 0.5, len(own)),
         }
         labels[place] = np.column_stack((own, third[more]))
-    model = session(tables, labels, **{more: True}).run()[0].models[0]
+    model = (
+        session(tables, labels, **({"offset": True} if more == "offset" else {"beside": (more,)})).run()[0].models[0]
+    )
     step, relative = apart(model, *reference(tables, labels, "efron", more)[:2])
     assert step < DIGITS_STEP_BAR
     assert relative < DIGITS_ERRORS_BAR

@@ -89,7 +89,12 @@ RARE = [
     ('scheme "steps" shows every party', Task.PCA, H, {"scheme": "steps", "components": 2}),
     ('scheme "steps" certifies', Task.SVD, H, {"scheme": "steps", "components": 2, "check": Check.ALL}),
     ("a mode says who opens a sum", Task.SVD, H, {"scheme": "steps", "components": 2, "mode": Mode.A}),
-    ("the family 'cox' is that of task", Task.COX, H, {"glm": ModelPlan(Family.BINOMIAL, "logit")}),
+    (
+        "the family 'binomial' is of task",
+        Task.COX,
+        H,
+        {"glm": ModelPlan(Family.BINOMIAL, "logit")},
+    ),
     ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
     ("quality is of a binomial model", Task.GLM, H, {"release": QUALITY, "glm": ModelPlan(Family.POISSON, "log")}),
 ]

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import Family
+from fedsvd.protocol.families import Outcome
 from fedsvd.results import model_table, regression_table
 from fedsvd.results.drawings.picture import USUAL, Dots, Effect, Line, Picture, Plane, Rows, Wish, points, whose
 from fedsvd.results.report.sections import grid
@@ -245,7 +245,7 @@ def _along(target: str, names: Sequence[str], powers: Float, path: Float, chosen
 def outcomes(result: PartyResult) -> Iterator[tuple[str, Float, Float]]:
     """What each model of classes predicts, which records have it (0 or 1), and its probability."""
     about = result.plan.glm
-    if about is None or about.family not in (Family.BINOMIAL, Family.MULTINOMIAL):
+    if about is None or about.facts.outcome is not Outcome.CLASSES:
         return
     fitted, residuals = result.arrays["fitted"], result.arrays["residuals"]
     observed = np.rint(fitted + residuals)
@@ -315,7 +315,7 @@ def _targets(result: PartyResult, values: Float) -> Sequence[str]:
 def qq(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     """Standardised residuals against the quantiles of a normal law, with the line through their quartiles (R's)."""
     about = result.plan.glm
-    if about is not None and about.family is not Family.GAUSSIAN:
+    if about is not None and about.link != "identity":
         return  # whose residuals do not follow a normal law
     of, values = whose(result, "residuals"), _standardised(result)
     for j, target in enumerate(_targets(result, values)):

@@ -3,13 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fedsvd.protocol.tasks import Family, Task
 from fedsvd.results.drawings.models import ratios_of
 from fedsvd.results.model_table import models_of, summaries
 from fedsvd.results.report.figures import figures
 from fedsvd.results.report.sections import Grid, Section, facts_of, grid
 from fedsvd.results.result import PartyResult
-from fedsvd.statistics.cox import CoxInference
 from fedsvd.statistics.summary import ratio_of
 
 _TERMS = 200  # of the table; the file has all
@@ -18,9 +16,7 @@ _TERMS = 200  # of the table; the file has all
 def model_section(result: PartyResult) -> Section:
     """What came out of a generalised linear model, as far as this reader holds it."""
     about = result.plan.glm
-    of_classes = about is not None and about.family in (Family.BINOMIAL, Family.MULTINOMIAL)
-    of_rows: tuple[str, ...] = ("roc", "calibration") if of_classes else ("residuals", "qq")
-    of_rows = () if result.task is Task.COX else of_rows
+    of_rows = () if about is None else about.facts.draws
     notes = dict.fromkeys(note for _, summary in summaries(result) for note in summary.notes)
     return Section(
         str(result.task),
@@ -34,18 +30,7 @@ def model_section(result: PartyResult) -> Section:
 
 def _in_words(result: PartyResult) -> Iterator[str]:
     for model, (name, _) in zip(models_of(result), summaries(result), strict=True):
-        if isinstance(model, CoxInference):
-            yield (
-                f"{name}: {model.events} events of {model.n} records, {model.iterations} iterations. Records are "
-                "compared with those of their own site: hazard ratios are within sites, and each site has a baseline "
-                "hazard of its own, which stays there."
-            )
-            continue
-        share = 1.0 - model.deviance / model.null_deviance if model.null_deviance > 0.0 else 0.0
-        yield (
-            f"{name}: {model.iterations} iterations, deviance {model.deviance:.6g} of {model.null_deviance:.6g} "
-            f"without features ({100 * share:.1f} % explained), {model.n} rows."
-        )
+        yield model.in_words(name)
     if (of_all := result.facts.get("quality")) is not None:
         yield quality_in_words(of_all)
     own = result.facts.get("own_rows")

@@ -139,8 +139,9 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
         rows += [(key, name) for key, name in (result.facts.get("columns") or {}).items()]
     if plan.glm is not None:
         if plan.glm.ties:
+            own = plan.glm.column("strata") is not None
             rows.append(("ties", plan.glm.ties))
-            rows.append(("strata", "sites, and the values of a column at each" if plan.glm.strata else "sites"))
+            rows.append(("strata", "sites, and the values of a column at each" if own else "sites"))
         else:
             rows.append(("family", f"{plan.glm.family}, link {plan.glm.link}"))
         rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (maximum likelihood)"))

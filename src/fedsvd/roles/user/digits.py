@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from fedsvd.protocol.model import HOME_TESTS
 from fedsvd.protocol.openings import SIZE_BITS, granted_bits
 from fedsvd.protocol.steps import SIZE_CLASSES
-from fedsvd.protocol.tasks import Family
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.home import Home, OwnParts
-from fedsvd.roles.user.models import Model, expect_counts, shape_of
+from fedsvd.roles.user.models import Model, expect_counts
 from fedsvd.roles.user.requests import Local, Script, Sum
 from fedsvd.roles.user.sums import any_of, batches_of_numbers
 from fedsvd.roles.user.work import Work
@@ -28,7 +27,6 @@ from fedsvd.statistics.newton import NOISE, Fitting, refused
 from fedsvd.statistics.newton_requests import Asked, Point, Sizes, Totals
 from fedsvd.types import Float, Ring
 
-_NAMES = {"end": "end sizes", "null": "null sizes", "likelihood": "likelihood sizes", "squares": "squares sizes"}
 _MOST = 2.0**100  # words of a number at home; far below what a sum of 500 holds
 _HIDING = np.uint64(2**52 - 1)  # of a high half: a random word hides any number, and 500 of them do not wrap
 
@@ -36,7 +34,7 @@ _HIDING = np.uint64(2**52 - 1)  # of a high half: a random word hides any number
 def name_of(asked: Sizes | Asked) -> str:
     """The step of a plan that a request asks for, without the number of its round."""
     if isinstance(asked, Sizes):
-        return _NAMES.get(asked.of, asked.of)
+        return asked.of if asked.of in ("columns", "start") else f"{asked.of} sizes"
     return f"{asked.of} {asked.piece + 1}" if asked.of in ("information", "table", "squares") else asked.of
 
 
@@ -122,7 +120,7 @@ class DigitsSession(DigitSums):
 
     def _sizes(self, home: OwnParts, asked: Sizes) -> Script:
         """For each number the exponent of the least class that no user reaches."""
-        if asked.of in ("columns", "start"):
+        if asked.of in ("columns", "start", "tilt"):
             self._next_evaluation()
         own: Float = yield Local("evaluate", lambda: home.sizes(asked))
         exponents = yield from self.sizes(f"{name_of(asked)} {self._number}", own)
@@ -134,6 +132,8 @@ class DigitsSession(DigitSums):
         """The total of what every user rounded at home."""
         if asked.of == "score":
             return (yield from self._score(home, asked))
+        if asked.of == "tilt":
+            self._next_evaluation()
         values: Float = yield Local("evaluate", lambda: home.values(asked))
         units = self._padded(asked.units, asked)
         name = f"{name_of(asked)} {self._number}"
@@ -197,11 +197,10 @@ class DigitsSession(DigitSums):
     def _counts(self, moments: Float) -> dict[str, float]:
         """The outcome's part of the moments by name."""
         outcome = moments[2 : self._about.moments]
-        if shape_of(self._work.plan, self._about).counted:  # noise is a part of 1
+        if self._about.counted:  # noise is a part of 1
             outcome = np.rint(outcome)
         outcome = outcome.tolist()
-        weighted = self._about.weighted and self._about.family is not Family.COX
-        weight = float(moments[0]) if weighted else float(self._work.plan.n)
+        weight = float(moments[0]) if self._about.sums_weights else float(self._work.plan.n)
         if len(outcome) == 1:
             return {"weight": weight, "target": outcome[0]}
         return {"weight": weight, **{f"class {k}": value for k, value in enumerate(outcome)}}

@@ -24,13 +24,11 @@ from fedsvd.roles.user.models import Model, lanes_of, panels_of
 from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes, design
+from fedsvd.statistics.records import GROWN, MOST_DEVIANCE
 from fedsvd.types import Float
 
 MOST_LEVERAGE = 0.8
 """Of a user's own row in what it sends, at any coefficients but those of the null model."""
-
-MOST_DEVIANCE, GROWN = 16.0, 8.0
-"""Of an own record, in units of the dispersion; and beyond outcomes of classes, of what it was at the null model."""
 
 _LANES = 16  # panels that are worked on at once: nothing is kept of one but a few sums
 FEW = 1e-10  # of the largest eigenvalue: directions that own rows do not have
@@ -71,7 +69,8 @@ class OwnParts(ABC):
             case "score":
                 assert asked.at is not None
                 own = self._evaluated(asked.at)
-                return np.concatenate(((own.deviance, own.pearson), own.score))
+                score = own.score if asked.at.tilt is None else own.score + asked.at.tilt / self._work.plan.k
+                return np.concatenate(((own.deviance, own.pearson), score))
             case "information" | "table":
                 assert asked.at is not None
                 own = self._evaluated(asked.at)

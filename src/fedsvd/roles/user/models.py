@@ -12,9 +12,9 @@ import numpy as np
 
 from fedsvd.compress.reduce import PANELS, column_panels, panel_width
 from fedsvd.errors import LocalProtocolError, ReleaseRefused
+from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Family
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics import glm, glm_digits, multinomial
 from fedsvd.statistics.families import Family as Distribution
@@ -49,7 +49,7 @@ def models(plan: SessionPlan) -> Iterator[Model]:
     about = plan.glm
     if about is None:
         raise LocalProtocolError("this plan has no model")
-    if about.family is Family.MULTINOMIAL:
+    if about.facts.each_class:
         yield _multinomial(plan, about)
         return
     distribution = family_named(str(about.family), about.link)
@@ -82,11 +82,11 @@ def expect_counts(plan: SessionPlan, totals: dict[str, float]) -> None:
 
 def _counts(about: ModelPlan, totals: dict[str, float]) -> list[float]:
     """Of each class, or the events of a count; empty where the target is measured."""
-    if about.family is Family.MULTINOMIAL:
+    if about.facts.class_counts:
         return [value for name, value in totals.items() if name.startswith("class ")]
-    if about.family is Family.BINOMIAL:
+    if about.facts.outcome is Outcome.CLASSES:
         return [totals["target"], totals["weight"] - totals["target"]]
-    return [totals["target"]] if about.family in (Family.POISSON, Family.COX) else []
+    return [totals["target"]] if about.counts_outcomes else []
 
 
 def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distribution, k: int | None) -> Model:
@@ -129,23 +129,22 @@ def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distri
         evaluate,
         likelihood,
         moments,
-        about.family is Family.BINOMIAL,
+        about.facts.outcome is Outcome.CLASSES,
     )
 
 
 def shape_of(plan: SessionPlan, about: ModelPlan) -> Shape:
     """What an iteration by few digits knows of the model of a plan."""
-    several, cox = about.family is Family.MULTINOMIAL, about.family is Family.COX
     return Shape(
         users=plan.k,
         n=plan.n,
         features=plan.m,
         equations=about.equations,
         intercept=plan.centre,
-        targets=about.classes if several else 1,
-        weighted=about.weighted and not cox,
-        counted=cox or (about.classes > 0 and not about.weighted),
-        dispersion=about.family in (Family.GAUSSIAN, Family.GAMMA),
+        targets=about.targets,
+        weighted=about.sums_weights,
+        counted=about.counted,
+        dispersion=about.facts.dispersion,
         tolerance=about.tolerance * _OF_TOLERANCE,
         max_iterations=about.max_iterations,
         table=MORE if about.digits is Digits.MORE else TABLE,

@@ -1,0 +1,123 @@
+"""What differs between models whose log-likelihood is a sum over records: one record of facts for each family.
+
+Everything outside of a model's own files reads these facts from the plan (``ModelPlan.facts``), and asks for no family
+by its name: what its outcome is, which columns stand next to it, how many parameters it has, what it opens. To add a
+model, add its facts here and its word to ``tasks.py`` (CONTRIBUTING, "To add a model by Newton steps").
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from fedsvd.protocol.tasks import Family, Task
+
+if TYPE_CHECKING:
+    from fedsvd.protocol.model import ModelPlan
+
+
+class Outcome(StrEnum):
+    """What the target of a model is."""
+
+    NUMBER = "number"
+    CLASSES = "classes"  # 0 or 1, the number of a class, or a share of trials
+    COUNTS = "counts"
+    TIMES = "times"  # of events, which a column next to it has
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Everything that roles, policies, costs, studies and results know of a family."""
+
+    task: Task
+    outcome: Outcome
+    # --- columns next to the target, in their order; options of these names name them
+    beside: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  # those of them that it cannot do without
+    counted_at: int = 0  # the label column with the classes or events, of which own numbers of 1 to 4 ask
+    # --- parameters
+    each_class: bool = False  # a linear predictor for each class but the first
+    against_rest: bool = False  # more than two classes are a model for each, against the rest
+    least_classes: int = 2
+    extra: Callable[["ModelPlan"], int] = lambda about: 0  # beyond one a column: thresholds, log theta, variances
+    offsets: bool = True
+    # --- sums
+    only_few_digits: bool = False  # there is no Gram matrix of weighted rows, so no sum has all digits
+    class_counts: bool = False  # one count for each class is opened at the beginning, else one sum of the outcome
+    sums_weights: bool = True  # and the sum of the prior weights
+    whole_counts: bool = False  # whose counts are whole numbers whatever the weights are
+    dispersion: bool = False  # estimated
+    null_fit: bool = True  # an offset needs an iteration for the null model
+    null_sums: bool = True  # the null model's deviance is summed at the end
+    likelihood_sum: bool = True  # and the log-likelihood
+    more_bits: int = 0  # of each number of the information, beyond those of a generalised linear model
+    # --- judged at home
+    weighs_by_outcome: bool = False  # records weigh about as much as their outcome
+    few_events: bool = False  # two parties: fewer than fifty own events ask
+    # --- words
+    name: str = ""  # in a sentence
+    begins: str = "the mean of each column in 16 bits"  # what is opened first
+    learns: tuple[str, ...] = ()  # further sentences on what every party learns
+    stays: tuple[str, ...] = ()  # and on what stays with each
+    counts: str = ""  # what every party learns of the outcome: ``least_class`` and ``least_events`` are filled in
+    draws: tuple[str, ...] = ("residuals", "qq")  # of a party's own rows
+
+
+_CLASS_COUNTS = (
+    "Every party learns how many rows each class has, or how many events there are; the session ends with that "
+    "where a class has fewer than {least_class} rows, or fewer than {least_events} for each coefficient."
+)
+_OF_CLASSES = ("roc", "calibration")
+
+FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
+    {
+        Family.GAUSSIAN: ModelFacts(Task.GLM, Outcome.NUMBER, dispersion=True),
+        Family.BINOMIAL: ModelFacts(
+            Task.GLM, Outcome.CLASSES, against_rest=True, counts=_CLASS_COUNTS, draws=_OF_CLASSES
+        ),
+        Family.POISSON: ModelFacts(Task.GLM, Outcome.COUNTS, weighs_by_outcome=True, counts=_CLASS_COUNTS),
+        Family.GAMMA: ModelFacts(Task.GLM, Outcome.NUMBER, dispersion=True),
+        Family.MULTINOMIAL: ModelFacts(
+            Task.GLM,
+            Outcome.CLASSES,
+            each_class=True,
+            least_classes=3,
+            offsets=False,
+            class_counts=True,
+            null_sums=False,
+            counts=_CLASS_COUNTS,
+            draws=_OF_CLASSES,
+        ),
+        Family.COX: ModelFacts(
+            Task.COX,
+            Outcome.TIMES,
+            beside=("event", "entry", "strata"),
+            needs=("event",),
+            counted_at=1,
+            only_few_digits=True,
+            sums_weights=False,
+            whole_counts=True,
+            null_fit=False,
+            likelihood_sum=False,
+            more_bits=12,  # its information mostly needs a second twelve
+            few_events=True,
+            name="Cox",
+            begins="the number of events",
+            learns=(
+                "Every party learns how many pairs of records can be compared inside sites, and how many of them the "
+                "model orders as they left (concordance), in a few digits.",
+            ),
+            stays=(
+                "Each party compares its records with its own alone (strata by site): times, risk sets, ties and its "
+                "baseline hazard stay with it, and a party without events cannot be told from the sums.",
+            ),
+            counts=(
+                "Every party learns how many events there are in all; the session ends with that where they are fewer "
+                "than {least_class}, or fewer than {least_events} for each coefficient."
+            ),
+            draws=(),
+        ),
+    }
+)
+"""The facts of every family."""
