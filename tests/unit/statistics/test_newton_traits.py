@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import optimize
-from tests.tolerances import DIGITS_STEP_BAR
+from tests.tolerances import DIGITS_STEP_BAR, PRINTED_BAR
 
 from fedsvd.statistics.newton import NOISE, TABLE, Traits, by_size, fitted, opened
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Moments, Shape, Sizes, Totals
@@ -128,7 +128,7 @@ def test_where_the_curvature_is_not_positive_the_expected_information_is_opened(
     traits = Traits(indefinite=True, curved_table=True)
     found, seen = play(fitted(shape(1), MOMENTS, np.array([-0.55]), traits), parts, cauchy)
     expected = optimize.minimize_scalar(objective, (found.beta[0] - 0.1, found.beta[0] + 0.1), tol=1e-15).x
-    assert abs(found.beta[0] - expected) < 1e-6
+    assert abs(found.beta[0] - expected) < PRINTED_BAR
     kinds = [asked.at.expected for asked, _ in seen if asked.of == "information"]
     negative = [total[0] < 0.0 for asked, total in seen if asked.of == "information" and not asked.at.expected]
     assert any(negative)
