@@ -124,7 +124,7 @@ def test_an_interrupted_command_says_what_was_written_and_ends_with_130(tmp_path
         process.signal(signal.SIGINT)
         assert process.ended() == 130
         # A slow machine is still compressing, a quick one is not: each says what is there.
-        ends = ("nothing else was stored", "the same command goes on from what was compressed so far")
+        ends = ("nothing else was stored", "the same command goes on from what there is so far")
         said = [f"no results were written to results/svd; {end}" for end in ends]
         if format == "json":
             (line,) = process.out

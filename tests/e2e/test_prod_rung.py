@@ -28,6 +28,7 @@ from fedsvd.service import csp as csp_node
 from fedsvd.service.csp import CspNode
 from fedsvd.service.records import EnlistedFacts
 from fedsvd.service.site import Site
+from fedsvd.storage.record_file import RecordFile
 
 
 @pytest.mark.slow
@@ -118,6 +119,43 @@ def test_a_party_killed_after_its_pass_resumes_from_its_checkpoint(tmp_path):
         assert passes == {(1, "party/a"), (1, "party/b")}
         until(lambda: not checkpoint.exists())  # removed when the end was said, a moment after the job is done
         expect_simulated(federation, id)
+
+
+class HeldAfterSteps(HeldCsp):
+    """A CSP that makes party b wait when it comes to its fourth Ritz values."""
+
+    def reported(self, caller, asked):
+        super().reported(caller, asked)
+        if self.told.count((1, "party/b", "ritz values", None)) == 4 and caller == "party/b":
+            self.gate.wait(GENEROUS)
+
+
+@pytest.mark.slow
+def test_a_search_by_steps_whose_party_was_killed_goes_on(tmp_path):
+    _, tables = split_table(400, 20, ("a", "b"))
+    options, by_steps = {"components": 2, "split": "horizontal"}, {"masks": {"scheme": "steps"}}
+    with (
+        federation_of(tmp_path, ("a", "b"), tables, patience=GENEROUS) as federation,
+        federation.csp_node(HeldAfterSteps) as csp,
+    ):
+        federation.start("party/a", "party/b")
+        with federation.connect() as line:
+            id = line.submit(file_of("svd", ("a", "b"), **options) | by_steps)
+            until(lambda: csp.told.count((1, "party/b", "ritz values", None)) == 4)
+            federation.kill("party/a")
+            file = federation.kits["party/a"] / "state" / "checkpoints" / f"{id}.steps"
+            records = len(RecordFile(file).read())
+            assert records > 2
+            csp.release()
+            federation.start("party/a")
+            assert line.watch(id, timeout=GENEROUS).state == "broken"
+            until(lambda: {"party/a", "party/b"} <= {failure.who for failure in line.job(id).failures})
+            assert line.resume(id).attempt == 2
+            assert line.wait(id, timeout=GENEROUS).finished == ("party/a", "party/b")
+        until(lambda: not file.exists())
+        expected = simulated(file_of("svd", ("a", "b"), tmp_path, **options) | by_steps, tmp_path / "sim")
+        for name in ("a", "b"):
+            expect_equal(federation.folder(name, id), expected / "parties" / name)
 
 
 class Waiting(Site):

@@ -10,6 +10,7 @@ from fedsvd.cli.output import Output
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.protocol.certificate import WRITING
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Scheme
 from fedsvd.results.folder import expect_free
 from fedsvd.results.vector_files import file_for, fits_memory, folder_next_to
 from fedsvd.results.write import write_job
@@ -38,7 +39,8 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
             own = folder / str(i + 1)
             own.mkdir(mode=0o700, exist_ok=True)
             checkpoint = resumable.checkpoint(job, job.parties[i]) if plan.compress else None
-            return UserFiles(sink=file_for(plan, i, prepared.write, own), checkpoint=checkpoint)
+            search = resumable.search(job, job.parties[i]) if plan.scheme is Scheme.STEPS else None
+            return UserFiles(sink=file_for(plan, i, prepared.write, own), checkpoint=checkpoint, search=search)
 
         with output.notices_of_warnings(prepared.names), output.progress(prepared.names) as progress:
             study, started = job.study, perf_counter()
@@ -75,14 +77,14 @@ def point_out(output: Output, prepared: Prepared) -> None:
 def left_behind(target: Path, resumable: Resumable) -> str:
     """What an interrupted run leaves, for a person."""
     if resumable.found:
-        return f"no results were written to {target}; the same command goes on from what was compressed so far"
+        return f"no results were written to {target}; the same command goes on from what there is so far"
     return f"no results were written to {target}; nothing else was stored"
 
 
 def show_resumption(output: Output, resumable: Resumable) -> None:
     """That an earlier run was interrupted, and is gone on with."""
     if resumable.found:
-        output.line("an earlier run was interrupted: going on from what it compressed")
+        output.line("an earlier run was interrupted: going on from what it left")
 
 
 def show_estimate(output: Output, prepared: Prepared, plan: SessionPlan | None = None, apart: bool = False) -> None:

@@ -107,7 +107,7 @@ def _worth_a_look(source: MatrixSource) -> Iterator[tuple[int, Float]]:
     try:
         if source.text_names:
             raise DataError("columns of text are left out one by one")
-        panel = source.raw(rows, slice(None))
+        panel = source.raw(rows, slice(0, source.shape[1]))
         places = np.flatnonzero(_suspicious(panel)).tolist()
         columns: Iterable[tuple[int, Float]] = ((j, panel[:, j]) for j in places)
     except DataError:

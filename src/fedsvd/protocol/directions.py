@@ -22,6 +22,15 @@ DIRECTION_BITS = SHORT_STEP - 5
 STEPS = "step"
 """The repetition of a plan by steps."""
 
+CHECKPOINT, HELD = "checkpoint", "held"
+"""User 1's digests of what an earlier session found, and which of them a user does not have."""
+
+CHECKPOINT_BYTES = 8 + 2 * 32
+"""How many steps it had, and digests after the last two of them."""
+
+AT_FIRST = "a search that starts"
+"""Why the first block is played: nothing is there to go on from."""
+
 CROSS = ("cross", "cross again", "third cross", "fourth cross")
 ROOT = ("root", "root again", "third root", "fourth root")
 """Products of a block with itself and with earlier ones, and what user 1 makes of them: pass after pass."""

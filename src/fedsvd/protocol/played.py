@@ -108,8 +108,9 @@ class Played:
             return
         step = body[at]
         if step.kind in (StepKind.MAYBE, StepKind.REPEAT):
-            repeats = step.kind is StepKind.REPEAT
-            yield from self._heads(_Place((*place.stack, (step.body, 0, 1 if repeats else round))))
+            rounds = range(1, 1 + (step.times if step.resumes else 1)) if step.kind is StepKind.REPEAT else (round,)
+            for number in rounds:
+                yield from self._heads(_Place((*place.stack, (step.body, 0, number))))
             yield from self._heads(_after(place))
         elif step.kind in self._unseen or (step.kind is StepKind.EXCHANGE and self._through(step, place)):
             yield from self._heads(_after(place))

@@ -128,6 +128,7 @@ class PlannedStep:
     body: tuple["PlannedStep", ...] = ()
     what: What = What.NOTHING  # it opens (``openings.py``)
     grows: int = 0  # by so much the size is larger in each round of a repetition than in the one before
+    resumes: bool = False  # whether a repetition may begin with any of its rounds
 
     def __post_init__(self) -> None:
         if not self.name or self.size < 1 or self.times < 1:

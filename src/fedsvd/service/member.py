@@ -46,8 +46,10 @@ from fedsvd.service.records import EnlistedFacts, Failure, JobHeading, JobRecord
 from fedsvd.service.stage_answers import StageAnswers
 from fedsvd.storage import private
 from fedsvd.storage.journal import AuditLog, Nonces, Sessions, ledger
+from fedsvd.storage.record_file import RecordFile
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.job_stages import Stage
+from fedsvd.studies.resume import SEARCH
 from fedsvd.transport.grpc_client import Dialling
 
 if TYPE_CHECKING:
@@ -214,7 +216,7 @@ class Member:
         self._read.pop(record.id, None)
         self._failed = {key: failure for key, failure in self._failed.items() if key[0] != record.id}
         self.answers.erase(record.id)
-        self.checkpoint(record).remove()
+        self.forget_passes(record)
         self.owner.forget(record)
 
     def place(self, record: JobRecord) -> Party:
@@ -231,6 +233,15 @@ class Member:
     def checkpoint(self, record: JobHeading) -> Checkpoint:
         """Where a compression pass for this job is stored while it lasts."""
         return Checkpoint(self.owner.checkpoint(record))
+
+    def search(self, record: JobHeading) -> RecordFile:
+        """Where what a search by steps found for this job is stored while it lasts."""
+        return RecordFile(self.owner.checkpoint(record).with_suffix(SEARCH))
+
+    def forget_passes(self, record: JobHeading) -> None:
+        """Remove both: the job is over, or its table is another one now."""
+        self.checkpoint(record).remove()
+        self.search(record).remove()
 
     def scratch(self) -> Path:
         """Where what does not fit in memory lies."""

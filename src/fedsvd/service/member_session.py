@@ -25,7 +25,7 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.certificate import READING, WRITING
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.tasks import Scheme, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.matching import MatchResult
@@ -134,7 +134,7 @@ class Attempt:
             facts = preparation_facts(record.job.prepare, plan)
             member.answers.write(record, {"recipe": recipe.record(), "facts": facts}, machine.agreement)
             member.owner.write_salt(plan.session, machine.salt)
-            member.checkpoint(record).remove()  # of a table that was prepared by other numbers
+            member.forget_passes(record)  # of a table that was prepared by other numbers
             self._point_out(recipe.findings)
             return
         if record.stage is Stage.MATCH:
@@ -142,7 +142,7 @@ class Attempt:
             positions: JsonObject = {"positions": found.positions.tolist(), "records": found.records}
             member.answers.write(record, positions, machine.agreement)
             member.owner.write_salt(plan.session, machine.salt)
-            member.checkpoint(record).remove()  # of other records, or of these in another order
+            member.forget_passes(record)  # of other records, or of these in another order
             member.owner.matched(record, len(found.positions))
             return
         assert self._sealed is not None
@@ -191,6 +191,7 @@ class Attempt:
             prekey=member.prekeys.take(*record.session_key) if dealt else None,
             sink=member.owner.own_part_sink(record, plan, place.index - 1) if last else None,
             checkpoint=member.checkpoint(record) if plan.compress and last else None,
+            search=member.search(record) if plan.scheme is Scheme.STEPS and last else None,
             allocate=allocation(plan, member.scratch()),
             progress=self._reporter.progress,
             device=engine.device,

@@ -6,7 +6,7 @@ engine = "dask"                       # or "tls://scheduler:8786": a Dask cluste
 memory = "8 GiB"                      # the most that a plan may ask for in this role; left out, no bound
 sessions = 8                          # of a CSP: sessions at the same time; left out, by cores, memory and descriptors
 open_jobs = 100                       # of a CSP: jobs of one researcher that are neither done nor stopped
-checkpoint = "state/pass.factor"      # where a compression pass is stored while it lasts; by the job's id otherwise
+checkpoint = "state/pass.factor"      # where a pass is stored while it lasts, by the job's id otherwise
 [csp]
 address = "csp.example.org:7443"      # where to dial; the CSP itself has listen = "0.0.0.0:7443"
 [data]

@@ -1,6 +1,7 @@
 """What an interrupted run leaves behind, so that the same command goes on where it stopped.
 
-Compression is the one long pass whose state is small: a factor, kept every million columns (``compress.checkpoint``).
+Two kinds of long work have a state to go on from: compression, whose factor is written every million columns
+(``compress.checkpoint``), and a search by steps, of which every step is (``roles/user/earlier_steps.py``).
 The checkpoints of a job lie in a private folder next to its results, ``.NAME.resume``, and are named by a digest of
 what the pass depends on: the job's task and the party's data. A job that changed finds nothing, and what it finds is
 compared with the data before it is used. The folder goes when the results are there.
@@ -18,7 +19,11 @@ from fedsvd.data.open import files_behind, open_source
 from fedsvd.errors import StorageError
 from fedsvd.storage import private
 from fedsvd.storage.faults import what_helps
+from fedsvd.storage.record_file import RecordFile
 from fedsvd.studies.job_file import Job, PartySection
+
+FACTOR, SEARCH = ".factor", ".steps"
+"""Ends of names: of a compression pass, and of a search by steps."""
 
 
 class Resumable:
@@ -36,15 +41,18 @@ class Resumable:
             reason = fault.strerror or type(fault).__name__
             fix = what_helps(fault, "name another results folder: --out")
             raise StorageError(f"cannot write to {self.folder}: {reason}", fix) from None
-        return self.folder / f"{party.name}-{_digest(job, party)}.factor"
+        return self.folder / f"{party.name}-{_digest(job, party)}{FACTOR}"
 
     def checkpoint(self, job: Job, party: PartySection) -> Checkpoint:
         return Checkpoint(self.path(job, party))
 
+    def search(self, job: Job, party: PartySection) -> RecordFile:
+        return RecordFile(self.path(job, party).with_suffix(SEARCH))
+
     @property
     def found(self) -> bool:
         """Whether there is anything to go on from."""
-        return self.folder.is_dir() and any(self.folder.glob("*.factor"))
+        return self.folder.is_dir() and any(file.suffix in (FACTOR, SEARCH) for file in self.folder.iterdir())
 
     def __enter__(self) -> "Resumable":
         return self

@@ -40,6 +40,7 @@ from fedsvd.results.result import certificate_of
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import scratch_array
+from fedsvd.storage.record_file import RecordFile
 from fedsvd.storage.scratch import expect_space, usual_scratch
 from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.own_rows import guard_rows
@@ -71,10 +72,11 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class UserFiles:
-    """Where one user writes its own part of the result (None: memory), and the checkpoint of its compression."""
+    """Where one user writes its own part of the result (None: memory), and the checkpoint of its long work."""
 
     sink: "Sink | None" = None
-    checkpoint: Checkpoint | None = None
+    checkpoint: Checkpoint | None = None  # of its compression
+    search: RecordFile | None = None  # of a search by steps
 
 
 Files = Callable[[SessionPlan, int], UserFiles]  # of user i, from 0
@@ -234,6 +236,7 @@ def assemble(
             prekey=_prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             sink=own.sink,
             checkpoint=own.checkpoint,
+            search=own.search,
             allocate=allocation(plan, scratch),
             progress=None if progress is None else _report(progress, me),
             device=engine.device,

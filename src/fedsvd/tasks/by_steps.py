@@ -3,7 +3,11 @@
 from dataclasses import replace
 
 from fedsvd.protocol.directions import (
+    AT_FIRST,
+    CHECKPOINT,
+    CHECKPOINT_BYTES,
     CROSS,
+    HELD,
     ILL,
     ROOT,
     STEPS,
@@ -14,15 +18,20 @@ from fedsvd.protocol.directions import (
     most_steps,
 )
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import PlannedStep, What, from_user_1, maybe, repeat, short, total, wide
+from fedsvd.protocol.steps import PlannedStep, What, flags, from_user_1, maybe, repeat, short, total, wide
 
 
 def found_by_steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
-    """Units, steps as far as they are needed, user 1's answer, and the sums that certify it."""
+    """Units, steps as far as they are needed, user 1's answer, and the sums that certify it.
+
+    A session that goes on where an earlier one of the job ended plays steps from there on.
+    """
     m, r, first, later = plan.m, plan.planned_rank, first_width(plan), later_width(plan)
-    found = [total("length", 1, What.NORM), total("trace", 1, What.NORM), *_block(plan, first, first, " 0")]
+    found = [total("length", 1, What.NORM), total("trace", 1, What.NORM), from_user_1(CHECKPOINT, CHECKPOINT_BYTES)]
+    found += [flags(HELD, 2, What.NOTHING), maybe(AT_FIRST, *_block(plan, first, first, " 0"))]
     if most_steps(plan) > 0:
-        found.append(repeat(STEPS, most_steps(plan), *_block(plan, later, first + later, grows=later)))
+        steps = repeat(STEPS, most_steps(plan), *_block(plan, later, first + later, grows=later))
+        found.append(replace(steps, resumes=True))
     answer = from_user_1("answer", 8 * r * (1 + m + most_directions(plan)), what=What.VECTORS)
     return (*found, answer, short("images", m * r, What.CHECK), wide("remainders", r, What.CHECK))
 

@@ -34,7 +34,7 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import Plays, Revise, Session, assemble, verified_in
+from fedsvd.studies.run import Files, Plays, Revise, Session, assemble, verified_in
 from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub, Link, Pick, first_sent
 
@@ -139,7 +139,8 @@ class Federation:
 
     ``labels``, ``ids`` and ``weights`` are lists with one item for each party, or None. The number of targets and who
     holds the labels of a vertical regression follow from the labels; everything else of a ``Study`` is a keyword.
-    ``revise`` changes the plan that follows from the study before any role has it. ``statistic`` plays a foreign task.
+    ``revise`` changes the plan that follows from the study before any role has it. ``statistic`` plays a foreign task;
+    ``files`` says where each user writes.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class Federation:
         scratch: Path | None = None,
         revise: Revise | None = None,
         statistic: Plays = lambda plan, i: None,
+        files: Files | None = None,
         **asked: Any,
     ) -> None:
         k = len(tables)
@@ -180,6 +182,7 @@ class Federation:
         self._scratch = scratch
         self._revise = revise
         self._statistic = statistic
+        self._files = files
         self._session: Session | None = None
         self._simulation: Simulation | None = None
 
@@ -191,7 +194,7 @@ class Federation:
 
     def assemble(self) -> Session:
         """Fresh roles for one session."""
-        how: dict[str, Any] = {"revise": self._revise, "statistic": self._statistic}
+        how: dict[str, Any] = {"revise": self._revise, "statistic": self._statistic, "files": self._files}
         return assemble(self.study, self.parties, self._seed, self._scratch, **how)
 
     def run(self, pick: Pick = first_sent, meddle: Meddle | None = None) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tolerances import assert_close, digits_lost
+from tests.tolerances import VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.compress import reduce
 from fedsvd.data.synthetic import SyntheticSource
@@ -173,3 +173,37 @@ def test_an_interrupted_command_goes_on_where_it_stopped(tmp_path, monkeypatch, 
     V = np.hstack([np.load(Path(said["parties"][name]) / "components.npy") for name in "ab"])
     assert_close((U * sigma) @ V, joint, digits_lost(4))
     assert reduce.panel_width(20, 48 * 20 * 1000) == 1000
+
+
+def test_an_interrupted_search_by_steps_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+    from fedsvd.cli.output import Format, Output
+    from fedsvd.cli.study import carry_out
+    from fedsvd.roles.user.earlier_steps import Steps
+
+    X = np.random.default_rng(3).normal(size=(90, 40)) * np.linspace(3.0, 1.0, 40)
+    for name, rows in zip("ab", np.array_split(X, 2), strict=True):
+        np.save(tmp_path / f"{name}.npy", rows)
+    parties = [{"name": name, "data": f"{name}.npy"} for name in "ab"]
+    study = {"name": "j", "task": "svd", "split": "horizontal", "components": 2}
+    asked = job_from({"job": study, "masks": {"scheme": "steps"}, "party": parties}, tmp_path)
+    target, taken, take = tmp_path / "j", [], Steps.take
+
+    def interrupted(steps, found):
+        take(steps, found)
+        taken.append(steps.resumed)
+        if len(taken) == 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Steps, "take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(Output(Format.JSON, True), asked, target, False, None)
+    files = sorted(Resumable(target).folder.iterdir())
+    assert [(path.name[:2], path.suffix, path.stat().st_mode & 0o777) for path in files] == [
+        ("a-", ".steps", 0o600),
+        ("b-", ".steps", 0o600),
+    ]
+    carry_out(Output(Format.JSON, False), asked, target, False, None)
+    assert "going on" in capsys.readouterr().err
+    assert set(taken[6:]) == {3}
+    assert not Resumable(target).folder.exists()
+    assert_close(np.load(target / "singular_values.npy"), np.linalg.svd(X, compute_uv=False)[:2], VALUES_BAR)

@@ -41,8 +41,8 @@ from fedsvd.protocol.directions import (
     most_directions,
     most_steps,
 )
-from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import Checked, joint_trace
+from fedsvd.roles.user.earlier_steps import Found, Steps, agreed_steps, start_normals
 from fedsvd.roles.user.opening import Opened, orthogonality_of
 from fedsvd.roles.user.own_products import OwnSide, own_side
 from fedsvd.roles.user.requests import Common, Local, Script
@@ -83,11 +83,12 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     (length,) = yield from total_sum(plan, "length", np.array([longest]), work.own, NORM_WIDTH)
     trace: float = yield from joint_trace(work, norm, unit(F1))
     power = math.frexp(_MARGIN * min(F1, math.sqrt(max(length, 0.0))))[1]
-    own = yield Local("lengths", lambda: own_side(work, prepared.A_i))
-    normals = Keystream.of(work.checks, "start").normal((plan.m, first_width(plan)))
+    normals = start_normals(plan, first_width(plan))
     space = once_in_process(work.memo, "start", (normals, work.device), lambda: Space(work.put(start_block(normals))))
-    s1, passes = F1, list[int]()
-    for step in count():
+    steps: Steps = yield from agreed_steps(work, prepared, space)
+    own = yield Local("lengths", lambda: own_side(work, steps.prepared.A_i))
+    own.columns, space, s1, passes = steps.W, steps.space, steps.s1, steps.passes
+    for step in count(steps.resumed):
         kept, number = yield from _orthonormal_block(work, space, own, s1, step)
         passes.append(number)
         own_image: Float = yield Local("products", partial(own.image, kept))
@@ -99,9 +100,11 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         s1 = ritz.top
         report_residual(work, step, ritz.residual)
         said: Verdict
-        said, space = yield from _decide(work, space, kept.shape[1], ritz, step)
+        sent: tuple[Float, Float]
+        said, space, sent = yield from _decide(work, space, kept.shape[1], ritz, step)
         if said is not Verdict.GO_ON:
             break
+        steps.take(Found(Z, *sent, number, to_numpy(kept), s1))
     U, s, p = yield from _answer(work, space, ritz, said)
     vectors = combined(own.W, p)
     residual, product = yield from _certified(work, own, (U, s, vectors), power)
@@ -183,7 +186,10 @@ def _cross(work: Work, name: str, before: Array, W: Array, reach: int, width: in
 
 
 def _decide(work: Work, space: Space, newest: int, ritz: Ritz, step: int) -> Script:
-    """What user 1 says after a step, and the space that goes on with it; ``newest`` images are of this step."""
+    """What user 1 says after a step, the space that goes on with it, and the directions of both.
+
+    ``newest`` images are of this step.
+    """
     Z = space.Z[:, space.Z.shape[1] - newest :]
     plan, r = work.plan, work.plan.planned_rank
     sizes, held = _Sizes(plan.m, *_widths(work, step)), space.reservoir.shape[1]
@@ -208,13 +214,14 @@ def _decide(work: Work, space: Space, newest: int, ritz: Ritz, step: int) -> Scr
     if not work.leads:
         yield Local("acceptance", accepted)
     if said is not Verdict.GO_ON:
-        return said, space
+        return said, space, (sent, c)
     if step == most_steps(plan) or space.K.shape[1] + c.shape[1] > most_directions(plan):
         raise NotConverged(
             f"{space.K.shape[1]} directions in {step + 1} steps, and the residual is {ritz.residual:.1e}",
             "ask for another number of components: one after which the singular values fall",
         )
-    return said, once_in_process(work.memo, "next", (space, content), lambda: space.kept(N).onward(c))
+    onward = once_in_process(work.memo, "next", (space, content), lambda: space.kept(N).onward(c))
+    return said, onward, (sent, c)
 
 
 def _accept(space: Space, Z: Array, ritz: Ritz, r: int, said: Verdict, N: Array, c: Float) -> None:

@@ -44,6 +44,7 @@ from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import pad_keys
 from fedsvd.secagg.pads import DrawnHere, PadsOnce
 from fedsvd.secagg.tagged import tag_seed
+from fedsvd.storage.record_file import RecordFile
 from fedsvd.types import Float, Ring
 
 
@@ -75,6 +76,7 @@ class Inputs:
     prekey: AgreementKey | None = None  # for the TA's message, where a TA deals
     sink: Sink | None = None  # where its own part of the result is written; None: memory
     checkpoint: Checkpoint | None = None  # of its compression
+    search: RecordFile | None = None  # what earlier sessions of the job found by steps
     allocate: Allocate = np.empty  # memory or disk for a result as long as the data
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
@@ -177,6 +179,7 @@ class Seeding:
             row_weights=inputs.row_weights,
             clusters=inputs.clusters,
             checkpoint=inputs.checkpoint,
+            search=inputs.search,
             sink=inputs.sink,
             progress=inputs.progress,
             device=device,

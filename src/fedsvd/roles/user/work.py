@@ -39,6 +39,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.streamed import Streamed as Streamed
 from fedsvd.roles.user.streamed import long_panels
+from fedsvd.storage.record_file import RecordFile
 from fedsvd.types import Array, Float, Ring
 
 
@@ -106,6 +107,7 @@ class Work:
     row_weights: Float | None = None  # (n_i,), of our records, where the plan is of weighted rows
     clusters: NDArray[Any] | None = None  # (n_i,), to which group each record belongs, where errors are robust to it
     checkpoint: Checkpoint | None = None
+    search: RecordFile | None = None  # what earlier sessions of the job found by steps
     sink: Sink | None = None  # where what is as large as the data is written; None: memory
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
