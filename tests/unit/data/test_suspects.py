@@ -179,3 +179,9 @@ def test_misread_columns_are_found_among_many_measurements_with_and_without_a_co
     if text:
         frame.insert(5, "site", ["north"] * 200)
     assert [found.name for found in misread_columns(open_source(frame))] == ["sodium", "gapped", "price"]
+
+
+def test_tables_in_files_are_looked_at_too(tmp_path):
+    """A panel of all columns is asked of a file by numbers: a reader of files knows no open slice."""
+    np.save(tmp_path / "t.npy", np.random.default_rng(1).normal(size=(40, 3)))
+    assert misread_columns(open_source(tmp_path / "t.npy")) == ()
