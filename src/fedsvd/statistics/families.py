@@ -128,10 +128,15 @@ def _logit(eta: Float, y: Float) -> Local:
     far = np.exp(-np.abs(eta))  # of all that follows, to the last digits on both sides
     larger = 1.0 / (1.0 + far)
     smaller = far * larger
-    mu, rest = np.where(eta >= 0.0, larger, smaller), np.where(eta >= 0.0, smaller, larger)
-    log_larger = -np.log1p(far)
+    mu, variance, log_larger = np.where(eta >= 0.0, larger, smaller), smaller * larger, np.log1p(far)
+    np.negative(log_larger, out=log_larger)
+    if np.array_equal(np.square(y), y):  # outcomes alone, no share between 0 and 1
+        deviance = np.maximum(eta - 2.0 * y * eta, 0.0)
+        deviance -= log_larger
+        deviance *= 2.0
+        return Local(mu, variance, variance, deviance)
+    rest = np.where(eta >= 0.0, smaller, larger)
     log_mu, log_rest = np.minimum(eta, 0.0) + log_larger, log_larger - np.maximum(eta, 0.0)
-    variance = smaller * larger
     return Local(mu, variance, variance, _binomial_deviance(y, mu, rest, log_mu, log_rest))
 
 

@@ -28,17 +28,18 @@ def evaluate(
     family.expect(y)
     n = X.shape[0]
     Z = Columns(at, X[:, :0] if at.constant_only else X, int(intercept or at.constant_only))
-    prior = np.ones(n) if weights is None else weights
-    if not prior.shape == y.shape == (n,) or Z.shape[1] != len(at.beta):
+    if (weights is not None and weights.shape != (n,)) or y.shape != (n,) or Z.shape[1] != len(at.beta):
         raise ShapeError(f"{n} rows of {Z.shape[1]} columns need as many targets, weights and coefficients")
     eta = Z.times(at.beta) if offset is None else Z.times(at.beta) + offset
     local = family.evaluate(eta, y)
     residual = y - local.mu
     canonical = local.slope is local.variance
-    score = Z.turned(prior * residual if canonical else prior * (local.slope / local.variance) * residual)
+    pull = residual if canonical else local.slope / local.variance * residual
     curved = expected_curvature(local) if at.expected else family.curvature(eta, y, local)
-    curved = prior * curved
-    deviance, pearson = float(prior @ local.deviance), float(prior @ (residual * residual / local.variance))
+    squares, unit = residual * residual / local.variance, local.deviance
+    if weights is not None:
+        pull, curved, squares, unit = weights * pull, weights * curved, weights * squares, weights * unit
+    score, deviance, pearson = Z.turned(pull), float(unit.sum()), float(squares.sum())
     information = Z.squared(curved) if at.information else None
     return Evaluation(deviance, pearson, score, information, curved[:, None])
 

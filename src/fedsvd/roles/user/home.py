@@ -125,6 +125,7 @@ class Home(OwnParts):
         self._moments: Float | None = None
         self._raw = np.zeros(0)  # own root mean square of each column
         self._spread = np.ones(work.plan.m)  # own root mean square of each centred column
+        self._likely: tuple[Point, float, float] | None = None  # where the likelihood was computed, its scale, itself
         self._tested: tuple[float, Float] | None = None  # a bound of the leverage, and the weights it was found at
 
     # --- tests ----------------------------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ class Home(OwnParts):
     def _start(self, at: Point) -> Float:
         n_i = self._work.n_i
         if not at.constant_only:
-            squares = np.sum(self._panels(False, lambda place, X: np.square(X - at.centre).sum(axis=0)), axis=0)
+            squares = self._squares(at.centre)
             self._spread = np.where(squares > 0.0, np.sqrt(squares / n_i), 1.0)
         own = self._evaluated(at)
         assert own.information is not None
@@ -265,17 +266,37 @@ class Home(OwnParts):
         columns = np.zeros(self._work.plan.m) if at.constant_only else np.where(squares > 0.0, self._spread, 0.0)
         return np.concatenate(((bound, own.deviance, own.pearson), columns))
 
+    def _squares(self, centre: Float) -> Float:
+        """Own sums of squares about these centres: from sums about zero, where that takes six bits off at most."""
+        totals = self._columns()[len(self._columns()) - self._work.plan.m :]
+        n_i = self._work.n_i
+        about = np.maximum(n_i * np.square(self._raw) - centre * (2.0 * totals - n_i * centre), 0.0)
+        if np.all(n_i * np.square(centre) <= NEAR_ZERO**2 * about):
+            return np.asarray(about)
+
+        def of(place: slice, X: Float) -> Float:
+            off = X - centre
+            return np.asarray(np.einsum("ij,ij->j", off, off))
+
+        return np.asarray(np.sum(self._panels(False, of), axis=0))
+
     def _end(self, asked: Sizes | Asked) -> Float:
         assert asked.at is not None
         at = asked.at
         if asked.of == "likelihood":
-            here = self._nearly(at)
-            parts = self._panels(
-                at.constant_only, lambda place, X: self._model.likelihood(here, X, self._labels[place], asked.scale)
-            )
-            return np.array([math.fsum(parts)])
+            return np.array([self._likelihood(at, asked.scale)])
         own = self._evaluated(at)
         return np.array([own.deviance, own.pearson])
+
+    def _likelihood(self, at: Point, scale: float) -> float:
+        """The own log-likelihood; its size is asked for first, and then it itself."""
+        if self._likely is None or self._likely[0] is not at or self._likely[1] != scale:
+            here = self._nearly(at)
+            parts = self._panels(
+                at.constant_only, lambda place, X: self._model.likelihood(here, X, self._labels[place], scale)
+            )
+            self._likely = at, scale, math.fsum(parts)
+        return self._likely[2]
 
 
 def _serves(held: Point, at: Point) -> bool:

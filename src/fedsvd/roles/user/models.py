@@ -25,6 +25,7 @@ from fedsvd.statistics.newton_requests import Evaluation, Point, Shape
 from fedsvd.types import Float
 
 _LANES, _PANELS_A_LANE = 8, 4
+_CACHED = 5 << 19  # bytes of a panel, which is read two or three times
 _OF_TOLERANCE = 1e-2  # a score has few digits: the iteration ends where rounding cannot make up the tolerance
 
 
@@ -202,6 +203,10 @@ def panels_of(work: Work, constant_only: bool, lanes: int) -> Iterator[tuple[sli
     """Rows of X_i, samples first, for this number of lanes; without features where the model has none."""
     rows, n_i = work.source.shape
     step = panel_width(rows, work.plan.memory // lanes)
+    if lanes > 1 and step == panel_width(rows):
+        # As many for each lane, all of one length: no lane waits for a last panel, and calls are few and long.
+        wanted = max(step, min(2 * step, _CACHED // (8 * rows)))
+        step = -(-n_i // (lanes * -(-n_i // (lanes * wanted))))
     if constant_only:
         for start in range(0, n_i, step):
             place = slice(start, min(start + step, n_i))
