@@ -1,5 +1,6 @@
 """``fedsvd look``: what is in one's own files, before a study asks for them. Nothing is sent and no entry is shown."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from fedsvd.cli.group import FAILED
 from fedsvd.cli.options import FormatOption, Scratch
 from fedsvd.cli.output import Format, Output, listing
 
+_LEVELS = 50
 _SHOWN = 60  # columns of one file, on a screen
 
 
@@ -49,7 +51,7 @@ def look(
                 found[file] = replace(found[file], refused=_refused_by(job, source))
         except FedSVDError as error:
             unread[file] = error
-    between = (*compare(found), *_other_units(sources)) if len(found) > 1 else ()
+    between = (*compare(found), *_other_units(sources), *_other_spellings(sources)) if len(found) > 1 else ()
     units = None if len(found) > 1 else _units(job)
     refused = sum(len(each.refused) for each in found.values()) + len(unread)
     mapped = words.sentences()
@@ -92,6 +94,24 @@ def _other_units(sources: dict[str, Any]) -> list[str]:
         if names
         else []
     )
+
+
+def _other_spellings(sources: dict[str, Any]) -> Iterator[str]:
+    """Columns of text that all tables have, and whose levels one of them may spell otherwise."""
+    import numpy as np
+
+    from fedsvd.prepare.spellings import spellings_between
+
+    for name in next(iter(sources.values())).names or ():
+        if not all(name in each.text_names for each in sources.values()):
+            continue
+        counts: dict[str, dict[str, int]] = {}
+        for file, each in sources.items():
+            values, gaps = each.text(name)
+            levels, records = np.unique(values[~gaps], return_counts=True)
+            counts[file] = dict(zip(levels.tolist(), records.tolist(), strict=True))
+        if max(map(len, counts.values())) <= _LEVELS:  # a column of more is of ids, or of free text
+            yield from spellings_between(name, counts)
 
 
 def _units(job: Path | None) -> str | None:

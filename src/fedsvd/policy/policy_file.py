@@ -155,6 +155,13 @@ class PolicyFile(BaseModel):
             'many we are asked, above 3 times the study is refused. "any": they are not judged.'
         ),
     ] = "held"
+    units: Annotated[
+        Literal["warn", "refuse"],
+        Field(
+            description="What is done where joint means show that a column of ours may be in another unit than at the "
+            'other parties: "warn" in our log before the study goes on, "refuse" to go on.'
+        ),
+    ] = "warn"
     researcher: Annotated[
         Literal["ask", "shared", "none"],
         Field(
@@ -218,7 +225,7 @@ def _fault(path: Path, key: str, value: object) -> ConfigError:
     if key == "foreign":
         fix = '[foreign] "NAME" = "sha256:...", with the 64 digits that fedsvd tasks show NAME prints'
         return ConfigError(f"[foreign] in {path} has a value that is no hash", fix)
-    if key in ("researcher", "openings", "digits"):
+    if key in ("researcher", "openings", "digits", "units"):
         words = ", ".join(get_args(rules[key].annotation))
         return ConfigError(f"{key} in {path} is not one of {words}", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
     if key == "answered":

@@ -23,6 +23,8 @@ ALL = "all"
 """Every rule that asks, where an owner names those that it always answers with yes."""
 ASK, SHARED, NOTHING = "ask", "shared", "none"
 """What a researcher gets: as the owner answers for each job, what all parties share, or nothing."""
+WARN, REFUSE = "warn", "refuse"
+"""What is done where joint means show that an own column may be in another unit."""
 HELD, ANY = "held", "any"
 """What a study may open: as much as bits held allow (``bits_held.py``), or anything."""
 _FEW_TO_PERMUTE = 10  # records whose orders can all be tried
@@ -73,6 +75,7 @@ class Policy:
     failed_attempts: int = 3  # that one approval covers
     digits: str = Digits.ALL  # most digits that sums of a model may have: table, more or all
     openings: str = HELD  # whether bits that are opened are judged by those that records hold
+    units: str = WARN  # what is done where a column may be in another unit than at the other parties
     researcher: str = ASK  # whether the researcher who asked gets what all parties share (ADR 0069)
     enforce: bool = False
     warn: bool = True

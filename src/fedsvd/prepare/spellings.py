@@ -89,6 +89,30 @@ def recoding(name: str, level: str) -> str:
     return f'{shown} = {{ levels = {{ "..." = "{level}" }} }}'
 
 
+def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """For each of several tables at hand, how many records have levels of a column that no other table has.
+
+    ``counts`` are records by level, for each table by its name. Nothing is said where most tables share no level: that
+    is a column of names or of free text.
+    """
+    said = []
+    for who, own in counts.items():
+        others = sorted({level for other, held in counts.items() if other != who for level in held})
+        lost = {level: n for level, n in own.items() if level not in others}
+        alike = {level: found for level in lost if (found := like(level, others)) is not None}
+        every, records = sum(own.values()), sum(lost.values())
+        if not records or not (alike or records > MOST_POOLED * every):
+            continue
+        shown = [f"{level!r} looks like {found!r}" for level, found in list(alike.items())[:_SHOWN]]
+        hint = f" ({', '.join(shown)})" if shown else f"; the others have {listed(others[:_SHOWN])}"
+        said.append(
+            f"{records} of {every} records of column {name!r} of {who} have levels that no other table has{hint}. A "
+            f"study pools them, and is refused where it is more than half; recode them ({recoding(name, others[0])} in "
+            "the map of the table)"
+        )
+    return said if len(said) < len(counts) or len(counts) == 2 else []
+
+
 def expect_shared(labels: Mapping[str, NDArray[np.str_]]) -> None:
     """Refuse classes that are one in two spellings, or of which no two parties have any in common."""
     held = {who: set(np.unique(each).tolist()) for who, each in labels.items()}

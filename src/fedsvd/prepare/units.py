@@ -263,11 +263,23 @@ def _near(table: Sequence[Factor], ratio: float, within: float) -> list[tuple[fl
     return found
 
 
+_HERE = "here"
+
+
 def unit_findings(names: Sequence[str], own: Spread, others: Spread) -> tuple[str, ...]:
     """A sentence for each column that may be in another unit here, with the factors that it may be."""
     found = [*apart(own, others)]
-    said = [_sentence(names[each.column], each, own, others, "here", "at the other sites together") for each in found]
+    said = [_sentence(names[each.column], each, own, others, _HERE, "at the other sites together") for each in found]
     return tuple(said[:_SHOWN] + _rest([names[each.column] for each in found[_SHOWN:]]))
+
+
+def unit_findings_of_means(
+    names: Sequence[str], own: Spread, rows: tuple[float, float], joint: Float
+) -> tuple[str, ...]:
+    """The same where all parties' means alone are known, of own and of all rows."""
+    n_i, n = rows
+    others = (n * joint[: len(names)] - n_i * own.means) / (n - n_i)
+    return unit_findings(names, own, Spread(others, np.full(len(names), n - n_i)))
 
 
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[str]:
@@ -311,7 +323,12 @@ def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, wh
     if not factors and _in_fahrenheit(others, own, j):
         hint = " (degrees Fahrenheit to Celsius: less 32, then by 1.8?)"
     by = f"multiply it by {_number(1.0 / factors[0][0])}" if factors else "change it"
-    return f"{text}: another unit?{hint} If so, {by} (factor and offset in the map of the table); else all is well"
+    # The others are known by one mean alone: one of them in another unit moves it too.
+    doubt, end = ("another unit?", "else all is well")
+    if who == _HERE:
+        doubt, end = ("another unit, here or at one of them?", "else compare units with the other sites")
+        by = f"{by}, if it is here" if others.deviations is None else by
+    return f"{text}: {doubt}{hint} If so, {by} (factor and offset in the map of the table); {end}"
 
 
 def _in_fahrenheit(one: Spread, other: Spread, j: int) -> bool:

@@ -16,7 +16,7 @@ from fedsvd.policy.source_digest import Table as Brought
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.table_map import TableMap
-from fedsvd.prepare.units import Spread, unit_findings
+from fedsvd.prepare.units import Spread, unit_findings_of_means
 from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split, Task
@@ -133,10 +133,8 @@ def units_found(about: PartyResult, me: Party, computed: Any, data: Data) -> tup
     joint, names = _joint_means(computed), data.table.names
     if about.split is not Split.HORIZONTAL or joint is None or names is None:
         return ()
-    own, n = Spread.of(data.table), float(about.plan.n)
-    n_i = float(about.plan.counts[me.index - 1])
-    others = Spread((n * joint[: len(names)] - n_i * own.means) / (n - n_i), np.full(len(names), n - n_i))
-    return unit_findings(names, own, others)
+    rows = float(about.plan.counts[me.index - 1]), float(about.plan.n)
+    return unit_findings_of_means(names, Spread.of(data.table), rows, joint)
 
 
 def _joint_means(computed: Any) -> Float | None:

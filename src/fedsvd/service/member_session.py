@@ -7,6 +7,7 @@ does not come back to the same session. Any failure ends the attempt with a code
 import logging
 import math
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
@@ -22,10 +23,11 @@ from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.prepare.derived import Committed, names_of
 from fedsvd.prepare.recipe import Recipe
+from fedsvd.prepare.units import Spread, unit_findings_of_means
 from fedsvd.protocol.certificate import READING, WRITING
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Scheme, Trust
+from fedsvd.protocol.tasks import Scheme, Split, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.matching import MatchResult
@@ -46,6 +48,7 @@ from fedsvd.studies.run import allocation
 from fedsvd.studies.stages import preparation_facts
 from fedsvd.transport.grpc_client import Dialled, PinnedConnection
 from fedsvd.transport.metered import Metered
+from fedsvd.types import Float
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +74,7 @@ class Attempt:
         self._machine: Machine | None = None
         self._sealed: SealedResult | None = None
         self._transport: Dialled | None = None
+        self._pointed_out: set[str] = set()
 
     def play(self) -> None:
         """To the end; a failure is reported, and a defect of ours too: it must not leave a job running for ever."""
@@ -150,8 +154,26 @@ class Attempt:
         done = Finished(record, plan, own, played, self._reporter.meter, *signed)
         self._point_out(member.owner.write_result(done))
 
-    def _point_out(self, findings: tuple[str, ...]) -> None:
-        for finding in findings:
+    def _compared_units(self, plan: SessionPlan, own: OpenedData) -> Callable[[Float], None] | None:
+        """What compares own columns with the joint means when they are opened, before the study goes on."""
+        table = own.data.table
+        if plan.split is not Split.HORIZONTAL or table.names is None or self._record.stage is not Stage.STUDY:
+            return None
+        names, rows = table.names, (float(plan.counts[self._member.place(self._record).index - 1]), float(plan.n))
+
+        def compare(joint: Float) -> None:
+            found = unit_findings_of_means(names, Spread.of(table), rows, joint)
+            self._point_out(found)
+            self._member.owner.expect_units(found)
+
+        return compare
+
+    def _point_out(self, findings: Iterable[str]) -> None:
+        """Log each finding for the owner, once."""
+        for finding in dict.fromkeys(findings):
+            if finding in self._pointed_out:
+                continue
+            self._pointed_out.add(finding)
             _log.warning("role=%s job=%s %s", self._member.caller, self._record.id, finding)
 
     def _checked_plan(self) -> SessionPlan:
@@ -201,6 +223,7 @@ class Attempt:
             rule=rule,
             granted=granted,
             statistic=member.owner.statistic(plan, names_of(own.data.table)),
+            on_means=self._compared_units(plan, own),
             results=self._sealed_result(plan, own) if last else None,
         )
         return User(place, plan, inputs)

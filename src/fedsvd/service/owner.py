@@ -84,6 +84,9 @@ class Owner(Protocol):
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
 
+    def expect_units(self, findings: Sequence[str]) -> None:
+        """Raise where a column of ours may be in another unit, and the owner's policy ends a study there."""
+
     def statistic(self, plan: SessionPlan, names: Sequence[str]) -> Statistic | None:
         """What plays the plan's foreign task on our table, once its source is the one that our policy names."""
 

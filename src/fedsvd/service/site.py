@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedsvd.data.open import located
-from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
+from fedsvd.errors import ConfigError, DataError, FedSVDError, NotAuthenticated
 from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
 from fedsvd.policy.policy_file import POLICY, read_policy
-from fedsvd.policy.rules import NOTHING, SHARED, Finding, Policy, settled
+from fedsvd.policy.rules import NOTHING, REFUSE, SHARED, Finding, Policy, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
@@ -279,6 +279,13 @@ class Site:
         if self.kit.identity.role is KitRole.PARTY:
             guard(plan, self.policy())
             expect_installed(plan, self.policy())
+
+    def expect_units(self, findings: Sequence[str]) -> None:
+        """No column is in another unit than at the other sites, or ``policy.toml`` lets the study go on."""
+        if findings and self.policy().units == REFUSE:
+            fault = f'{findings[0]}. The rule units = "refuse" in policy.toml ends the study here'
+            fix = 'map the column to the unit of the others in site.toml, or set units = "warn" if the patients differ'
+            raise DataError(fault, fix)
 
     def statistic(self, plan: SessionPlan, names: Sequence[str]) -> "Statistic | None":
         """What plays the plan's foreign task on our table; its hash is compared once more, with what is read now."""

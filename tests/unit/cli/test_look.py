@@ -146,3 +146,15 @@ def test_given_a_job_file_what_its_study_would_refuse_is_said(fedsvd, messy, tmp
     assert len(found) == len(refused)
     for text, each in zip(refused, found, strict=True):
         assert text in each
+
+
+def test_levels_that_one_file_spells_otherwise_are_named_with_what_they_look_like(fedsvd, tmp_path):
+    rng = np.random.default_rng(5)
+    for name, words in (("a", ["f", "m"]), ("b", ["f", "m"]), ("c", ["Female", "Male"])):
+        ward = [f"{name}{i % 3}" for i in range(40)]
+        pd.DataFrame({"sex": rng.choice(words, 40), "ward": ward}).to_csv(tmp_path / f"{name}.csv", index=False)
+    files = [tmp_path / f"{name}.csv" for name in "abc"]
+    found = [text for text in fedsvd("look", *files, "--json").json["differences"] if "levels" in text]
+    assert len(found) == 1, found  # wards are each file's own: a column of names
+    assert f"40 of 40 records of column 'sex' of {files[2]}" in found[0]
+    assert "'Female' looks like 'f', 'Male' looks like 'm'" in found[0]

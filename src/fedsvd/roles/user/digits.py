@@ -44,6 +44,7 @@ class DigitSums:
     def __init__(self, work: Work) -> None:
         self._work, self._granted = work, min(float(granted_bits(work.plan)), work.granted)
         self.bits = 0.0
+        self.opened_means = work.opened_means
 
     def sizes(self, name: str, own: Float) -> Script:
         """For each number the exponent of the least class that no user reaches; one above all where there is none."""
@@ -145,6 +146,7 @@ class DigitsSession(DigitSums):
             columns = slice(self._about.moments, None)
             if self._work.plan.centre:
                 self.means = found[columns] / self._work.plan.n
+                self.opened_means(self.means)
         return Totals(found)
 
     def _score(self, home: OwnParts, asked: Asked) -> Script:

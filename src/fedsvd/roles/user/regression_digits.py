@@ -165,6 +165,7 @@ def _played(sums: DigitSums, home: _Home, steps: Fitting, weight: float = 1.0) -
             sent = part + (sent if asked.piece else 0.0)
             if asked.of == "moments":
                 home.joint_means = total / weight * home.scales
+                sums.opened_means(home.joint_means)
             answer = Totals(total)
         try:
             asked = steps.send(answer)

@@ -87,6 +87,7 @@ class Inputs:
     granted: float = math.inf  # bits at which this user ends a study by few digits, besides those of the plan
     rule: Rule | None = None  # by which tables are prepared together
     statistic: Callable[[Float], Playing] | None = None  # what plays a foreign task on X_i
+    on_means: Callable[[Float], None] | None = None  # is given the joint means of the columns when they are opened
     results: Callable[[Any], Roots] | None = None  # hashes the files that a result is written as; None: no files
 
 
@@ -191,6 +192,7 @@ class Seeding:
             rule=inputs.rule,
             key=seeds["users"].derive("prepare"),
             statistic=inputs.statistic,
+            on_means=inputs.on_means,
         )
         if plan.stacks_labels and inputs.row_weights is not None:
             # In the digest, which all users compare: weights of split columns are the same at all of them.

@@ -150,10 +150,12 @@ def centred(work: Work) -> Script:
         assert reduced.offset_i is not None
         own = OwnMean(reduced.shift, reduced.offset_i, deviations(reduced))
         mean, offset = yield from _joint_mean(work, own, weight)
+        work.opened_means(mean)
         A_i = Dense(at_offset(reduced, offset))
         return Prepared(A_i, mean=mean, own=own, weight=weight.total, log_weights=weight.logs)
     own = yield Local("means", lambda: own_mean(work))
     mean, rest = yield from _joint_mean_and_rest(work, own)
+    work.opened_means(mean)
     about = Streamed(work.source, mean, device=work.device)
     # Deviations from the joint mean: a column that is zero here, and not elsewhere, has no digit to lose.
     if bool(np.all(np.abs(mean) <= NEAR_ZERO * np.hypot(own.deviation, own.mean - mean))):

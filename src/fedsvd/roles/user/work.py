@@ -119,6 +119,12 @@ class Work:
     rule: Rule | None = None  # by which tables are prepared together
     key: Seed | None = None  # the users': of the digests of levels
     statistic: Callable[[Float], Playing] | None = None  # what plays a foreign task on X_i
+    on_means: Callable[[Float], None] | None = None  # compares joint means with own ones; may end the study here
+
+    def opened_means(self, means: Float) -> None:
+        """Hand the joint means to this user's owner as soon as all users hold them, before anything else is sent."""
+        if self.on_means is not None:
+            self.on_means(means)
 
     @property
     def n_i(self) -> int:

@@ -1,0 +1,78 @@
+"""A column in another unit is said at home when joint means are opened, and its owner may end the study there."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.e2e.federations import federation_of
+from tests.e2e.outcomes import settled
+
+from fedsvd.policy.rules import Policy
+
+PARTIES = ("north", "south", "west")
+ROLES = ["csp/csp", *(f"party/{name}" for name in PARTIES)]
+STUDIES = {
+    "lr": {"task": "lr", "label": "stay", "inference": True, "columns": ["age", "bili"]},
+    "lr-without-errors": {"task": "lr", "label": "stay", "columns": ["age", "bili"]},
+    "glm": {"task": "glm", "family": "binomial", "label": "died", "columns": ["age", "bili"]},
+    "pca": {"task": "pca", "components": 1, "columns": ["age", "bili", "stay"]},
+}
+
+
+def tables(root):
+    """Bilirubin in mg/dL at two hospitals, in umol/L at the third."""
+    rng = np.random.default_rng(31)
+    n = 450
+    joint = pd.DataFrame({"age": rng.integers(30, 80, n).astype(float), "bili": rng.gamma(3.0, 0.4, n)})
+    joint["stay"] = 3.0 + 0.1 * joint["age"] + joint["bili"] + rng.normal(size=n)
+    joint["died"] = (rng.random(n) < 1.0 / (1.0 + np.exp(1.0 - 0.5 * joint["bili"]))).astype(float)
+    for name, rows in zip(PARTIES, np.split(np.arange(n), 3), strict=True):
+        own = joint.iloc[rows].copy()
+        own["bili"] *= 17.1 if name == "west" else 1.0
+        own.to_csv(root / f"{name}.csv", index=False)
+
+
+def played(root, study, policy):
+    """How the job ended, and what each party's log said, in order."""
+    words = dict(STUDIES[study])
+    columns = words.pop("columns")
+    prepare = {"columns": [*columns, words["label"]] if "label" in words else columns}
+    file = {"job": {"name": study, **words}, "prepare": prepare, "party": [{"name": name} for name in PARTIES]}
+    with federation_of(root, PARTIES, how="threads", policy=policy) as federation:
+        for name in PARTIES:
+            (federation.kits[f"party/{name}"] / "site.toml").write_text(f'[data]\ndefault = "{root / name}.csv"\n')
+        federation.start(*ROLES)
+        with federation.client() as client:
+            return settled(client, client.submit(file).id, {"done", "broken"})
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+@pytest.mark.parametrize(
+    "study", ["glm", *(pytest.param(name, marks=pytest.mark.slow) for name in STUDIES if name != "glm")]
+)
+def test_another_unit_is_said_at_home_before_the_session_goes_on_and_once(tmp_path, caplog, study):
+    tables(tmp_path)
+    with caplog.at_level(logging.INFO, logger="fedsvd"):
+        done = played(tmp_path, study, Policy.permissive())
+    assert done.state == "done", done.failures
+    said = [each for each in caplog.records if "another unit" in each.getMessage()]
+    # One of three in another unit is another unit of the others, too: all are told, each once.
+    assert sorted(each.getMessage().split()[0] for each in said) == [f"role=party/{name}" for name in PARTIES]
+    told = {each.getMessage().split()[0]: each for each in said}["role=party/west"]
+    assert "(17.1: mg/dL to umol/L?)" in told.getMessage()
+    ended = next(each for each in caplog.records if "role=user-3 COMPUTING->AGREEING" in each.getMessage())
+    assert caplog.records.index(told) < caplog.records.index(ended)
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+@pytest.mark.parametrize("study", ["lr", pytest.param("pca", marks=pytest.mark.slow)])
+def test_an_owner_may_end_a_study_at_another_unit_and_no_one_else_reads_which(tmp_path, study):
+    tables(tmp_path)
+    broken = played(tmp_path, study, replace(Policy.permissive(), units="refuse"))
+    assert broken.state == "broken"
+    first = [failure for failure in broken.failures if failure.who == "party/west"]
+    assert first
+    assert not any("bili" in failure.text or "17.1" in failure.text for failure in broken.failures)
+    assert not [*tmp_path.rglob("results/*/coefficients.npy")]
