@@ -3,11 +3,14 @@
     synthetic-ratings://6000x40000?density=0.0025&seed=1            whole stars, 1 to 5
     synthetic-ratings://6000x40000?density=0.0025&seed=1&half=1     half stars, 0.5 to 5
     synthetic-ratings://6000x40000?seed=1&columns=0:20000           one party's columns; rows=... likewise
+    synthetic-ratings://6000x40000?seed=1&groups=60                 users of 60 groups with tastes of their own
 
 Rows are users, columns are items. Whether user u rated item i is a coin whose chance is the product of the user's
 activity (log-normal) and the item's popularity (Zipf's law, shifted as in MovieLens, over items in random order); the
 rating is a mean of 3.5 with a leaning of the user, a quality of the item and noise, rounded. Expected, not exact, is
-the share ``density`` of all places. Every place is a function of seed, u and i (``hashed_normals.py``).
+the share ``density`` of all places. With groups a user's chances are multiplied by its group's taste for each item,
+log-normal: such tables have about that many directions above their noise, as counts of cells of several types do.
+Every place is a function of seed, u and i (``hashed_normals.py``).
 """
 
 import hashlib
@@ -26,7 +29,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.types import Digest, Float
 
 SCHEME = "synthetic-ratings://"
-_KEYS = ("seed", "density", "half", "rows", "columns")
+_KEYS = ("seed", "density", "half", "groups", "rows", "columns")
 _SHIFT = 0.01  # of the items; without it Zipf's first items would be rated many times over by every user
 _CHUNK = 1 << 20  # places looked at together
 
@@ -41,6 +44,7 @@ class RatingsSource(SparseBase):
         self._seed, self._density = address.whole("seed", 0), address.number("density", 0.0025)
         if not 0 < self._density <= 0.5:
             raise ConfigError(f"{text}: density is {self._density:g}", "above 0 and at most 0.5")
+        self._groups = address.whole("groups", 0)
         self._steps = 2 if address.whole("half", 0) else 1  # to a star
         self._rows, self._columns = address.run("rows", self._users), address.run("columns", self._items)
         shape = self._rows[1] - self._rows[0], self._columns[1] - self._columns[0]
@@ -111,6 +115,22 @@ class RatingsSource(SparseBase):
     def _leanings(self) -> tuple[Float, Float]:
         return 0.4 * self._draws("leaning", self._users), 0.5 * self._draws("quality", self._items)
 
+    @cached_property
+    def _tastes(self) -> Float:
+        """Every group's taste for every item, (groups, items), relative to that of all."""
+        key, span = stream_key(self._seed, "tastes"), (0, self._items)
+        tastes = np.exp(normals(key, (0, self._groups), span, self._items))
+        relative: Float = tastes / tastes.mean(axis=0)
+        return relative
+
+    def _chances(self, users: tuple[int, int], items: tuple[int, int]) -> Float:
+        """Of a rating, for these users and items, or for all of these users alike."""
+        chance: Float = self._density * self._popularity[slice(*items)] * 65536.0
+        if not self._groups:
+            return chance
+        group = np.arange(*users) % self._groups
+        return chance * self._tastes[group, slice(*items)]
+
     def _rated(self, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
         """The ratings in these rows and columns, as a ``csr_array``."""
         first, last = columns[0] + self._columns[0], columns[1] + self._columns[0]
@@ -125,7 +145,7 @@ class RatingsSource(SparseBase):
         groups = items[0] // LANES, -(-items[1] // LANES)
         coins = fields(stream_key(self._seed, "coins"), users, groups, -(-self._items // LANES))
         coins = coins[:, items[0] - LANES * groups[0] :][:, : items[1] - items[0]]
-        chance = self._density * self._popularity[slice(*items)] * 65536.0
+        chance = self._chances(users, items)
         user, item = np.nonzero(coins < np.minimum(self._activity[slice(*users), None] * chance, 65535.0))
         leaning, quality = self._leanings
         # The coin is spent; what remains of a place's own chance is its two numbers, hashed once more.

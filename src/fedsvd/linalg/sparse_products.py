@@ -1,7 +1,7 @@
-"""Products of a sparse matrix with a few columns, of SciPy in host memory or of a device's library: never made dense.
+"""Products of a sparse matrix with a few columns on a device: never made dense.
 
-In host memory one form serves both products, as it was given. On a device the matrix and its transpose are kept by
-rows: a product by rows writes each number of its result once, where by columns threads would wait for one another.
+The matrix and its transpose are both kept by rows: a product by rows writes each number of its result once, where by
+columns threads would wait for one another.
 """
 
 import warnings
@@ -18,19 +18,14 @@ _WORD32 = np.iinfo(np.int32).max
 Product = Callable[[Array], Array]
 
 
-def sparse_products(X: Any, like: Array | None) -> tuple[Product, Product] | None:
-    """``X W`` and ``X^T Q`` where ``like`` is, None for host memory; None where its library has no sparse matrices."""
-    if like is None:
-        Xt = X.T
-        return lambda W: X @ W, lambda Q: Xt @ Q
-    if not has_sparse(like):
-        return None
+def sparse_products(X: Any, like: Array) -> tuple[Product, Product]:
+    """``X W`` and ``X^T Q`` of a matrix of SciPy, where ``like`` is."""
     forward, back = (_there(scipy.sparse.csr_array(A), like) for A in (X, X.T))
     return lambda W: forward @ W, lambda Q: back @ Q
 
 
 def has_sparse(like: Array | None) -> bool:
-    """Whether products of sparse matrices are made where ``like`` is."""
+    """Whether products of sparse matrices are made where ``like`` is, None for host memory."""
     return like is None or type(like).__module__.partition(".")[0] in ("torch", "cupy")
 
 

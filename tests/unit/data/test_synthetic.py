@@ -167,6 +167,15 @@ def test_ratings_are_sparse_whole_stars_and_popular_items_are_few():
     assert by_item[:300].sum() > 0.4 * R.nnz, "a tenth of the items have far more than a tenth of the ratings"
 
 
+def test_groups_give_ratings_as_many_directions_above_the_noise():
+    R = open_source("synthetic-ratings://4000x200?density=0.1&seed=1&groups=6").sparse_rows(0, 4000)
+    assert R.nnz / (4000 * 200) == pytest.approx(0.1, rel=0.2)
+    X = R.toarray() - R.mean(axis=0)
+    values = np.linalg.svd(X / X.std(axis=0), compute_uv=False)
+    assert values[5] > 1.25 * values[6], "activity and five differences of six groups"
+    assert values[6] < 1.1 * values[7]
+
+
 def test_ratings_are_the_same_whichever_way_they_are_read():
     source = open_source("synthetic-ratings://60x90?density=0.1&seed=2&half=1")
     R = source.sparse_rows(0, 60).toarray()

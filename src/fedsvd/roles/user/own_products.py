@@ -6,10 +6,12 @@ records, as files keep them. A mean is taken off the product and a scale put on 
 zero that the difference would lose digits: then they are applied to each panel.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy
 
 from fedsvd.compress.reduce import columns_of, rows_of
 from fedsvd.data.sparse import SparsePanels
@@ -18,6 +20,7 @@ from fedsvd.linalg.columns import Columns
 from fedsvd.linalg.sparse_products import has_sparse, sparse_products
 from fedsvd.protocol.tasks import Split
 from fedsvd.roles.user.masking import Operand
+from fedsvd.roles.user.stored import stored_entries
 from fedsvd.roles.user.streamed import powers_of_two
 from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.types import Array, Float
@@ -26,6 +29,7 @@ _STAYS = 8  # the part of a device's memory, of which several users may have the
 
 Product = Callable[[Array], Array]
 Read = Callable[[int, int], Array]
+Turned = Callable[[Array, bool], Array]  # a product with panels, or with their transposes
 
 
 @dataclass(repr=False)
@@ -55,7 +59,7 @@ def own_side(work: Work, A_i: Operand) -> OwnSide:
     W = Columns(work.n_i, None if work.device is None else work.device.like)
     if isinstance(A_i, Streamed) and A_i.off_products:
         if isinstance(A_i.source, SparsePanels) and has_sparse(None if work.device is None else work.device.like):
-            return OwnSide(*_of_stored(work, A_i, A_i.source), W)
+            return OwnSide(*_of_stored(work, A_i), W)
         if A_i.at_once:
             memory, near = work.plan.memory, A_i
             return OwnSide(lambda W: near.times(W, memory), lambda Q: near.transposed_times(Q, memory), W)
@@ -74,11 +78,16 @@ def _stays(work: Work) -> bool:
     return _STAYS * 8 * work.plan.m * work.n_i <= work.device.memory
 
 
-def _of_stored(work: Work, A_i: Streamed, source: SparsePanels) -> tuple[Product, Product]:
-    """Products of a sparse table."""
-    made = sparse_products(source.sparse_columns(0, work.n_i), None if work.device is None else work.device.like)
-    assert made is not None
-    return _adjusted(work, A_i, *made)
+def _of_stored(work: Work, A_i: Streamed) -> tuple[Product, Product]:
+    """Products of a sparse table: on a device as a whole, in host memory panel by panel."""
+    stored = stored_entries(work)
+    assert stored is not None
+    if work.device is not None:
+        made = sparse_products(stored.all(), work.device.like)
+        return _adjusted(work, A_i, *made)
+    along = _along(stored, work.source.shape[0 if stored.by_rows else 1])
+    over = _over(stored, work.source.shape[1 if stored.by_rows else 0])
+    return _adjusted(work, A_i, *_forward_and_back(stored.by_rows, along, over))
 
 
 def _by_panels(work: Work, A_i: Operand) -> tuple[Product, Product]:
@@ -94,34 +103,61 @@ def _by_panels(work: Work, A_i: Operand) -> tuple[Product, Product]:
     return _adjusted(work, A_i, *raw)
 
 
-def _over_panels(
-    work: Work, rows: Callable[[int, int], Array], columns: Callable[[int, int], Array]
-) -> tuple[Product, Product]:
+def _over_panels(work: Work, rows: Read, columns: Read) -> tuple[Product, Product]:
     m, n_i = work.source.shape
-    across = work.plan.split is Split.VERTICAL  # records are rows of X_i
-    length, width = (m, n_i) if across else (n_i, m)
-    step, read = work.panel(width), rows if across else columns
+    by_rows = work.plan.split is Split.VERTICAL  # records are rows of X_i
+    length, width = (m, n_i) if by_rows else (n_i, m)
+    step, read = work.panel(width), rows if by_rows else columns
     places = [slice(start, min(start + step, length)) for start in range(0, length, step)]
+    panels = _Panels(places, read)
+    return _forward_and_back(by_rows, _along(panels, length), _over(panels, width))
 
-    def along(A: Array, transposed: bool) -> Array:
-        """Each record's own rows of the product."""
-        found = _zeros(length, A)
-        for place in places:
-            panel = read(place.start, place.stop)
-            found[place, :] = matmul(panel.T if transposed else panel, A)
-        return found
 
-    def over(A: Array, transposed: bool) -> Array:
-        """The sum over all records."""
-        found = _zeros(width, A)
-        for place in places:
-            panel = read(place.start, place.stop)
-            found += matmul(panel.T if transposed else panel, A[place, :])
-        return found
+@dataclass(frozen=True, repr=False)
+class _Panels:
+    """Records in panels, read again by each pass."""
 
-    if across:
+    places: list[slice]
+    read: Read
+
+    def __iter__(self) -> Iterator[tuple[slice, Array]]:
+        return ((place, self.read(place.start, place.stop)) for place in self.places)
+
+
+def _forward_and_back(by_rows: bool, along: Turned, over: Turned) -> tuple[Product, Product]:
+    """``X_i W`` and ``X_i^T Q``: one has a row for each record, the other is a sum over them."""
+    if by_rows:
         return lambda W: along(W, False), lambda Q: over(Q, True)
     return lambda W: over(W, False), lambda Q: along(Q, True)
+
+
+def _along(panels: Iterable[tuple[slice, Any]], length: int) -> Turned:
+    """Each record's own rows of a product."""
+
+    def product(A: Array, transposed: bool) -> Array:
+        found = _zeros(length, A)
+        for place, panel in panels:
+            found[place, :] = _matmul(panel.T if transposed else panel, A)
+        return found
+
+    return product
+
+
+def _over(panels: Iterable[tuple[slice, Any]], width: int) -> Turned:
+    """The sum over all records."""
+
+    def product(A: Array, transposed: bool) -> Array:
+        found = _zeros(width, A)
+        for place, panel in panels:
+            found += _matmul(panel.T if transposed else panel, A[place, :])
+        return found
+
+    return product
+
+
+def _matmul(panel: Any, A: Array) -> Array:
+    # What SciPy stores by columns of memory it multiplies several times as slowly.
+    return panel @ np.ascontiguousarray(A) if scipy.sparse.issparse(panel) else matmul(panel, A)
 
 
 def _zeros(rows: int, A: Array) -> Array:

@@ -60,7 +60,7 @@ def own_mean(work: Work) -> OwnMean:
     Of a sparse table what is stored is enough, unless its mean is far from zero.
     """
     rows, n_i = work.source.shape
-    if (stored := stored_entries(work.source)) is not None:
+    if (stored := stored_entries(work)) is not None:
         with np.errstate(over="ignore", invalid="ignore"):
             offset = stored.sums() / n_i
             deviation = np.sqrt(stored.squares_about(offset) / n_i)
@@ -343,8 +343,8 @@ def _size(work: Work, A_i: Operand) -> Size | None:
     """``||A_i||_F``, None for zero."""
     if isinstance(A_i, Streamed) and A_i.norm is not None:
         size = math.frexp(A_i.norm) if A_i.norm else None
-    elif isinstance(A_i, Streamed) and A_i.mean is None and (stored := stored_entries(work.source)):
-        size = _size_of([_ldexp(stored.data[None], A_i.power)])
+    elif isinstance(A_i, Streamed) and A_i.mean is None and (stored := stored_entries(work)):
+        size = _size_of(_ldexp(panel.data[None], A_i.power) for _, panel in stored)
     elif isinstance(A_i, Streamed) and A_i.at_once and A_i.mean is None and not A_i.power:
         places = work.long_panels(*work.source.shape)
         size = _size_of(work.source.rows(place.start, place.stop) for place in places)
@@ -426,7 +426,7 @@ def _energy(work: Work, A_i: Operand) -> Float:
         return _lifted(A_i.A_i)
     rows, n_i = work.source.shape
     energy = np.zeros(rows)
-    if isinstance(A_i, Streamed) and A_i.rest is None and (stored := stored_entries(work.source)):
+    if isinstance(A_i, Streamed) and A_i.rest is None and (stored := stored_entries(work)):
         scale = np.ones(rows) if A_i.inverse is None else A_i.inverse
         for factor in (*powers_of_two(A_i.power), _LIFT):
             scale = scale * factor
