@@ -49,7 +49,8 @@ def at_offset(reduced: Reduced, offset: Float) -> Array:
     """
     xp = backend.namespace(reduced.L_i)
     column = np.sqrt(reduced.count) * offset
-    return xp.concat((reduced.L_i, backend.like(column[:, None], reduced.L_i)), axis=1)
+    # In front, where it leaves L_i triangular: a rotation from the right then has a third less to do.
+    return xp.concat((backend.like(column[:, None], reduced.L_i), reduced.L_i), axis=1)
 
 
 def row_energy(A_i: Array) -> Float:

@@ -15,7 +15,7 @@ Products with Householder reflectors: LAPACK's on NumPy, compact WY by the array
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -159,9 +159,9 @@ class Reflectors(FromTheLeft):
         xp = namespace(X)
         if xp is not np:
             return self._there(X, transposed)
-        pieces = min(available(), X.shape[1] // _LEAST_PIECE)
-        if each is not None and pieces > 1 and float(self.n) * self.n * X.shape[1] >= WORTH_THREADS:
-            return self._by_threads(X, transposed, each, pieces)
+        if float(self.n) * self.n * X.shape[1] >= WORTH_THREADS:
+            pieces = min(available(), X.shape[1] // _LEAST_PIECE) if each is not None else 1
+            return self._by_products(X, transposed, each or map, max(1, pieces))
         for start, (V, tau) in order if transposed else reversed(order):
             if start == 0:
                 X = reflect(V, tau, X, side="L", transposed=transposed)
@@ -170,32 +170,40 @@ class Reflectors(FromTheLeft):
                 X = xp.concat((X[:start, :], below), axis=0)
         return X
 
-    def _by_threads(self, X: Float, transposed: bool, each: Each, pieces: int) -> Float:
+    def _by_products(self, X: Float, transposed: bool, each: Each, pieces: int) -> Float:
         """The same, some columns to each thread, by products with ``I - W T W^T`` of some reflectors at a time.
 
-        LAPACK forms T by vectors, which takes one thread as long as its part of the product.
+        LAPACK forms T by vectors, which takes one thread as long as its part of the product. Columns that are zero in
+        all rows of a block are left out: of ``Q R``, R upper triangular, these are a third of all operations.
         """
         blocks = [
             (k * REFLECTORS + first, V[first:, first : first + _IN_THREADS])
             for k, (V, _) in enumerate(self.blocks)
             for first in range(0, V.shape[1], _IN_THREADS)
         ]
+        begins = _first_columns(X, [start for start, _ in blocks]) if not transposed else [0] * len(blocks)
         order: list[Any] = [None] * len(blocks)
 
         def inverted(number: int) -> None:
-            order[number] = blocks[number], _inverse_of_t(blocks[number][1])
+            order[number] = *blocks[number], begins[number], _inverse_of_t(blocks[number][1])
 
         for _ in each(inverted, range(len(blocks))):
             pass
-        ends = [X.shape[1] * number // pieces for number in range(pieces + 1)]
-        reflected = np.empty(X.shape)
+        lying: Literal["C", "F"] = "F" if X.flags.f_contiguous else "C"
+        rows = [self.n - start for start, _ in blocks]
+        ends = _shares(list(zip(rows, begins, strict=True)), X.shape[1], pieces)
+        reflected = np.empty(X.shape, order=lying)
 
         def piece(number: int) -> None:
-            Y = np.array(X[:, ends[number] : ends[number + 1]], order="C")
-            for (start, W), T_inverse in order if transposed else reversed(order):
-                Z = solve_triangular(T_inverse, matmul(W.T, Y[start:]), transposed=transposed)
-                matmul(W, np.negative(Z, out=Z), Y[start:], add=True)
-            reflected[:, ends[number] : ends[number + 1]] = Y
+            first, last = ends[number], ends[number + 1]
+            Y = np.array(X[:, first:last], order=lying)
+            for start, W, begin, T_inverse in order if transposed else reversed(order):
+                if begin >= last:
+                    continue
+                part = Y[start:, max(begin - first, 0) :]
+                Z = solve_triangular(T_inverse, matmul(W.T, part), transposed=transposed)
+                matmul(W, np.negative(Z, out=Z), part, add=True)
+            reflected[:, first:last] = Y
 
         for _ in each(piece, range(pieces)):
             pass
@@ -208,6 +216,24 @@ class Reflectors(FromTheLeft):
         for start, V in order if transposed else reversed(order):
             reflect_over(V, copied[start:, :], transposed=transposed)
         return copied[:, : X.shape[1]]
+
+
+def _first_columns(X: Float, starts: list[int]) -> list[int]:
+    """For each of these rows the first column that is not zero there or below."""
+    nonzero = X != 0.0
+    leading = np.where(nonzero.any(axis=1), nonzero.argmax(axis=1), X.shape[1])
+    found: list[int] = np.minimum.accumulate(leading[::-1])[::-1][starts].tolist()
+    return found
+
+
+def _shares(blocks: list[tuple[int, int]], columns: int, pieces: int) -> list[int]:
+    """Where the columns of each thread end, for as much work each; a block is its rows and its first column."""
+    work = np.zeros(columns)
+    for rows, begin in blocks:
+        work[begin:] += rows
+    done = np.cumsum(work) / max(float(work.sum()), 1.0)
+    inner = np.searchsorted(done, np.arange(1, pieces) / pieces)
+    return [0, *inner.tolist(), columns]
 
 
 def _inverse_of_t(W: Float) -> Float:

@@ -245,16 +245,29 @@ def test_a_factor_of_another_size_is_refused_and_repr_shows_no_number():
     assert repr(Q) == "Reflectors(n=3)"
 
 
+SHAPES = {
+    "dense": lambda X: X,
+    "upper triangular": np.triu,
+    "a row above a triangle": lambda X: np.triu(X, k=-1),
+    "zero rows below": lambda X: np.vstack((np.triu(X[:-20]), np.zeros((20, X.shape[1])))) if len(X) > 20 else 0.0 * X,
+    "zeros": np.zeros_like,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("n", "columns"), [(7, 7), (300, 300), (300, 140), (1100, 1050)])
-def test_threads_multiply_as_lapack_does(n, columns, monkeypatch):
-    monkeypatch.setattr(householder, "WORTH_THREADS", 1)
-    monkeypatch.setattr(householder, "available", lambda: 3)
-    Q, X = draw(n, normals(5), columns=columns), normals(6)((n, 160))
-    with ThreadPoolExecutor(3) as pool:
-        left, right = Q.left(X, pool.map), Q.right_t(X.T, pool.map)
-    before = X.copy()
+@pytest.mark.parametrize("threads", [1, 3])
+def test_products_of_some_reflectors_multiply_as_lapack_does(threads, n, columns, shape, monkeypatch):
+    Q, X = draw(n, normals(5), columns=columns), SHAPES[shape](normals(6)((n, 160)))
+    monkeypatch.setattr(householder, "WORTH_THREADS", np.inf)
     expected = Q.left(X)
-    tolerances.assert_close(left, expected, tolerances.orthogonal(n), scale=np.linalg.norm(X, axis=0).max())
+    monkeypatch.setattr(householder, "WORTH_THREADS", 1)
+    monkeypatch.setattr(householder, "available", lambda: threads)
+    before = X.copy()
+    with ThreadPoolExecutor(threads) as pool:
+        left, right = Q.left(X, pool.map), Q.right_t(X.T, pool.map)
+    scale = max(np.linalg.norm(X, axis=0).max(), 1.0)
+    tolerances.assert_close(left, expected, tolerances.orthogonal(n), scale=scale)
     np.testing.assert_array_equal(right, left.T)
     np.testing.assert_array_equal(X, before)
-    tolerances.assert_close(Q.left_t(left), X, tolerances.orthogonal(n), scale=np.linalg.norm(X, axis=0).max())
+    tolerances.assert_close(Q.left_t(left), X, tolerances.orthogonal(n), scale=scale)

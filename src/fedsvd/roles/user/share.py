@@ -74,8 +74,10 @@ def share(work: Work, L_i: Array, F1: float, common: Unit, name: str = "gram") -
         L_i.shape[1], plan.widths[work.i], normals_on(own.derive("T", name), work.masks.each, on).normal, on
     )
     each = work.masks.each
-    A = widen(common.left(L_i * (common.c / common.F), each), T_t, each)
+    # T_i first, while L_i is triangular.
+    A = widen(L_i * (common.c / common.F), T_t, each)
     del T_t  # half as large as A
+    A = common.left(A, each)
     D_i = normals_on(own.derive("D", name), work.masks.each, on).normal(tuple(A.shape))
     D_i *= dither_deviation(F1, plan.N, common.c)
     if isinstance(D_i, np.ndarray):
