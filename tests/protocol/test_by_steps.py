@@ -1,16 +1,18 @@
 """Sessions of the family ``steps``: results are those of LAPACK on hard spectra, whatever the source and the scale."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
 from tests.tolerances import ORTHONORMAL_BAR, VALUES_BAR, assert_close, assert_same_vectors, found_by_steps
-from tests.unit.linalg.steps_cases import SPECTRA, factors, noise
+from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum
 
 from fedsvd import FederatedPCA, FederatedSVD, Masks, Simulation
 from fedsvd.cost.traffic import traffic
 from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import ConfigError, ConstantData, NotConverged, StorageError
-from fedsvd.protocol.directions import memory_of_steps, most_directions
+from fedsvd.protocol.directions import first_width, memory_of_steps, most_directions, widest_basis
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.studies.parties import PartyData
@@ -188,12 +190,34 @@ def test_little_memory_reads_panels_and_gives_the_same():
     X = factors(300, 60)
     asked = {"release": PCA_RELEASE, "components": 3, "unit_variance": True}
     plan = Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", **asked).assemble().plan
-    least = memory_of_steps(plan)
+    least = memory_of_steps(replace(plan, memory=1))
+    assert least < memory_of_steps(plan)
     small = Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", memory=least, **asked).run()
     whole = Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", **asked).run()
     assert_close(small[0].sigma, whole[0].sigma, VALUES_BAR)
     with pytest.raises(StorageError, match="directions of 60 features"):
         Federation(np.array_split(X, 2), Task.PCA, H, scheme="steps", memory=least - 1, **asked).assemble()
+
+
+def test_a_basis_that_is_full_starts_again_from_its_leading_vectors():
+    """26 directions are held at a time; sizes on the way are those of the plan, or a role would have refused them."""
+    X = noise(60, 90)
+    needed = memory_of_steps(replace(svd(X, 3).assemble().plan, memory=1))
+    federation = svd(X, 3, memory=needed)
+    found = federation.run()
+    expect_svd(found, X, 3)
+    order = found[0].checked.order
+    assert widest_basis(federation.plan) < order.directions
+
+
+def test_copies_of_a_value_are_found_from_blocks_narrower_than_there_are_copies():
+    """24 directions at a time, 40 equal values among the first 34: a search that found 24 of them begins again."""
+    X = of_spectrum([3.0, *[2.0] * 40, *np.linspace(1.5, 0.1, 40)], 90, 150)
+    federation = svd(X, 34, 2)
+    found = federation.run()
+    expect_svd(found, X, 34)
+    assert first_width(federation.plan) == 24
+    assert "from 48 random ones" in found[0].checked.order.text
 
 
 def test_a_matrix_of_zeros_ends_after_its_bound_and_constant_columns_are_refused():

@@ -5,20 +5,21 @@ Each counts what all steps take together, where its label comes first.
 
 from fedsvd.cost.rates import Piece, Work
 from fedsvd.cost.users import Pieces, User
-from fedsvd.protocol.directions import first_width, later_width, most_steps
+from fedsvd.linalg.verdicts import Search
+from fedsvd.protocol.directions import first_width, later_width, most_steps, reach
 
 _FOUR_NORMS = 4.0
 _SVD = 20.0  # flops of a small SVD for each entry and column
+_SQUARES, _MANY = 5.0, 2  # the same of the leading ones, where there are as many times more
 _GRAMS = 2.0  # passes of a block
 
 
 def _blocks(user: User) -> list[tuple[int, int]]:
     """The columns before each expected block, and its own."""
-    plan, found, before = user.plan, [], 0
+    plan, found = user.plan, []
     for step in range(min(len(user.expected.passes), 1 + most_steps(plan))):
         width = first_width(plan) if step == 0 else later_width(plan)
-        found.append((before, width))
-        before += width
+        found.append((reach(plan, step) - width, width))
     return found
 
 
@@ -38,8 +39,7 @@ def directions(user: User) -> Pieces:
     """A block times the data, and less what earlier columns have of it: twice in each pass."""
     blocks = _blocks(user)
     orthogonal = sum(2.0 * user.n_i * (1 + 2 * _GRAMS) * (before + width) * width for before, width in blocks)
-    last = blocks[-1]
-    basis = float((3 * user.plan.m + user.n_i) * sum(last))
+    basis = float((3 * user.plan.m + user.n_i) * max(map(sum, blocks)))
     work = _product(user, sum(width for _, width in blocks) + user.r) + Work(gemm=orthogonal)
     yield Piece("products", work, basis, keeps=(("basis", basis),))
 
@@ -51,12 +51,16 @@ def products(user: User) -> Pieces:
 
 
 def ritz_values(user: User) -> Pieces:
-    """A small SVD at each step, and the residuals of the wanted vectors."""
-    m, small, long = user.plan.m, 0.0, 0.0
+    """A small SVD where the directions have grown, and the residuals of the wanted vectors."""
+    m, small, long, search = user.plan.m, 0.0, 0.0, Search(first_width(user.plan), 0)
     for before, width in _blocks(user):
         d = before + width
-        small += _SVD * d**3
-        long += 2.0 * m * d * (2 * width + user.r)
+        long += 4.0 * m * d * width
+        search = search.at(0) if d < search.computed else search  # a basis that started again
+        if search.due(d):
+            search = search.at(d)
+            small += (_SVD if d < _MANY * user.r else _SQUARES) * d**3
+            long += 4.0 * m * d * user.r
     yield Piece("products", Work(gemm=small + long))
 
 

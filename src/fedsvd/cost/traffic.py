@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fedsvd.protocol.certificate import Link
-from fedsvd.protocol.directions import ILL, STEPS, USUAL_PASSES
+from fedsvd.protocol.directions import FULL, ILL, STEPS, USUAL_PASSES, restarts_after, rounds_of_basis
 from fedsvd.protocol.messages import Message, size
 from fedsvd.protocol.model import BEGINS, CONSTANT, CURVED, ENDS, ESTIMATED, STARTS, ModelPlan, more_digits
 from fedsvd.protocol.parties import Party
@@ -18,6 +18,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.step_messages import Sent, Session, messages_of_steps
 from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, in_round
 from fedsvd.protocol.sums import FELL, LOST, NULL_SPACE, ORDER, STEPPED, null_space_numbers, summed
+from fedsvd.protocol.tasks import Scheme
 from fedsvd.secagg.sums import PlannedSum
 
 USUAL_STEPS = 12
@@ -64,7 +65,9 @@ def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[Link], Count
 
 def longest_message(plan: SessionPlan) -> int:
     """More bytes than any message of this session has; one that claims more is not read."""
-    expected = [Expected(rank) for rank in {1, full_rank(plan)}]
+    rounds = 2 + rounds_of_basis(plan)[0] if plan.scheme is Scheme.STEPS else 0  # a restart is sent after these
+    passes = (USUAL_PASSES,) * max(USUAL_STEPS, rounds)
+    expected = [Expected(rank, passes=passes) for rank in {1, full_rank(plan)}]
     longest = max(one for each in expected for *_, one in _measured(messages_of(plan, each, longest=True)))
     return 2 * longest + _HEADERS
 
@@ -130,7 +133,9 @@ def _size(plan: SessionPlan, expected: Expected, step: PlannedStep) -> int:
 def _rounds(plan: SessionPlan, expected: Expected, step: PlannedStep) -> Iterator[set[str]]:
     """What each expected round of a repetition leaves out; all are played in full where the data does not decide it."""
     if step.name == STEPS:
-        yield from (_not_needed(passes) for passes in expected.passes[1 : 1 + step.times])
+        for number, passes in enumerate(expected.passes[1 : 1 + step.times], start=1):
+            full = restarts_after(plan, number) and number + 1 < len(expected.passes)
+            yield _not_needed(passes) | (set() if full else {FULL})
         return
     if plan.glm is None:
         yield from (set() for _ in range(expected.iterations if plan.few_digits else step.times))

@@ -7,7 +7,7 @@ filled up with zeros. What the data decides is how many steps are played, and ho
 from collections.abc import Sequence
 
 from fedsvd.errors import StorageError
-from fedsvd.linalg.golub_kahan import PASSES
+from fedsvd.linalg.joint_blocks import PASSES
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SHORT_STEP
 from fedsvd.protocol.tasks import Scheme
@@ -41,7 +41,12 @@ USUAL_PASSES = 2
 ILL = ("an ill-conditioned block", "a very ill-conditioned block")
 """Passes of every block, and why a third and a fourth one are played where they are needed."""
 
+FULL = "a basis that is full"
+"""Why user 1 sends what a restart keeps: after rounds that the plan names."""
+
 _OVERSAMPLED = 8
+_NARROW, _OF_COMPONENTS = 24, 4  # directions of a block at most: these, or a fourth of the components
+_WIDEST, _TIMES = 320, 4  # directions of a basis at most: these, or this number for each component
 _A_COMPONENT, _MORE = 60, 64  # directions for each component, and in any case
 _FEW_FEATURES = 512
 _FEW, _SEEN_OF_FEW, _SEEN = 2, (8, 62), (7, 70)  # components; steps that were seen with them, and with more
@@ -51,13 +56,72 @@ RECORDS_BY_AUTO = 26
 
 
 def first_width(plan: SessionPlan) -> int:
-    """Directions of the first block: no copy of an equal value is missed from r of them or more."""
+    """Directions of the first block. From fewer than r + 8 copies of a value may be missed, and are searched for."""
+    r = plan.planned_rank
+    return min(start_width(plan), max(_NARROW, -(-r // _OF_COMPONENTS)))
+
+
+def start_width(plan: SessionPlan) -> int:
+    """Random directions that miss no copy of an equal value, in one search or in several."""
     return min(plan.planned_rank + _OVERSAMPLED, plan.m)
 
 
 def later_width(plan: SessionPlan) -> int:
     """Directions of every later block at most."""
-    return min(plan.planned_rank, plan.m)
+    return min(plan.planned_rank, first_width(plan))
+
+
+def spare(plan: SessionPlan) -> int:
+    """Directions of searches after the first, which are in the reservoir too."""
+    return later_width(plan) * (-(-start_width(plan) // first_width(plan)) - 1)
+
+
+def left_over(plan: SessionPlan) -> int:
+    """Directions of the reservoir that were not multiplied, at most."""
+    return start_width(plan) + first_width(plan)
+
+
+def rounds_of_basis(plan: SessionPlan) -> tuple[int, int]:
+    """The round after which the basis is full, and how many rounds a restart goes back; (0, 0) where all fit.
+
+    A restart keeps half, and at least the wanted vectors with all that is in the reservoir.
+    """
+    first, later, r = first_width(plan), later_width(plan), plan.planned_rank
+    least = left_over(plan) + 2 * later
+    most = plan.memory // (8 * (3 * plan.m + max(plan.counts)))
+    widest = max(least, min(most, max(_WIDEST, _TIMES * r)))
+    if most_directions(plan) <= widest:
+        return 0, 0
+    full = (widest - first) // later
+    kept = -(-(max(left_over(plan), widest // 2) - first) // later)
+    return full, max(1, full - kept)
+
+
+def reach(plan: SessionPlan, step: int) -> int:
+    """Columns that a block of this step has products with, itself included, at most."""
+    first, later = first_width(plan), later_width(plan)
+    full, back = rounds_of_basis(plan)
+    if full and step > full:
+        step = full - back + 1 + (step - 1 - full) % back
+    return first + later * step
+
+
+def restarts_after(plan: SessionPlan, step: int) -> bool:
+    """Whether the basis is full after this step."""
+    full, back = rounds_of_basis(plan)
+    return full > 0 and step >= full and (step - full) % back == 0
+
+
+def kept_by_restart(plan: SessionPlan) -> int:
+    """Vectors that a restart keeps at most."""
+    full, back = rounds_of_basis(plan)
+    return first_width(plan) + later_width(plan) * (full - back)
+
+
+def widest_basis(plan: SessionPlan) -> int:
+    """Directions that are held at a time, at most."""
+    full, _ = rounds_of_basis(plan)
+    return reach(plan, full) if full else most_directions(plan)
 
 
 def most_directions(plan: SessionPlan) -> int:
@@ -108,16 +172,16 @@ def most_products(plan: SessionPlan) -> int:
 
 
 def memory_of_steps(plan: SessionPlan) -> int:
-    """Bytes of the directions, their images, the reservoir, and a user's own columns."""
-    return 8 * (3 * plan.m + max(plan.counts)) * most_directions(plan)
+    """Bytes of the directions that are held at a time, their images, the reservoir, and a user's own columns."""
+    return 8 * (3 * plan.m + max(plan.counts)) * widest_basis(plan)
 
 
 def expect_memory(plan: SessionPlan) -> None:
-    """Refuse a plan whose budget does not hold all directions."""
+    """Refuse a plan whose budget does not hold a basis that can be restarted."""
     needed = memory_of_steps(plan)
     if needed > plan.memory:
         raise StorageError(
-            f"{most_directions(plan)} directions of {plan.m} features take {byte_size(needed)}, and the memory budget "
+            f"{widest_basis(plan)} directions of {plan.m} features take {byte_size(needed)}, and the memory budget "
             f"is {byte_size(plan.memory)}",
             f"allow at least {needed} bytes of memory, or ask for fewer components",
         )

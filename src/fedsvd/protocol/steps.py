@@ -129,6 +129,8 @@ class PlannedStep:
     what: What = What.NOTHING  # it opens (``openings.py``)
     grows: int = 0  # by so much the size is larger in each round of a repetition than in the one before
     resumes: bool = False  # whether a repetition may begin with any of its rounds
+    full: int = 0  # the round after which it goes ``back`` by some rounds, and grows again; 0: it does not
+    back: int = 0
 
     def __post_init__(self) -> None:
         if not self.name or self.size < 1 or self.times < 1:
@@ -170,7 +172,14 @@ def in_round(step: PlannedStep, round: str) -> PlannedStep:
     """A step of a body under the name and with the size that it has in one round."""
     if not round:
         return step
-    return replace(step, name=step.name + round, size=step.size + step.grows * (int(round) - 1))
+    return replace(step, name=step.name + round, size=step.size + step.grows * _grown(step, int(round)))
+
+
+def _grown(step: PlannedStep, round: int) -> int:
+    """How often a size has grown in this round since it was smallest."""
+    if not step.full or round <= step.full:
+        return round - 1
+    return step.full - step.back + (round - 1 - step.full) % step.back
 
 
 # --- steps by name ----------------------------------------------------------------------------------------------------

@@ -7,15 +7,20 @@ from fedsvd.protocol.directions import (
     CHECKPOINT,
     CHECKPOINT_BYTES,
     CROSS,
+    FULL,
     HELD,
     ILL,
     ROOT,
     STEPS,
     USUAL_PASSES,
     first_width,
+    kept_by_restart,
     later_width,
-    most_directions,
+    left_over,
     most_steps,
+    rounds_of_basis,
+    spare,
+    widest_basis,
 )
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, What, flags, from_user_1, maybe, repeat, short, total, wide
@@ -30,32 +35,45 @@ def found_by_steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     found = [total("length", 1, What.NORM), total("trace", 1, What.NORM), from_user_1(CHECKPOINT, CHECKPOINT_BYTES)]
     found += [flags(HELD, 2, What.NOTHING), maybe(AT_FIRST, *_block(plan, first, first, " 0"))]
     if most_steps(plan) > 0:
-        steps = repeat(STEPS, most_steps(plan), *_block(plan, later, first + later, grows=later))
+        body = _block(plan, later, first + later, grows=later)
+        steps = repeat(STEPS, most_steps(plan), *body, *_restart(plan))
         found.append(replace(steps, resumes=True))
-    answer = from_user_1("answer", 8 * r * (1 + m + most_directions(plan)), what=What.VECTORS)
+    answer = from_user_1("answer", 8 * r * (1 + m + widest_basis(plan)), what=What.VECTORS)
     return (*found, answer, short("images", m * r, What.CHECK), wide("remainders", r, What.CHECK))
+
+
+def _restart(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Where the basis does not hold all directions: the leading vectors that it goes on from, and what they lack."""
+    full, _ = rounds_of_basis(plan)
+    if not full:
+        return ()
+    rows = widest_basis(plan)
+    numbers = 2 * rows * kept_by_restart(plan) + (rows + spare(plan) + later_width(plan)) * left_over(plan)
+    return (maybe(FULL, from_user_1("restart", 8 * (2 + numbers))),)
 
 
 def _block(plan: SessionPlan, width: int, reach: int, round: str = "", grows: int = 0) -> tuple[PlannedStep, ...]:
     """One step: a block is made orthonormal, multiplied, and user 1 says what follows.
 
     ``reach`` counts the columns that a block has products with, itself included, and at most as many directions are in
-    the reservoir after it; in a repetition it ``grows`` by a block each round.
+    the reservoir after it; in a repetition it ``grows`` by a block each round, until the basis is full.
     """
-    later = later_width(plan)
+    later, (full, back) = later_width(plan), rounds_of_basis(plan) if grows else (0, 0)
 
     def orthogonalised(number: int) -> tuple[PlannedStep, PlannedStep]:
-        cross = replace(total(CROSS[number] + round, reach * width, What.CHECK), grows=grows * width)
+        cross = replace(
+            total(CROSS[number] + round, reach * width, What.CHECK), grows=grows * width, full=full, back=back
+        )
         return cross, from_user_1(ROOT[number] + round, 8 * (2 + width * width))
 
     more: tuple[PlannedStep, ...] = ()
     for number in reversed(range(USUAL_PASSES, len(CROSS))):
         more = (maybe(ILL[number - USUAL_PASSES], *orthogonalised(number), *more),)
-    said = from_user_1(f"verdict{round}", 8 * (3 + plan.m * width + reach * later))
+    said = from_user_1(f"verdict{round}", 8 * (3 + plan.m * width + (reach + spare(plan)) * later))
     return (
         wide(f"energies{round}", width, What.CHECK),
         *(step for number in range(USUAL_PASSES) for step in orthogonalised(number)),
         *more,
         short(f"step{round}", plan.m * width, What.PRODUCTS),
-        replace(said, grows=8 * grows * later),
+        replace(said, grows=8 * grows * later, full=full, back=back),
     )

@@ -6,17 +6,9 @@ The first party leads; ``lie`` may change what it sends. What the parties add up
 
 import numpy as np
 
-from fedsvd.linalg.golub_kahan import (
-    PASSES,
-    TOLERANCE,
-    Block,
-    Space,
-    Verdict,
-    decided,
-    least_column,
-    refused,
-    start_block,
-)
+from fedsvd.linalg.golub_kahan import TOLERANCE, Space, refused, start_block
+from fedsvd.linalg.joint_blocks import PASSES, Block, least_column
+from fedsvd.linalg.verdicts import Search, Verdict, decided, expect_verdict
 
 N, M = 120, 400
 
@@ -59,12 +51,13 @@ SPECTRA = {
 class Played:
     """What came of it: vectors, values, left vectors at home, and counts."""
 
-    def __init__(self, V, s, u, steps, directions):
+    def __init__(self, V, s, u, steps, directions, restarts, starts):
         self.V, self.s, self.u, self.steps, self.directions = V, s, u, steps, directions
+        self.restarts, self.starts = restarts, starts
 
 
-def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=200):
-    """The top r of all parts, (n_i, m) each."""
+def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=200, first=0, widest=0):
+    """The top r of all parts, (n_i, m) each, from ``first`` directions, in a basis of at most ``widest``."""
     k, m, n = len(parts), parts[0].shape[1], sum(map(len, parts))
     rngs = [np.random.default_rng((seed, i)) for i in range(k)]
 
@@ -79,12 +72,14 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
     def sent(what, value):
         return value if lie is None else lie(what, value)
 
-    normals = np.random.default_rng(seed).normal(size=(m, min(r + 8, m)))
+    normal = np.random.default_rng(seed).normal
+    width, first = min(r + 8, m), min(first or r + 8, r + 8, m)
+    normals, later = normal(size=(m, first)), min(r, first)
     spaces = [Space(start_block(off(i, normals))) for i in range(k)]
     F = np.sqrt(sum(np.sum(x**2) for x in parts))
     U, s1 = [np.zeros((len(x), 0)) for x in parts], F
-    lead, steps = spaces[0], []
-    for _ in range(most):
+    lead, steps, search, said, restarts = spaces[0], [], Search(first, width), Verdict.AFRESH, 0
+    for step in range(most):
         W = [off(i, x @ spaces[i].block - U[i] @ spaces[i].before()) for i, x in enumerate(parts)]
         energies = np.maximum(summed([(w * w).sum(axis=0) for w in W], 0.0), 0.0)
         blocks = [Block(energies, least_column(s1, lead.block.shape[1])) for _ in parts]
@@ -103,32 +98,51 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
                 break
         if not done:
             raise refused()
+        search = search.seen(lead.block.shape[1], W[0].shape[1]) if said is Verdict.AFRESH else search
         Z = summed([off(i, x.T @ w) for i, (x, w) in enumerate(zip(parts, W, strict=True))], F * 2.0**-57)
         U = [np.concatenate((u, w), axis=1) for u, w in zip(U, W, strict=True)]
         spaces = [space.added(off(i, Z)) for i, space in enumerate(spaces)]
-        lead, ritz = spaces[0], [space.ritz(r, n) for space in spaces]
-        s1 = ritz[0].top
+        lead, directions = spaces[0], spaces[0].K.shape[1]
+        full = 0 < widest < directions + later
+        ritz = [None] * k
+        if search.due(directions) or full:
+            ritz = [space.ritz(r, n, widest // 2 if full else 0) for space in spaces]
+            s1, search = ritz[0].top, search.at(directions)
         steps.append(s1)
-        said = decided(ritz[0], r, 1, tolerance)
         N = np.zeros((m, 0))
-        if said is not Verdict.FOUND:
-            N = sent("directions", lead.propose_directions(Z, s1))
-            for i, space in enumerate(spaces[1:], start=1):
-                space.expect_directions(N, off(i, Z), ritz[i].top)
-            spaces = [space.kept(N) for space in spaces]
-            lead = spaces[0]
-        said = Verdict(sent("verdict", decided(ritz[0], r, lead.unused, tolerance)))
-        for space, own in zip(spaces[1:], ritz[1:], strict=True):
-            space.expect_verdict(said, own, r, tolerance)
-        if said is not Verdict.GO_ON:
+        if decided(search, step, lead, ritz[0], r, tolerance) is not Verdict.FOUND:
+            N = sent("directions", lead.propose_directions(s1))
+            for space in spaces[1:]:
+                space.expect_directions(N, s1)
+        larger = [space.kept(N) for space in spaces]
+        said = Verdict(sent("verdict", decided(search, step, larger[0], ritz[0], r, tolerance)))
+        for space, own in zip(larger[1:], ritz[1:], strict=True):
+            expect_verdict(said, search, step, space, own, r, tolerance)
+        if said in (Verdict.FOUND, Verdict.INVARIANT):
             break
-        c = sent("mixture", lead.propose_mixture(ritz[0], r, tolerance))
-        for space in spaces[1:]:
-            space.expect_mixture(c, r)
-        spaces = [space.onward(c) for space in spaces]
+        if said is Verdict.GO_ON:
+            c = sent(
+                "mixture", larger[0].propose_mixture(ritz[0] if step >= search.until else None, r, tolerance, later)
+            )
+            for space in larger[1:]:
+                space.expect_mixture(c, later)
+            spaces = [space.onward(c) for space in larger]
+        else:
+            normals = normal(size=(m, later))
+            spaces = [space.afresh(off(i, normals)) for i, space in enumerate(larger)]
+            search = search.afresh(step)
+        if full:
+            p, y, g = sent("restart", spaces[0].propose_restart(ritz[0], widest // 2))
+            for space, own in zip(spaces[1:], ritz[1:], strict=True):
+                space.expect_restart(p, y, g, own, widest // 2)
+            spaces = [space.restarted(p, y, g) for space in spaces]
+            U, restarts = [off(i, u @ p) for i, u in enumerate(U)], restarts + 1
+            search = search.at(spaces[0].K.shape[1])
         lead = spaces[0]
+    if ritz[0] is None:
+        ritz = [space.ritz(r, n) for space in spaces]
     V, s, p = lead.answer(ritz[0], r)
     V, s, p = sent("answer", (V, s, p))
     for space, own in zip(spaces[1:], ritz[1:], strict=True):
         space.expect_answer(V, s, p, own, r, tolerance if said is Verdict.FOUND else np.inf)
-    return Played(V, s, [u @ p for u in U], len(steps), lead.K.shape[1])
+    return Played(V, s, [u @ p for u in U], len(steps), lead.seen, restarts, search.starts)

@@ -6,7 +6,8 @@ from tests.tolerances import EPS, VALUES_BAR, found_by_steps, orthogonal, produc
 from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum, play
 
 from fedsvd.errors import VerificationFailed
-from fedsvd.linalg.golub_kahan import Block, start_block
+from fedsvd.linalg.golub_kahan import start_block
+from fedsvd.linalg.joint_blocks import Block
 
 
 @pytest.mark.parametrize("name", SPECTRA)
@@ -25,6 +26,55 @@ def test_values_and_vectors_are_those_of_lapack(name, jitter):
         assert np.linalg.norm(residual, axis=0).max() <= limit * s[0]
     for Q in (found.V, u):
         assert np.abs(Q.T @ Q - np.eye(rank)).max() <= 10 * orthogonal(len(Q))
+
+
+def expect_top(found, X, r):
+    s, rank, limit = np.linalg.svd(X, compute_uv=False), len(found.s), found_by_steps(r, X.shape[1])
+    u = np.concatenate(found.u)
+    assert np.abs(found.s - s[:rank]).max() <= limit * s[0]
+    for residual in (X.T @ u - found.V * found.s, X @ found.V - u * found.s):
+        assert np.linalg.norm(residual, axis=0).max() <= limit * s[0]
+    return rank
+
+
+RESTARTED = ("noise", "one of 1e8", "one of 1e12", "1/j^2")
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("jitter", [0.0, 1e-15])
+def test_a_basis_that_starts_again_and_narrow_blocks_find_the_same(name, jitter):
+    make, r = SPECTRA[name]
+    X = make()
+    for asked in ({"widest": 4 * r + 24}, {"first": max(3, r // 3)}, {"first": max(3, r // 3), "widest": 4 * r + 24}):
+        found = play(np.array_split(X, 3), r, jitter=jitter, **asked)
+        rank = expect_top(found, X, r)
+        s = np.linalg.svd(X, compute_uv=False)
+        assert rank >= min(r, np.count_nonzero(s > 1e4 * EPS * s[0]))
+        assert found.restarts or name not in RESTARTED or "first" in asked
+
+
+COPIES = {
+    "equal": [2.0] * 60 + [1.0] * 60,
+    "all equal": [2.0] * 120,
+    "below one": [3.0, *[2.0] * 60, *np.linspace(1.9, 0.1, 59)],
+    **{
+        f"within 1e{e}": [3.0, *(2.0 + 10.0**e * np.linspace(1, 0, 40)), *np.linspace(1.5, 0.1, 79)]
+        for e in (-13, -9, -5)
+    },
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_a_value_that_narrow_blocks_would_miss_are_searched_for(name):
+    X = of_spectrum(COPIES[name])
+    found = play(np.array_split(X, 3), 45, first=12)
+    assert expect_top(found, X, 45) == 45
+    assert found.starts > 1 or name in ("within 1e-9", "within 1e-5")
+
+
+def test_blocks_of_fewer_columns_multiply_fewer_directions():
+    wide, narrow = (play(np.array_split(factors(), 2), 6, first=first).directions for first in (0, 3))
+    assert narrow < 0.7 * wide
 
 
 def test_few_directions_are_multiplied_where_the_spectrum_falls():
@@ -68,6 +118,14 @@ LIES = {
     "vectors of its own": ("answer", lambda a: (np.linalg.qr(a[0] + 1e-9)[0], a[1], a[2])),
     "values that are too large": ("answer", lambda a: (a[0], a[1] * (1 + 1e-9), a[2])),
     "other vectors at home": ("answer", lambda a: (a[0], a[1], np.roll(a[2], 1, axis=1))),
+    "a restart without the first vector": ("restart", lambda a: (a[0][:, 1:], a[1][:, 1:], a[2])),
+    "a restart in another order": ("restart", lambda a: (a[0][:, ::-1], a[1][:, ::-1], a[2])),
+    "a restart with other left vectors": ("restart", lambda a: (np.roll(a[0], 1, axis=1), a[1], a[2])),
+    "a restart with vectors of its own": ("restart", lambda a: (a[0], np.linalg.qr(a[1] + 1e-9)[0], a[2])),
+    "a restart that drops what vectors lack": ("restart", lambda a: (a[0], a[1], a[2][:, 1:])),
+    "a restart that multiplies again": ("restart", lambda a: (a[0], a[1], np.roll(a[2], 1, axis=0))),
+    "no number in a restart": ("restart", lambda a: (a[0] * np.nan, a[1], a[2])),
+    "other random directions": ("verdict", lambda said: 3),
     "fewer than were found": ("answer", lambda a: tuple(A[..., :-1] for A in a)),
 }
 
@@ -81,10 +139,10 @@ def test_a_leader_that_lies_is_refused(name):
         if sent != what:
             return value
         told.append(change(value))
-        return told[-1] if what in ("verdict", "answer", "root") or len(told) == 2 else value
+        return told[-1] if what in ("verdict", "answer", "root", "restart") or len(told) == 2 else value
 
     with pytest.raises(VerificationFailed):
-        play(np.array_split(factors(), 3), 6, lie=lie)
+        play(np.array_split(factors(), 3), 6, lie=lie, widest=40)
     assert told
 
 

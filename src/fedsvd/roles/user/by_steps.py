@@ -17,19 +17,12 @@ import numpy as np
 
 from fedsvd.errors import NotConverged, VerificationFailed
 from fedsvd.linalg.backend import EPS, to_numpy
-from fedsvd.linalg.golub_kahan import (
-    TOLERANCE,
-    Block,
-    Ritz,
-    Space,
-    Verdict,
-    decided,
-    least_column,
-    refused,
-    start_block,
-)
+from fedsvd.linalg.columns import Columns
+from fedsvd.linalg.golub_kahan import TOLERANCE, Ritz, Space, refused, start_block
+from fedsvd.linalg.joint_blocks import Block, least_column
 from fedsvd.linalg.signs import signs_of
 from fedsvd.linalg.tall import combined, inner, scaled, squares
+from fedsvd.linalg.verdicts import Search, Verdict, decided, expect_verdict
 from fedsvd.linalg.widen import unit
 from fedsvd.protocol.directions import (
     CROSS,
@@ -37,17 +30,22 @@ from fedsvd.protocol.directions import (
     ROOT,
     USUAL_PASSES,
     first_width,
+    kept_by_restart,
     later_width,
     most_directions,
     most_steps,
+    reach,
+    restarts_after,
+    widest_basis,
 )
 from fedsvd.roles.user.checks import Checked, joint_trace
-from fedsvd.roles.user.earlier_steps import Found, Steps, agreed_steps, start_normals
+from fedsvd.roles.user.earlier_steps import Found, Rotation, Steps, agreed_steps, more_normals, start_normals
 from fedsvd.roles.user.opening import Opened, orthogonality_of
 from fedsvd.roles.user.own_products import OwnSide, own_side
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.shared import once_in_process
 from fedsvd.roles.user.statistics import Prepared, in_data_units, lengths
+from fedsvd.roles.user.step_bytes import Restart, Sizes, below, filled, numbers_of, packed, packed_root, read_root
 from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, short_sum, total_sum, wide_sum_of_floats
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
@@ -88,29 +86,42 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     steps: Steps = yield from agreed_steps(work, prepared, space)
     own = yield Local("lengths", lambda: own_side(work, steps.prepared.A_i))
     own.columns, space, s1, passes = steps.W, steps.space, steps.s1, steps.passes
+    search, said = steps.search, steps.said
     for step in count(steps.resumed):
         kept, number = yield from _orthonormal_block(work, space, own, s1, step)
         passes.append(number)
+        search = search.seen(space.block.shape[1], kept.shape[1]) if said is Verdict.AFRESH else search
         own_image: Float = yield Local("products", partial(own.image, kept))
         width = first_width(plan) if step == 0 else later_width(plan)
-        opened: Float = yield from short_sum(f"step {step}", _filled(own_image, width), power, work.own)
+        opened: Float = yield from short_sum(f"step {step}", filled(own_image, width), power, work.own)
         own.add(kept)
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
-        space, ritz = yield Local("ritz values", partial(_grown, work, space, Z))
-        s1 = ritz.top
-        report_residual(work, step, ritz.residual)
-        said: Verdict
+        space = yield Local("ritz values", partial(_grown, work, space, Z))
+        ritz: Ritz | None = None
+        if search.due(space.K.shape[1]) or restarts_after(plan, step):
+            least = kept_by_restart(plan) if restarts_after(plan, step) else 0
+            ritz = yield Local("ritz values", partial(_ritz, work, space, least))
+            s1, search = ritz.top, search.at(space.K.shape[1])
+            report_residual(work, step, ritz.residual)
         sent: tuple[Float, Float]
-        said, space, sent = yield from _decide(work, space, kept.shape[1], ritz, step)
-        if said is not Verdict.GO_ON:
+        said, space, sent = yield from _decide(work, (search, step), space, ritz, s1)
+        if said in (Verdict.FOUND, Verdict.INVARIANT):
             break
-        steps.take(Found(Z, *sent, number, to_numpy(kept), s1))
+        search = search.afresh(step) if said is Verdict.AFRESH else search
+        rotation: Rotation | None = None
+        if ritz is not None and restarts_after(plan, step):
+            space, rotation = yield from _restarted(work, space, ritz, step)
+            own.columns = Columns.of(combined(own.W, rotation[0]))
+            search = search.at(space.K.shape[1])
+        steps.take(Found(Z, *sent, number, to_numpy(kept), s1, said, search, rotation))
+    if ritz is None:
+        ritz = yield Local("ritz values", partial(_ritz, work, space))
     U, s, p = yield from _answer(work, space, ritz, said)
     vectors = combined(own.W, p)
     residual, product = yield from _certified(work, own, (U, s, vectors), power)
-    found = Searched(tuple(passes), space.K.shape[1], first_width(plan))
+    found = Searched(tuple(passes), space.seen, search.starts * first_width(plan))
     energy = in_data_units(trace, prepared.E)
-    opens = DIRECTION_BITS * plan.m * space.Z.shape[1]
+    opens = DIRECTION_BITS * plan.m * space.seen
     checked = Checked(found, residual, trace, opens)
     released = np.ldexp(s, prepared.E)
     vectors, product = to_numpy(vectors), np.ldexp(product, prepared.E)
@@ -128,14 +139,16 @@ def report_residual(work: Work, step: int, residual: float) -> None:
     work.progress(f"step {step + 1}, residual {residual:.0e}", done, 100)
 
 
-def _grown(work: Work, space: Space, Z: Float) -> tuple[Space, Ritz]:
-    """The space with these images, and its Ritz values."""
+def _grown(work: Work, space: Space, Z: Float) -> Space:
+    """The space with these images."""
+    found: Space = once_in_process(work.memo, "grown", (space, Z), lambda: space.added(work.put(Z)))
+    return found
 
-    def grown() -> tuple[Space, Ritz]:
-        larger = space.added(work.put(Z))
-        return larger, larger.ritz(work.plan.planned_rank, work.plan.n)
 
-    found: tuple[Space, Ritz] = once_in_process(work.memo, "ritz values", (space, Z), grown)
+def _ritz(work: Work, space: Space, count: int = 0) -> Ritz:
+    """Ritz values of the space, at least this number of them."""
+    ritz = partial(space.ritz, work.plan.planned_rank, work.plan.n, count)
+    found: Ritz = once_in_process(work.memo, "ritz values", (space,), ritz)
     return found
 
 
@@ -146,19 +159,19 @@ def _orthonormal_block(work: Work, space: Space, own: OwnSide, s1: float, step: 
     """This user's rows of the next columns of W, orthonormal over all users and to those before them; and passes."""
     plan, Q = work.plan, space.block
     width = first_width(plan) if step == 0 else later_width(plan)
-    before = first_width(plan) + later_width(plan) * (step - 1) if step else 0
+    before = reach(plan, step) - width
     W: Array = yield Local("directions", lambda: _outside(work, space, own, own.transposed_times(Q)))
-    energies = yield from wide_sum_of_floats(f"energies {step}", _filled(squares(W)[None], width)[0], work.own)
+    energies = yield from wide_sum_of_floats(f"energies {step}", filled(squares(W)[None], width)[0], work.own)
     block = Block(energies[: W.shape[1]], least_column(s1, Q.shape[1]))
     W = scaled(W, block.scale)
     for number, (cross, root_name) in enumerate(zip(CROSS, ROOT, strict=True), start=1):
         C: Float = yield from _cross(work, f"{cross} {step}", own.W, W, before, width)
 
         def made(C: Float = C) -> bytes:
-            return _packed_root(block.done(C), block.propose(C), width)
+            return packed_root(block.done(C), block.propose(C), width)
 
         content: bytes = yield Common(f"{root_name} {step}", made)
-        done, root = _read_root(content, W.shape[1], width)
+        done, root = read_root(content, W.shape[1], width)
         if not work.leads:
             block.expect(C, root, done)
         W = combined(W if done else W - combined(own.W, C[: own.W.shape[1]]), root)
@@ -185,66 +198,79 @@ def _cross(work: Work, name: str, before: Array, W: Array, reach: int, width: in
     return np.concatenate((total[:d, :b], total[reach : reach + b, :b]))
 
 
-def _decide(work: Work, space: Space, newest: int, ritz: Ritz, step: int) -> Script:
-    """What user 1 says after a step, the space that goes on with it, and the directions of both.
-
-    ``newest`` images are of this step.
-    """
-    Z = space.Z[:, space.Z.shape[1] - newest :]
-    plan, r = work.plan, work.plan.planned_rank
-    sizes, held = _Sizes(plan.m, *_widths(work, step)), space.reservoir.shape[1]
+def _decide(work: Work, at: tuple[Search, int], space: Space, ritz: Ritz | None, s1: float) -> Script:
+    """What user 1 says after a step, the space that goes on with it, and the directions of both."""
+    plan, r, (search, step) = work.plan, work.plan.planned_rank, at
+    sizes, held, later = Sizes.of(plan, step), space.reservoir.shape[1], later_width(plan)
+    wanted = ritz if step >= search.until else None  # a search that is not over goes where it has found something
 
     def made() -> bytes:
-        said = decided(ritz, r, 1, TOLERANCE)
-        if said is Verdict.FOUND:
-            return sizes.packed(said, np.zeros((plan.m, 0)), np.zeros((0, 0)))
-        N = space.propose_directions(Z, ritz.top)
+        found = decided(search, step, space, ritz, r, TOLERANCE) is Verdict.FOUND
+        N = space.block[:, :0] if found else space.propose_directions(s1)
         larger = space.kept(N)
-        said = decided(ritz, r, larger.unused, TOLERANCE)
-        c = larger.propose_mixture(ritz, r, TOLERANCE) if said is Verdict.GO_ON else np.zeros((0, 0))
+        said = decided(search, step, larger, ritz, r, TOLERANCE)
+        c = np.zeros((0, 0))
+        if said is Verdict.GO_ON:
+            c = larger.propose_mixture(wanted, r, TOLERANCE, later)
         return sizes.packed(said, to_numpy(N), c)
 
     content: bytes = yield Common(f"verdict {step}", made)
     said, sent, c = sizes.read(content, held)
     N = once_in_process(work.memo, "sent", (content, work.device), lambda: work.put(sent))
 
-    def accepted() -> None:
-        once_in_process(work.memo, "accepted", (space, content), lambda: _accept(space, Z, ritz, r, said, N, c))
+    def accept() -> None:
+        larger = space.kept(N)
+        if said is not Verdict.FOUND:
+            space.expect_directions(N, s1)
+        expect_verdict(said, search, step, larger, ritz, r, TOLERANCE)
+        if said is Verdict.GO_ON:
+            larger.expect_mixture(c, later)
 
     if not work.leads:
-        yield Local("acceptance", accepted)
-    if said is not Verdict.GO_ON:
+        yield Local("acceptance", lambda: once_in_process(work.memo, "accepted", (space, content), accept))
+    if said in (Verdict.FOUND, Verdict.INVARIANT):
         return said, space, (sent, c)
-    if step == most_steps(plan) or space.K.shape[1] + c.shape[1] > most_directions(plan):
+    columns = c.shape[1] if said is Verdict.GO_ON else later
+    if step == most_steps(plan) or space.seen + columns > most_directions(plan):
+        last = ritz or (yield Local("ritz values", partial(_ritz, work, space)))
         raise NotConverged(
-            f"{space.K.shape[1]} directions in {step + 1} steps, and the residual is {ritz.residual:.1e}",
+            f"{space.seen} directions in {step + 1} steps, and the residual is {last.residual:.1e}",
             "ask for another number of components: one after which the singular values fall",
         )
-    onward = once_in_process(work.memo, "next", (space, content), lambda: space.kept(N).onward(c))
-    return said, onward, (sent, c)
+
+    def onward() -> Space:
+        larger = space.kept(N)
+        if said is Verdict.GO_ON:
+            return larger.onward(c)
+        return larger.afresh(work.put(more_normals(plan, search.starts)))
+
+    return said, once_in_process(work.memo, "next", (space, content), onward), (sent, c)
 
 
-def _accept(space: Space, Z: Array, ritz: Ritz, r: int, said: Verdict, N: Array, c: Float) -> None:
-    if said is not Verdict.FOUND:
-        space.expect_directions(N, Z, ritz.top)
-        space = space.kept(N)
-    space.expect_verdict(said, ritz, r, TOLERANCE)
-    if said is Verdict.GO_ON:
-        space.expect_mixture(c, r)
+def _restarted(work: Work, space: Space, ritz: Ritz, step: int) -> Script:
+    """The space of user 1's leading vectors alone, and what it sent."""
+    most, sizes = kept_by_restart(work.plan), Restart.of(work.plan)
+    content: bytes = yield Common(f"restart {step}", lambda: sizes.packed(*space.propose_restart(ritz, most)))
+    p, y, g = sizes.read(content, space.Z.shape[1], space.K.shape[1], space.reservoir.shape[1])
+    if not work.leads:
+        expect = partial(space.expect_restart, p, y, g, ritz, most)
+        yield Local("acceptance", lambda: once_in_process(work.memo, "accepted restart", (space, content), expect))
+    found = once_in_process(work.memo, "restarted", (space, content), partial(space.restarted, p, y, g))
+    return found, (p, y, g)
 
 
 def _answer(work: Work, space: Space, ritz: Ritz, said: Verdict) -> Script:
     """User 1's vectors, values and p, tested by the others on their own Ritz values."""
-    m, r, d, most = work.plan.m, work.plan.planned_rank, space.Z.shape[1], most_directions(work.plan)
+    m, r, d, most = work.plan.m, work.plan.planned_rank, space.Z.shape[1], widest_basis(work.plan)
 
     def made() -> bytes:
         found, s, p = space.answer(ritz, r)
         V = to_numpy(found)
         signs = np.asarray(signs_of(V))
-        return _bytes(_filled(s[None], r), _filled(V * signs, r), _filled(_below(p * signs, most), r))
+        return packed(filled(s[None], r), filled(V * signs, r), filled(below(p * signs, most), r))
 
     content: bytes = yield Common("answer", made)
-    numbers = _numbers(content)
+    numbers = numbers_of(content)
     s, V, p = numbers[:r], numbers[r : r + m * r].reshape(m, r), numbers[r + m * r :].reshape(most, r)
     rank = int(np.count_nonzero(s))
     s, V, p = s[:rank].copy(), np.ascontiguousarray(V[:, :rank]), np.ascontiguousarray(p[:d, :rank])
@@ -266,10 +292,10 @@ def _certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], powe
     """
     (U, s, vectors), plan, r = found, work.plan, work.plan.planned_rank
     image: Float = yield Local("products", lambda: own.image(vectors))
-    total: Float = yield from short_sum("images", _filled(image, r), power, work.own)
+    total: Float = yield from short_sum("images", filled(image, r), power, work.own)
     there: Array = yield Local("directions", lambda: own.transposed_times(work.put(U)))
     rest, product = squares(there - scaled(vectors, s)), to_numpy(there)
-    left: Float = yield from wide_sum_of_floats("remainders", _filled(rest[None], r)[0], work.own)
+    left: Float = yield from wide_sum_of_floats("remainders", filled(rest[None], r)[0], work.own)
     if not len(s):
         return 0.0, product
     images = np.linalg.norm(total[:, : len(s)] - U * s, axis=0).max()
@@ -283,69 +309,3 @@ def _certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], powe
 def most_residual(m: int, b: int) -> float:
     """What the iteration ends at, and what columns and directions below rounding, which are left out, may hold."""
     return 2.0 * TOLERANCE + 64.0 * EPS * b + 128.0 * EPS * math.sqrt(m)
-
-
-# --- what user 1 sends ------------------------------------------------------------------------------------------------
-
-
-def _widths(work: Work, step: int) -> tuple[int, int, int]:
-    """Of the block in hand, of the reservoir after it at most, and of the next block."""
-    first, later = first_width(work.plan), later_width(work.plan)
-    return (first if step == 0 else later), first + later * step, later
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """Shapes of a verdict: N (m, width), c (reach, later), both filled up with zeros."""
-
-    m: int
-    width: int
-    reach: int
-    later: int
-
-    def packed(self, said: Verdict, N: Float, c: Float) -> bytes:
-        head = np.array([float(said), N.shape[1], c.shape[1]])
-        return _bytes(head, _filled(N, self.width), _filled(_below(c, self.reach), self.later))
-
-    def read(self, content: bytes, held: int) -> tuple[Verdict, Float, Float]:
-        """The verdict, N and c, where the reservoir holds so many directions before N."""
-        numbers = _numbers(content)
-        said, new, chosen = _whole(numbers[0], 2), _whole(numbers[1], self.width), _whole(numbers[2], self.later)
-        N = numbers[3 : 3 + self.m * self.width].reshape(self.m, self.width)[:, :new]
-        c = numbers[3 + self.m * self.width :].reshape(self.reach, self.later)
-        return Verdict(said), np.ascontiguousarray(N), np.ascontiguousarray(c[: held + new, :chosen])
-
-
-def _packed_root(done: bool, root: Float, width: int) -> bytes:
-    return _bytes(np.array([float(done), root.shape[1]]), _filled(_below(root, width), width))
-
-
-def _read_root(content: bytes, rows: int, width: int) -> tuple[bool, Float]:
-    numbers = _numbers(content)
-    root = numbers[2:].reshape(width, width)
-    return bool(_whole(numbers[0], 1)), np.ascontiguousarray(root[:rows, : _whole(numbers[1], rows)])
-
-
-def _whole(number: float, most: int) -> int:
-    """A count that user 1 sent, or a refusal."""
-    if not (0.0 <= number <= most and float(number).is_integer()):
-        raise refused()
-    return int(number)
-
-
-def _filled(A: Float, width: int) -> Float:
-    """A with zero columns up to this width."""
-    return np.pad(A, ((0, 0), (0, width - A.shape[1])))
-
-
-def _below(A: Float, rows: int) -> Float:
-    """A with zero rows up to this number."""
-    return np.pad(A, ((0, rows - len(A)), (0, 0)))
-
-
-def _bytes(*parts: Float) -> bytes:
-    return b"".join(np.ascontiguousarray(part, "<f8").tobytes() for part in parts)
-
-
-def _numbers(content: bytes) -> Float:
-    return np.frombuffer(content, "<f8").astype(np.float64)

@@ -16,7 +16,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
 
@@ -25,7 +25,15 @@ from fedsvd.linalg.backend import EPS, matmul
 from fedsvd.linalg.columns import Columns
 from fedsvd.linalg.golub_kahan import Space
 from fedsvd.linalg.tall import combined
-from fedsvd.protocol.directions import CHECKPOINT, HELD
+from fedsvd.linalg.verdicts import Search, Verdict
+from fedsvd.protocol.directions import (
+    CHECKPOINT,
+    HELD,
+    first_width,
+    later_width,
+    restarts_after,
+    start_width,
+)
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
@@ -37,9 +45,12 @@ from fedsvd.roles.user.work import Streamed, Work
 from fedsvd.storage.record_file import RecordFile
 from fedsvd.types import Float
 
-_DOMAIN = b"fedsvd/steps/1\x00"
+_DOMAIN = b"fedsvd/steps/2\x00"
 _OFFERED = struct.Struct("<q32s32s")
 _SAME = 2.0**12  # by how many eps s_1 products of the same data may differ, of which rounding is far below
+
+
+Rotation = tuple[Float, Float, Float]  # p, y and g of a restart
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +63,9 @@ class Found:
     passes: int
     W: Float  # this user's own rows
     s1: float  # this user's largest Ritz value
+    said: Verdict  # of user 1
+    search: Search  # after it
+    rotation: Rotation | None = None  # of user 1, where the basis started again
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,6 +95,8 @@ class Steps:
     space: Space
     W: Columns
     s1: float
+    search: Search
+    said: Verdict = Verdict.AFRESH  # how the next block came about
     passes: list[int] = field(default_factory=list)
     resumed: int = 0  # how many are of an earlier session
     file: RecordFile | None = None
@@ -101,6 +117,17 @@ def start_normals(plan: SessionPlan, count: int) -> Float:
     return np.ascontiguousarray(drawn.T)
 
 
+def more_normals(plan: SessionPlan, searches: int) -> Float:
+    """Normals of one search more than there were."""
+    later = later_width(plan)
+    return start_normals(plan, first_width(plan) + later * searches)[:, -later:]
+
+
+def first_search(plan: SessionPlan) -> Search:
+    """Before the first step."""
+    return Search(first_width(plan), start_width(plan))
+
+
 def _matrix(plan: SessionPlan) -> tuple[object, ...]:
     """What is known of the joint matrix before a session."""
     return plan.split, plan.m, plan.counts, plan.centre, plan.unit_variance, plan.column_names
@@ -119,7 +146,7 @@ def agreed_steps(work: Work, prepared: Prepared, start: Space) -> Script:
     """Where this session begins: behind the last step that all users have, or with the start block."""
     file, A_i = work.search, prepared.A_i
     nothing = Columns(work.n_i, None if work.device is None else work.device.like)
-    fresh = Steps(prepared, start, nothing, prepared.F1)
+    fresh = Steps(prepared, start, nothing, prepared.F1, first_search(work.plan))
     held = _Held.none(start, nothing)
     if file is not None and isinstance(A_i, Streamed):
         units = _units(work.plan, prepared.E, A_i)
@@ -165,7 +192,8 @@ class _Held:
         assert fresh.file is not None
         fresh.file.cut(1 + count)
         passes = [found.passes for found in self.found[:count]]
-        state = self.spaces[count], self.columns[count], self.found[count - 1].s1
+        last = self.found[count - 1]
+        state = self.spaces[count], self.columns[count], last.s1, last.search, last.said
         return Steps(self.prepared, *state, passes, count, fresh.file)
 
 
@@ -189,8 +217,13 @@ def _read(work: Work, prepared: Prepared, file: RecordFile, nothing: _Held) -> _
     held = replace(nothing, digests=[digest], found=found, prepared=replace(prepared, A_i=units.on(A_i)))
     for step in found:
         space = held.spaces[-1].added(work.put(step.Z))
-        held.spaces.append(space.kept(work.put(step.N)).onward(step.c))
-        held.columns.append(held.columns[-1].with_more(work.put(step.W)))
+        space = space.kept(work.put(step.N))
+        space = _onward(work, space, step)
+        columns = held.columns[-1].with_more(work.put(step.W))
+        if step.rotation is not None:
+            space, columns = space.restarted(*step.rotation), Columns.of(combined(columns.all, step.rotation[0]))
+        held.spaces.append(space)
+        held.columns.append(columns)
         digest = hashlib.sha256(digest + _shared(step)).digest()
         held.digests.append(digest)
     return (
@@ -200,17 +233,31 @@ def _read(work: Work, prepared: Prepared, file: RecordFile, nothing: _Held) -> _
     )
 
 
+def _onward(work: Work, space: Space, step: Found) -> Space:
+    if step.said is Verdict.GO_ON:
+        return space.onward(step.c)
+    return space.afresh(work.put(more_normals(work.plan, step.search.starts - 1)))
+
+
 def _fit(found: Iterable[Found], work: Work, width: int) -> bool:
     """Whether the shapes are those of this search: hashes show damage, and another version may write other things."""
-    m, reservoir = work.plan.m, 0
-    for step in found:
+    m, reservoir, images, later = work.plan.m, 0, 0, later_width(work.plan)
+    for number, step in enumerate(found):
         kept = step.W.shape[1]
-        reservoir += step.N.shape[1]
+        reservoir, images = reservoir + step.N.shape[1], images + kept
         if kept > width or step.W.shape[0] != work.n_i or step.Z.shape != (m, kept) or step.N.shape[0] != m:
             return False
-        width = step.c.shape[1]
-        if step.c.shape[0] != reservoir:
+        if step.said is Verdict.GO_ON and step.c.shape[0] != reservoir:
             return False
+        width = step.c.shape[1] if step.said is Verdict.GO_ON else later
+        reservoir += 0 if step.said is Verdict.GO_ON else later
+        if (step.rotation is not None) != restarts_after(work.plan, number):
+            return False
+        if step.rotation is not None:
+            p, y, g = step.rotation
+            if (len(p), len(g)) != (images, reservoir) or p.shape[1] != y.shape[1]:
+                return False
+            images, reservoir = p.shape[1], width + g.shape[1]
     return True
 
 
@@ -234,7 +281,9 @@ def _packed(A: Float) -> bytes:
 
 def _shared(found: Found) -> bytes:
     """What is the same at all users."""
-    return struct.pack("<q", found.passes) + b"".join(map(_packed, (found.Z, found.N, found.c)))
+    search, rotation = astuple(found.search), found.rotation or ()
+    numbers = struct.pack("<q7q2q", found.passes, *map(int, search), int(found.said), len(rotation))
+    return numbers + b"".join(map(_packed, (found.Z, found.N, found.c, *rotation)))
 
 
 class _Reader:
@@ -257,10 +306,13 @@ class _Reader:
 
 def _read_step(record: bytes) -> Found:
     reader = _Reader(record)
-    (passes,) = reader.numbers("<q")
-    Z, N, c = reader.array(), reader.array(), reader.array()
+    passes, *counts, said, rotated = map(int, reader.numbers("<q7q2q"))
+    Z, N, c, *rotation = (reader.array() for _ in range(3 + rotated))
     (s1,) = reader.numbers("<d")
-    return Found(Z, N, c, int(passes), reader.array(), float(s1))
+    width, wanted, starts, length, until, lost, computed = counts
+    search = Search(width, wanted, starts, length, until, bool(lost), computed)
+    turned = (rotation[0], rotation[1], rotation[2]) if rotated else None
+    return Found(Z, N, c, passes, reader.array(), float(s1), Verdict(said), search, turned)
 
 
 def _read_units(record: bytes, m: int) -> _Units | None:

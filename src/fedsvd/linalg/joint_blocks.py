@@ -1,0 +1,102 @@
+"""Columns whose rows several parties hold, made orthonormal by sums of products: no party has all of a column.
+
+``linalg.golub_kahan`` needs W orthonormal over all parties. One of them, the leader, makes a root of the products of a
+block with itself and with earlier ones; the others test it. Two passes are usual.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.linalg.backend import EPS
+from fedsvd.linalg.golub_kahan import SLACK, refused
+from fedsvd.types import Float
+
+_ORTHONORMAL = 1e-13  # of joint products of a block with itself and with earlier ones, at which it is done
+_LEAST = 1e-12  # of the largest eigenvalue, below which a root does not divide: a second pass does the rest
+
+PASSES = 4
+"""How often a block is orthogonalised at most: twice is usual, and singular values over 16 decades took four."""
+
+
+def least_column(s1: float, b: int) -> float:
+    """Columns of a block below this size are rank that X lacks."""
+    return 8.0 * EPS * s1 * math.sqrt(b)
+
+
+class Block:
+    """One block on its way to orthonormal columns: which combination of the original columns each one is now.
+
+    ``C`` is ``[W_before W]^T W`` of all parties together, (d + b, b). A pass takes off what W has of the d columns
+    before it and multiplies by a root, (b, kept).
+    """
+
+    def __init__(self, energies: Float, least: float) -> None:
+        _, powers = np.frexp(np.maximum(energies, 2.0**-1000))
+        # Powers of two from numbers that all parties hold bit for bit.
+        self.scale: Float = np.ldexp(1.0, -((powers + 1) // 2))
+        self._T, self._least = np.diag(self.scale), least
+
+    @property
+    def width(self) -> int:
+        """Columns that are left."""
+        return int(self._T.shape[1])
+
+    @property
+    def _size(self) -> Float:
+        """What each column would be in the original units."""
+        found: Float = 1.0 / np.maximum(np.linalg.norm(self._T, axis=0), 2.0**-1000)
+        return found
+
+    def done(self, C: Float, slack: float = 1.0) -> bool:
+        """Whether the block is orthonormal, and at right angles to what was before it."""
+        off = C.copy()
+        d = len(off) - self.width
+        off[d:] -= np.eye(self.width)
+        return bool(np.abs(off).max(initial=0.0) <= slack * _ORTHONORMAL)
+
+    def propose(self, C: Float) -> Float:
+        """The leader's root; of a block that is done, the columns that are not rounding."""
+        size = self._size
+        if self.done(C):
+            return np.eye(self.width)[:, size > self._least]
+        D, g = self._outside(C)
+        ok = g * size > self._least
+        root = np.zeros((self.width, int(ok.sum())))
+        if ok.any():
+            w, v = np.linalg.eigh(D[np.ix_(ok, ok)] / np.outer(g[ok], g[ok]))
+            root[ok] = (v / np.sqrt(np.maximum(w, _LEAST * w.max()))) / g[ok, None]
+        return root
+
+    def expect(self, C: Float, root: Float, done: bool) -> None:
+        """Refuse a root that does not follow from C."""
+        if root.shape[0] != self.width or not np.isfinite(root).all():
+            raise refused()
+        size, rows = self._size, np.any(root != 0.0, axis=1)
+        if done:
+            if not self.done(C, SLACK) or not np.array_equal(root, np.eye(self.width)[:, rows]):
+                raise refused()
+            self._expect_kept(rows, size)
+            return
+        _, g = self._outside(C)
+        self._expect_kept(rows, g * size)
+        # As many columns as rows, and none longer than the least eigenvalue allows. Were it singular, the block could
+        # not become orthonormal with this number of columns, which all parties see in the last C.
+        if root.shape[1] != int(rows.sum()) or np.linalg.norm(root * g[:, None]) > SLACK * self.width / _LEAST**0.5:
+            raise refused()
+
+    def take(self, root: Float) -> None:
+        """Go on with the columns that a root makes."""
+        self._T = self._T @ root
+
+    def _outside(self, C: Float) -> tuple[Float, Float]:
+        """Products of the block less what earlier columns have of it, and the size of each column."""
+        before, own = C[: len(C) - self.width], C[len(C) - self.width :]
+        D = own - before.T @ before
+        D = (D + D.T) / 2.0
+        return D, np.sqrt(np.maximum(np.diagonal(D), 0.0))
+
+    def _expect_kept(self, rows: NDArray[np.bool_], size: Float) -> None:
+        if np.any(rows & (size <= self._least / SLACK)) or np.any(~rows & (size > self._least * SLACK)):
+            raise refused()

@@ -1,0 +1,28 @@
+"""The leading singular triplets of a small matrix: all of LAPACK's, or a few of many by squares where that is safe."""
+
+import numpy as np
+from scipy.linalg import eigh
+
+from fedsvd.linalg.backend import svd
+from fedsvd.types import Float
+
+_ALL = 160  # columns up to which all triplets cost next to nothing
+_SAFE = 64.0  # s_1 / s_r: eigenvalues of a square are off by eps s_1^2, singular values by eps s_1 times this
+
+
+def leading(R: Float, count: int) -> tuple[Float, Float, Float]:
+    """p, s and y with ``R y = p s`` and ``R^T p = y s``: the first ``count``, or all where that costs little more.
+
+    Of 800 columns the first hundred cost a twentieth of all. Eigenvectors of ``R^T R`` are an orthonormal basis of the
+    right vectors, and a small SVD on its image makes both sides exact to eps s_1, but for a factor s_1 / s_r: where
+    that is large, LAPACK finds all of them.
+    """
+    d = R.shape[1]
+    if d > _ALL and 2 * count < d and count <= R.shape[0]:
+        squares, y = eigh(R.T @ R, subset_by_index=(d - count, d - 1), check_finite=False)
+        if squares[0] > 0.0 and squares[-1] < _SAFE**2 * squares[0]:
+            P = np.linalg.qr(R @ y[:, ::-1])[0]
+            a, s, y_t = svd(P.T @ R)
+            return P @ a, s, y_t.T
+    p, s, y_t = svd(R)
+    return p, s, y_t.T

@@ -1,0 +1,115 @@
+"""What follows after a step of block Golub-Kahan: when Ritz values are computed, when to go on, when to stop.
+
+A block of b random directions finds as many copies of an equal singular value as there are, up to b. Blocks narrower
+than the number of wanted vectors open half as many directions, and would miss copies without any residual showing it.
+So where b of the values found are equal, or no direction is left, the search is done once more from new random ones, on
+top of what is known, until no more copies than there were searches times b are left to find.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from fedsvd.linalg.golub_kahan import SLACK, Ritz, Space, refused
+from fedsvd.linalg.tall import lengths
+from fedsvd.types import Float
+
+_EQUAL = 1e-11  # of s_1: values that differ by less are copies; others come apart, since what is left is normalised
+_NEAR = 0.01  # of s_1: values so near to the last wanted one may be taken in its place by another LAPACK
+_EACH = 160  # directions up to which Ritz values are computed after each step
+_GROWTH = 1.12  # of the directions, from one computation to the next
+
+
+class Verdict(IntEnum):
+    """What the leader says after a step."""
+
+    GO_ON = 0
+    FOUND = 1  # all wanted Ritz vectors have converged
+    INVARIANT = 2  # no direction is left: the rank of X is reached
+    AFRESH = 3  # other random directions: copies of a value may be left
+
+
+@dataclass(frozen=True)
+class Search:
+    """How often and for how long was searched: the same at all parties, from counts alone."""
+
+    width: int  # random directions of one search
+    wanted: int
+    starts: int = 1  # searches begun
+    length: int = 0  # steps of the first one
+    until: int = 0  # the step at which the one in hand has had as many
+    lost: bool = False  # whether a random block lacked rank: then X has no more
+    computed: int = 0  # directions when Ritz values were computed last
+
+    def due(self, directions: int) -> bool:
+        """Whether Ritz values are computed now."""
+        return directions <= _EACH or directions >= _GROWTH * self.computed
+
+    def at(self, directions: int) -> "Search":
+        """After Ritz values were computed of this number of directions."""
+        return replace(self, computed=directions)
+
+    def seen(self, block: int, kept: int) -> "Search":
+        """After a block of random directions of which this number was kept."""
+        return replace(self, lost=self.lost or kept < block)
+
+    def afresh(self, step: int) -> "Search":
+        """After new random directions were taken at this step."""
+        length = self.length or step + 1
+        return replace(self, starts=self.starts + 1, length=length, until=step + length)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether there may be more copies of a value than were searched for."""
+        return self.starts * self.width < self.wanted and not self.lost
+
+    def crowded(self, s: Float, slack: float = 1.0) -> bool:
+        """Whether as many of these values, descending, are equal as all searches could find copies."""
+        reach = self.starts * self.width
+        if not self.incomplete or len(s) < reach:
+            return False
+        return bool(np.any(s[: len(s) - reach + 1] - s[reach - 1 :] <= slack * _EQUAL * s[0]))
+
+
+def decided(search: Search, step: int, space: Space, ritz: Ritz | None, r: int, tolerance: float) -> Verdict:
+    """What the leader says once the images of a block, and the directions found in them, are there."""
+    if ritz is not None and step >= search.until and ritz.rank(r) == r and ritz.residual < tolerance:
+        return Verdict.AFRESH if search.crowded(ritz.s[:r]) and space.has_outside else Verdict.FOUND
+    if space.unused:
+        return Verdict.GO_ON
+    return Verdict.AFRESH if search.incomplete and space.has_outside else Verdict.INVARIANT
+
+
+def expect_verdict(
+    said: Verdict, search: Search, step: int, space: Space, ritz: Ritz | None, r: int, tolerance: float
+) -> None:
+    """Refuse a verdict that does not follow from what was opened.
+
+    Of equal values each LAPACK takes other vectors, some converged and some not. So an end is judged by the vectors
+    that the leader then sends (``expect_answer``), and going on is refused where all that it can have taken have
+    converged.
+    """
+    over = ritz is not None and step >= search.until
+    if said is Verdict.FOUND:
+        fits = over and ritz is not None and ritz.rank(r, 1.0 / SLACK) == r
+        fits = fits and not (ritz is not None and search.crowded(ritz.s[:r], 1.0 / SLACK) and space.has_outside)
+    elif said is Verdict.AFRESH:
+        crowded = over and ritz is not None and search.crowded(ritz.s[:r], SLACK) and ritz.rank(r, 1.0 / SLACK) == r
+        fits = space.has_outside and search.incomplete and (crowded or space.unused == 0)
+    else:
+        fits = (space.unused == 0) == (said is Verdict.INVARIANT)
+        fits = fits and not (said is Verdict.INVARIANT and search.incomplete and space.has_outside)
+        fits = fits and not (over and ritz is not None and _all_converged(space, ritz, r, tolerance / 2.0))
+    if not fits:
+        raise refused()
+
+
+def _all_converged(space: Space, ritz: Ritz, r: int, tolerance: float) -> bool:
+    """Whether all vectors have converged that another LAPACK may have taken for one of the wanted ones."""
+    if ritz.rank(r, SLACK) < r or ritz.residual > tolerance:
+        return False
+    near = int(np.count_nonzero(ritz.s > ritz.s[r - 1] - _NEAR * ritz.top))
+    if near == len(ritz.s) < space.Z.shape[1]:  # others as near were not computed
+        return False
+    return float(lengths(space.left_of(ritz, near)).max()) <= tolerance * ritz.top
