@@ -55,6 +55,12 @@ STATSMODELS_BAR = 1e-7
 DIGITS_ERRORS_BAR, DIGITS_MORE_BAR = 1e-4, 1e-7
 """Of standard errors and of the likelihood, by ``digits = "table"`` and by ``"more"``."""
 
+CURVE_BAR = 1e-14
+"""A survival curve of exact counts in bins against R's, whose recorded values have fifteen digits."""
+
+WITHIN_BAR, WITHIN_MORE_BAR = 1e-4, 1e-10
+"""A chi-squared of totals of 24 bits, and of 44, relative: what is asked of the log-rank test within sites."""
+
 A_TENTH = 0.1
 """Of a standard deviation: an attack that comes so near to every entry of a record has read it."""
 

@@ -58,6 +58,9 @@ STUDIES: dict[str, Study] = {
     "Cox regression": Study(
         Task.COX, targets=2, glm=ModelPlan(Family.COX, "log", ties=Ties.EFRON, digits=Digits.TABLE)
     ),
+    "Survival curves of two groups": Study(
+        Task.SURVIVAL, digits=Digits.TABLE, options=(("groups", '["a", "b"]'), ("times", "[6.0, 12.0, 18.0, 24.0]"))
+    ),
     "Prediction, split columns": Study(Task.PREDICT, _COLUMNS, targets=1, label_user=1, trust_rows=True),
     "Matching by hashes": Study(Task.MATCH, _COLUMNS, align=Align.SERVER),
     "Matching by blinded points": Study(Task.MATCH, _COLUMNS, align=Align.ECDH),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.prepared import prepared
     from fedsvd.estimators.ridge_cv import FederatedRidgeCV
     from fedsvd.estimators.statistic import FederatedStatistic
+    from fedsvd.estimators.survival import FederatedKaplanMeier
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
     from fedsvd.service.client import connect
@@ -39,6 +40,7 @@ __all__ = [
     "FederatedCCA",
     "FederatedCox",
     "FederatedGLM",
+    "FederatedKaplanMeier",
     "FederatedLSA",
     "FederatedLinearRegression",
     "FederatedLogisticRegression",
@@ -71,6 +73,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import cox
 
             return cox.FederatedCox
+        case "FederatedKaplanMeier":
+            from fedsvd.estimators import survival
+
+            return survival.FederatedKaplanMeier
         case "FederatedPCR":
             from fedsvd.estimators import pcr
 

@@ -16,16 +16,6 @@ FOR_OTHERS = {
     "fedsvd.testing": "the suites and fakes that are shipped for those who write a transport or a store",
 }
 RUN_BY_NAME = {"fedsvd.engine.parts.serve": "started as a process of its own"}
-RUN_BY_NAME |= dict.fromkeys(
-    (
-        "fedsvd.protocol.steps.cells",
-        "fedsvd.protocol.steps.fives",
-        "fedsvd.roles.user.sums.sum_of_fives",
-        "fedsvd.policy.own_rows.Grid",
-        *(f"fedsvd.statistics.fives.{name}" for name in ("cumulative", "expect_grid", "few_cells")),
-    ),
-    "what tasks that count take; it goes with the first of them",
-)
 
 
 def unused(codebase: Codebase) -> list[str]:

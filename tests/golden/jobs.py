@@ -40,6 +40,7 @@ JOBS: dict[str, dict[str, object]] = {
     },
     "svd of prepared tables": {"task": "svd", "id": "patient", "more": '[prepare]\nmissing = "mean"\nscale = "site"'},
     "glm": {"task": "glm", "label": "outcome", "family": "binomial", "classes": ["no", "yes"], "id": "patient"},
+    "survival": {"task": "survival", "label": "outcome", "event": "event", "times": [1.0, 2.0, 3.0], "id": "patient"},
     "cox": {"task": "cox", "label": "outcome", "event": "event", "ties": "breslow", "id": "patient"},
 }
 
@@ -55,7 +56,9 @@ def folder_of(name: str, folder: Path) -> Path:
     if asked.get("split") == "vertical" or asked["task"] == "cca":
         files = companies(place)
     else:
-        files = hospitals(place, ("no", "yes") if asked["task"] == "glm" else None, asked["task"] == "cox")
+        files = hospitals(
+            place, ("no", "yes") if asked["task"] == "glm" else None, asked["task"] in ("cox", "survival")
+        )
     more = asked.pop("more", "")
     job = files.job(**asked)
     if more:

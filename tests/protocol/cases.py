@@ -212,6 +212,17 @@ def cox(k: int = 2) -> Federation:
     return Federation(D, Task.COX, H, labels=y, glm=about)
 
 
+def survival(k: int = 2) -> Federation:
+    """Times in weeks, events and two groups, counted at four edges."""
+    rng = np.random.default_rng(1)
+    D = [
+        np.column_stack((rng.integers(1, 9, 20 + i), rng.integers(0, 2, 20 + i), np.arange(20 + i) % 2))
+        for i in range(k)
+    ]
+    options = (("groups", '["a", "b"]'), ("times", "[2.0, 4.0, 6.0, 8.0]"))
+    return Federation([own.astype(float) for own in D], Task.SURVIVAL, H, options=options)
+
+
 def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
@@ -303,6 +314,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm of few digits with its quality": lambda k=2: glm_of_few_digits(k, release=WITH_QUALITY),
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "cox": cox,
+    "survival": survival,
     "predict": predict,
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
@@ -334,6 +346,7 @@ LEAST = (
     "glm",
     "glm of three classes",
     "cox",
+    "survival",
     "predict",
     "preparation dealt by the TA",
     "foreign dealt by the TA",

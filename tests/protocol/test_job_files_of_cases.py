@@ -62,6 +62,9 @@ def asked_in(study):
         else:
             job["family"], job["quality"] = str(study.glm.family), Item.QUALITY in (study.release or ())
         job |= {"classes": classes} if classes else {}
+    if study.task is Task.SURVIVAL:
+        job |= {"label": "y", "event": "died", "group": "arm", "groups": ["a", "b"], "times": [2.0, 4.0, 6.0, 8.0]}
+        job["digits"] = str(study.digits)
     masks = {"scheme": study.scheme, "mode": study.mode, "block_size": study.block_size}
     record = {"job": job, "masks": {key: value for key, value in masks.items() if value}}
     if study.foreign is not None:

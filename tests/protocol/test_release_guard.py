@@ -22,6 +22,7 @@ from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study
 from fedsvd.tasks.declaration import declaration_of
 from fedsvd.tasks.declared import declared, with_steps
+from fedsvd.tasks.options import completed
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import SessionId
 
@@ -53,6 +54,9 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
         about = {"ties": Ties.EFRON, "digits": Digits.TABLE, "least_class": 10, "least_events": 5}
         fields["glm"] = ModelPlan(Family.COX, "log", **about)
+    if task is Task.SURVIVAL:
+        fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
+        fields["options"] = completed(task, (("groups", "[]"), ("times", "[1.0, 2.0]")))
     if task is Task.MATCH:
         m, fields = 1, {**fields, "scheme": Scheme.MASK, "mode": None, "align": Align.ECDH, "least_overlap": 10}
     bare = SessionPlan(

@@ -11,19 +11,20 @@ from fedsvd.cli import reports
 from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.outputs import Named
-from fedsvd.protocol.tasks import Scheme, Split, Task
+from fedsvd.protocol.tasks import Answer, Scheme, Split, Task
 from fedsvd.results.folder import Table
 from fedsvd.results.foreign_tables import outputs
 from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.report.model import quality_in_words
+from fedsvd.results.report.survival import in_words
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import PARTIES
 from fedsvd.statistics.summary import linear_summary
 from fedsvd.types import byte_size
 
 _ROWS_SHOWN = 5
-_TABLES = ("spectrum", "intercept", "correlations", "wilks", "component_coefficients")
+_TABLES = ("spectrum", "intercept", "correlations", "wilks", "component_coefficients", "groups")
 
 
 def show_outcome(
@@ -78,6 +79,8 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     _show_tables(console, shared)
     if (quality := shared.facts.get("quality")) is not None:
         console.print(quality_in_words(quality))
+    for words in in_words(shared):
+        console.print(words)
     for own in _with_own_tables(results):
         console.print(f"\n{own.party}, its own columns", style="bold", markup=False, highlight=False)
         _show_tables(console, own)
@@ -108,6 +111,8 @@ def _measured(shared: PartyResult) -> dict[str, Any]:
     about, certificate = shared.plan.foreign, shared.certificate
     if about is not None:
         return {"task": f"{about.name}, declaration {about.declaration[:16]}"}
+    if shared.plan.answer is Answer.SUMS:
+        return {}
     verified = f"residual {certificate.residual_text}, orthogonality {certificate.orthogonality:.1e}"
     found = {"found": shared.proved} if shared.plan.scheme is Scheme.STEPS and shared.proved else {}
     return {"rank": shared.rank, "verified": verified, **found}

@@ -17,7 +17,7 @@ from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import StepKind, listed
-from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Trust
+from fedsvd.protocol.tasks import Answer, Item, Mode, Scheme, Split, Trust
 
 if TYPE_CHECKING:
     from fedsvd.studies.job_data import Prepared
@@ -138,6 +138,9 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
     if plan.foreign is not None:
         task = plan.foreign.name
         roles["parties"] = f"run the script of {task}, each in a process of its own; open the sums it asks for"
+        roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
+    elif plan.answer is Answer.SUMS:
+        roles["parties"] = "count and compare their own records, open the totals"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.few_digits:
         tested = "; test at home" if plan.glm is not None else ""

@@ -14,6 +14,7 @@ from fedsvd.cost import by_steps, masked, provider, users
 from fedsvd.cost.rates import Piece, Step, steps_of
 from fedsvd.cost.traffic import Expected
 from fedsvd.cost.users import User, nothing
+from fedsvd.protocol.counted import LIFE_TABLE, TEST
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import FACTORS, SIGNS, SOLUTION, SUMS, PlannedStep, StepKind, What, listed
 from fedsvd.protocol.sums import order_step
@@ -27,6 +28,8 @@ USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     # tables and their statistics
     "reading": (nothing, None),
     "script": (users.script, None),
+    "counting": (users.script, None),
+    "comparing": (users.script, None),
     "preparing": (users.script, None),
     "orthonormalise": (nothing, nothing),
     "first mean": (users.first_mean, None),
@@ -171,8 +174,14 @@ _BEFORE_TABLE = {"columns": ("compress",), "squares sizes": ("scores",)}
 """The same of a regression table by few digits, whose other sums follow from one factor."""
 
 
+_OF_COUNTS = {LIFE_TABLE: ("reading", "counting"), f"{TEST} sizes": ("comparing",)}
+"""The same of survival curves."""
+
+
 def _before(user: User, step: PlannedStep) -> tuple[str, ...]:
     plan = user.plan
+    if step.name in _OF_COUNTS:
+        return _OF_COUNTS[step.name]
     if step.what in (What.PREPARED, What.CAPPED, What.DECLARED):  # names of these steps are not ours
         return ("script",) if step.what is What.DECLARED else ("preparing",)
     if plan.few_digits and plan.glm is None:

@@ -5,6 +5,7 @@ estimator keeps the names it was given.
 """
 
 import csv
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -100,6 +101,12 @@ class _Columns:
             self.words |= {"least_class": about.least_class, "least_events": about.least_events}
             if about.classes:
                 self.words["classes"] = [str(code) for code in range(about.classes)]
+        if study.task is Task.SURVIVAL:
+            names = (*_features(parties[0]), None)[:3]
+            self.words |= dict(zip(("label", "event", "group"), names, strict=False))
+            options = dict(study.options)
+            groups = len(json.loads(str(options["groups"])))
+            self.words |= {"times": json.loads(str(options["times"])), "groups": [str(code) for code in range(groups)]}
         targets = study.targets - len(self._sides)
         self._labels = [self._free("y" if targets == 1 else f"y{k}") for k in range(targets)]
         if self._labels:

@@ -55,7 +55,7 @@ def job_of(estimator: Any, where: Federation, task: Task, masks: Masks, given: M
     _expect_elsewhere(given.get("X"))
     parameters = estimator.get_params(deep=False)
     words = asked_of(task, parameters) | {"label": _columns("y", given.get("y"))}
-    words |= {key: _column(key, given.get(key)) for key in ("event", "entry", "strata", "weights", "offset")}
+    words |= {key: _column(key, given.get(key)) for key in ("event", "entry", "strata", "group", "weights", "offset")}
     words |= {"cluster": parameters.get("cluster"), "id": list(id_columns(estimator.id)) or None}
     if given.get("groups") is not None:
         raise ConfigError("groups are an array, and tables are not here", 'name the column: cluster="COLUMN"')

@@ -85,6 +85,12 @@ class Plots:
         """Canonical correlations; of a PCA with all components the correlations of the features."""
         return self._drawn("correlations", ax)
 
+    # --- curves -------------------------------------------------------------------------------------------------------
+
+    def survival(self, *, ax: Any = None) -> Any:
+        """Survival curves of all groups, with their intervals; censoring is not marked."""
+        return self._drawn("survival", ax)
+
     # --- models -------------------------------------------------------------------------------------------------------
 
     def forest(

@@ -18,7 +18,7 @@ from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Trust
 from fedsvd.secagg.neighbours import colluding, degree
 
-_COUNTED = {What.FIVES, What.CELLS}
+_COUNTED = {What.FIVES, What.CELLS, What.WITHIN, What.SIZES}
 _FITTED = {What.COEFFICIENTS, What.OWN_COEFFICIENTS}
 
 

@@ -13,7 +13,7 @@ from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_a
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
 from fedsvd.protocol.directions import most_directions
-from fedsvd.protocol.model import Digits
+from fedsvd.protocol.model import WITHIN_BITS, Digits
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What, listed
@@ -135,6 +135,7 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_clusters(plan, policy),
         *_events(plan, policy),
         *_digits(plan, policy),
+        *_within(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
         *_directions(plan, policy),
@@ -269,6 +270,17 @@ def _digits(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             "digits",
             f'sums of the model have the digits of digits = "{digits}", "{policy.digits}" is the most that is '
             f'allowed: more of them say more of single records. Researchers can set digits = "{policy.digits}"',
+        )
+
+
+def _within(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """Totals of what parties compare at home have their digits in the step."""
+    bits = [step.step for step in listed(plan.steps) if step.what is What.WITHIN]
+    if bits and max(bits) > WITHIN_BITS[Digits.TABLE] and Digits(policy.digits) is Digits.TABLE:
+        yield Finding(
+            "digits",
+            f'totals of comparisons within sites have {max(bits)} bits, digits = "table" is the most that is allowed: '
+            f"{WITHIN_BITS[Digits.TABLE]} bits",
         )
 
 

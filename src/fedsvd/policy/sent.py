@@ -23,6 +23,7 @@ _SUMMED = {
     What.SIZES: "the power of two above each number",
     What.COUNT: "how many clusters it has",
     What.CAPPED: "how many of its records have each level, gap or rare value, up to five, and which are too few",
+    What.WITHIN: "what its own records say of groups when they are compared with each other alone",
     What.FIVES: "how many of its records are at or below each edge, rounded at home",
     What.CELLS: "how many of its records are at or below each edge",
     What.MEAN: "totals of columns",

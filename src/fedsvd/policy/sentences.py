@@ -362,6 +362,15 @@ def _exact_counts(plan: SessionPlan) -> Iterator[str]:
     )
 
 
+def _within(plan: SessionPlan) -> Iterator[str]:
+    steps = [step for step in listed(plan.steps) if step.what is What.WITHIN]
+    yield (
+        f"Parties open {sum(step.size for step in steps)} totals of {max(step.step for step in steps)} bits, by which "
+        "groups are compared within sites: each party compares its own records with each other alone, and no time, "
+        "rank or order of records leaves it."
+    )
+
+
 SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.CANONICAL, _canonical),
     (What.VECTORS, _vectors),
@@ -382,6 +391,7 @@ SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.SCORE, _scores),
     (What.QUALITY, _quality),
     (What.FIVES, _rounded_counts),
+    (What.WITHIN, _within),
     (What.CELLS, _exact_counts),
 )
 

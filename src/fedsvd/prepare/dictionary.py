@@ -7,6 +7,9 @@ range = [18, 110]
 decimals = 0
 groups = { age_group = [40, 65] }      # a further column: below 40, from 40 to below 65, from 65
 knots = [25, 45, 60, 80]               # of ns(age) in a formula; the first and last are the boundary
+[columns.months]
+role = "time"
+times = [6, 12, 18, 24]                # at which survival curves count events and departures
 [columns.stage]
 levels = ["I", "II", "III", "IV"]
 pool = true                            # levels that too few records have are joined as "other"
@@ -46,6 +49,7 @@ from pydantic import ValidationError as Invalid
 
 from fedsvd.errors import ConfigError, printable
 from fedsvd.prepare.table_map import Code, Finite, Name, Words
+from fedsvd.statistics.fives import MOST_EDGES
 from fedsvd.storage.toml import first_fault, read_toml, spelt_fields
 from fedsvd.types import near
 
@@ -79,6 +83,7 @@ def _rising(numbers: tuple[float, ...]) -> tuple[float, ...]:
 
 Cuts = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=_MOST_CUTS), AfterValidator(_rising)]
 Knots = Annotated[tuple[Finite, ...], Field(min_length=3, max_length=_MOST_KNOTS), AfterValidator(_rising)]
+Times = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=MOST_EDGES), AfterValidator(_rising)]
 Levels = Annotated[tuple[Code, ...], Field(min_length=1, max_length=_MOST_LEVELS)]
 Range = Annotated[tuple[Finite, Finite], AfterValidator(_rising)]
 
@@ -112,16 +117,19 @@ class Column(Words):
     pool: bool = False
     groups: Annotated[dict[Name, Grouping], Field(max_length=100)] = Field(default_factory=dict)
     knots: Knots | None = None
+    times: Times | None = None
     role: Role | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        number = bool(self.unit) or any(each is not None for each in (self.range, self.decimals, self.knots))
+        number = bool(self.unit) or any(
+            each is not None for each in (self.range, self.decimals, self.knots, self.times)
+        )
         category = bool(self.levels)
         if self.kind == "category" and not self.levels:
             raise ValueError('a category lists its levels: levels = ["female", "male"]')
         if (self.kind == "category" or category) and (number or self.kind == "number"):
-            raise ValueError("unit, range, decimals and knots are of numbers, levels of categories")
+            raise ValueError("unit, range, decimals, knots and times are of numbers, levels of categories")
         twice = [level for level, times in Counter(self.levels).items() if times > 1]
         if twice:
             raise ValueError(f"the level {twice[0]!r} stands there twice: list it once")

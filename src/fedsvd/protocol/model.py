@@ -38,6 +38,9 @@ SCORE_BITS, PIECE_BITS, MOMENT_BITS, ENDING_BITS = 14, 12, 24, {Digits.TABLE: 24
 PIECES, HOME_TESTS, START_SIZES, MEAN_BITS, MOST_SCORES = 5, 2, 3, 16, 10
 """Bits of each number of a score, of a piece of information, of the moments and the end; and how many there are."""
 
+WITHIN_BITS = {Digits.TABLE: 24, Digits.MORE: 44}
+"""Bits of a total of what parties compare among their own records."""
+
 QUALITY, QUALITY_NUMBERS, QUALITY_BITS = "quality", 4, 24
 """The sum of ordered pairs, pairs, their variance and squared errors of all parties, at the end (specification)."""
 

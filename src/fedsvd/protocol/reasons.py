@@ -22,6 +22,7 @@ class Why(StrEnum):
     SPLIT_ROWS = "split-rows"
     PREPARATION = "preparation"
     FOREIGN = "foreign"
+    COUNTED = "counted"
     ITERATIONS = "iterations"
     FEW_DIGITS = "few-digits"
     FROM_GRAM = "from-gram"
@@ -44,6 +45,7 @@ TEXTS = {
     Why.SPLIT_ROWS: "a regression on split rows adds Gram matrices",
     Why.PREPARATION: "the parties open every sum themselves",
     Why.FOREIGN: "a foreign task adds up what it declares, and the parties open every sum themselves",
+    Why.COUNTED: "the parties open their counts themselves, and no matrix",
     Why.ITERATIONS: "the parties open one Gram matrix to each iteration, and weight their rows for the next by it",
     Why.FEW_DIGITS: "the parties open the model's gradients and its information, a few digits at a time",
     Why.FROM_GRAM: "the result follows from the joint Gram matrix, so the parties open the sum themselves",

@@ -88,9 +88,8 @@ class What(StrEnum):
     SCORES = "scores"  # of single records
     RECORDS = "records"  # which of its own records all users have
     PREPARED = "prepared"  # numbers that tables are prepared with
-    FIVES = (
-        "fives"  # how many records are at or below public edges, rounded at each party; ``step``: to multiples of it
-    )
+    WITHIN = "within"  # comparisons that each party makes among its own records alone
+    FIVES = "fives"  # how many records are at or below public edges, rounded at each party to multiples of ``step``
     CELLS = "cells"  # the same as they are
     CAPPED = "capped"  # how many records have each level or gap, cut at five at each party; which are too few
     DECLARED = "declared"  # what a foreign task says of its step

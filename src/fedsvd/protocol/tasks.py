@@ -34,6 +34,11 @@ class Task(StrEnum):
         "Cox regression",
         "Cox's proportional hazards, stratified by site, on the joint table",
     )
+    SURVIVAL = (
+        "survival",
+        "Survival curves",
+        "Kaplan-Meier curves by group, and the log-rank test within sites, of the joint table",
+    )
     PREDICT = "predict", "Prediction"
     MATCH = "match", "Record matching"  # which records all parties have, before a study on split columns
     PREPARE = "prepare", "Joint preparation of tables"  # joint numbers that tables are prepared with, before a study
@@ -235,6 +240,32 @@ class Ties(StrEnum):
 
     EFRON = "efron"
     BRESLOW = "breslow"
+
+
+class Counts(StrEnum):
+    """How own counts are opened: rounded at home to multiples of the least count, or as they are."""
+
+    FIVES = "fives"
+    EXACT = "exact"
+
+
+class Interval(StrEnum):
+    """The scale on which intervals of a survival curve are symmetric."""
+
+    LOG_LOG = "log-log"
+    LOG = "log"
+    PLAIN = "plain"
+
+
+class RankTest(StrEnum):
+    """How a comparison of groups weights the times of events; survival is a site's own curve just before a time."""
+
+    LOG_RANK = "log-rank"
+    GEHAN = "gehan"  # by the number at risk
+    TARONE_WARE = "tarone-ware"  # by its root
+    PETO = "peto"  # by survival, as R's rho = 1
+    FLEMING_HARRINGTON = "fleming-harrington"  # by survival times what is gone
+    NONE = "none"
 
 
 LINKS: dict[Family, tuple[str, ...]] = {

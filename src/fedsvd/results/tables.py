@@ -20,7 +20,14 @@ from fedsvd.prepare.units import Spread, unit_findings_of_means
 from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.results import canonical_tables, component_tables, foreign_tables, model_table, regression_table
+from fedsvd.results import (
+    canonical_tables,
+    component_tables,
+    foreign_tables,
+    model_table,
+    regression_table,
+    survival_tables,
+)
 from fedsvd.results.outputs import Values, stored, written
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
@@ -29,6 +36,7 @@ from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.roles.user.prediction import RegressionResult
+from fedsvd.roles.user.survival import SurvivalResult
 from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.types import Float
 
@@ -94,6 +102,8 @@ def _values(to: PartyResult, computed: Any, tables: bool) -> Values:
             return regression_table.regression(to, computed, tables)
         case GLMResult():
             return model_table.model(to, computed, tables)
+        case SurvivalResult():
+            return survival_tables.curves(to, computed)
         case Named():
             return foreign_tables.outputs(to, computed, tables)
     return Values()

@@ -22,6 +22,7 @@ from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import MODEL_TASKS, Ids, Split, Task, Write
 from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
+from fedsvd.studies.counted_columns import counted_data
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.own_table import own_table
@@ -235,6 +236,7 @@ def job_party_data(
     numbered = coded(job, source, labels) is not None
     classes = tuple(map(str, range(len(study.classes)))) if numbered else study.classes
     data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
+    data = counted_data(study, data)
     return _with_weight(job, replace(data, prepared=made.report, without_link=found.without_link))
 
 

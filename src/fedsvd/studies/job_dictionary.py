@@ -155,7 +155,7 @@ def _counts(
     parties: int,
 ) -> CountRule | None:
     """Whether joint counts are taken, and what becomes of what is rare: of records that are split among parties."""
-    if study.split is not Split.HORIZONTAL or foreign is not None:
+    if study.split is not Split.HORIZONTAL or foreign is not None or study.counted_columns:
         return None
     drop = study.task in (Task.SVD, Task.PCA, Task.LSA) and not prepare.formula
     described = {name: column.pool for name, column in dictionary.described.items()}
@@ -180,7 +180,12 @@ def _view(dictionary: Dictionary, study: StudySection, prepare: PrepareSection) 
     viewed, groups = views[prepare.view], dictionary.groups
     parsed = prepare.joint.parsed if prepare.formula and prepare.joint is not None else None
     # A gap in a label or a weight leaves a row out, too: outside of the view it would make another set of rows.
-    named = (*study.label_columns, *prepare.columns, *(() if parsed is None else parsed.variables))
+    named = (
+        *study.label_columns,
+        *study.counted_columns,
+        *prepare.columns,
+        *(() if parsed is None else parsed.variables),
+    )
     outside = [name for name in named if (groups[name].of if name in groups else name) not in {*viewed, SITE}]
     if outside:
         fault = f"the study takes {outside[0]!r}, which is not in the view {prepare.view!r}"

@@ -22,6 +22,7 @@ from fedsvd.prepare.table_map import NOTHING, TableMap, read_map
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.tasks import MODEL_TASKS, Ids, Split, Task, Trust
 from fedsvd.storage.toml import read_toml
+from fedsvd.studies.counted_columns import counted_by, with_counted
 from fedsvd.studies.foreign import ForeignSection, with_declaration
 from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, record_bits, with_dictionary
 from fedsvd.studies.job_faults import first_fault
@@ -90,7 +91,7 @@ class Job:
     @property
     def targets(self) -> tuple[str, ...]:
         """What is predicted: the label columns, or what stands left of ~ in the formula."""
-        return self.prepare.targets or self.study.label
+        return () if self.study.counted_columns else self.prepare.targets or self.study.label
 
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
@@ -152,11 +153,13 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     file.match.expect_fits(file.job, [party.name for party in file.party if party.link is not None])
     aligned = file.match.align is not None
     dictionary = None if file.dictionary is None else file.dictionary.content
-    prepare = by_dictionary(dictionary, file.job, file.prepare, file.match, file.foreign, len(file.party))
+    study = counted_by(dictionary, file.job)
+    words = with_counted(study, file.prepare)
+    prepare = by_dictionary(dictionary, study, words, file.match, file.foreign, len(file.party))
     if file.job.task in (Task.LR, *MODEL_TASKS) and file.job.intercept and not (file.job.alpha or file.job.alphas):
         prepare = prepare.beside_constant()
     prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
-    sections = file.job, file.masks, file.csp, file.authority, file.party, folder, prepare, file.match
+    sections = study, file.masks, file.csp, file.authority, file.party, folder, prepare, file.match
     job = Job(*sections, file.foreign, dictionary)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
@@ -181,7 +184,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         chosen_by=study.choose_by,
         weighted=study.weights is not None and study.task is Task.LR,
         robust=study.robust,
-        digits=study.digits if study.task is Task.LR else Digits.ALL,
+        digits=study.digits if study.task in (Task.LR, Task.SURVIVAL) else Digits.ALL,
         targets=len(job.targets) + (len(study.at_side) if study.task in MODEL_TASKS else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,

@@ -14,17 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.views import NumberedNames
-from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Cells, Leverage, OwnRows, few_records
+from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Cells, Grid, Leverage, OwnRows, few_records
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_made, persons
 from fedsvd.prepare.telling_fills import telling_fills
+from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import CAPPED_AT, What
-from fedsvd.protocol.tasks import Answer, Split, Task
+from fedsvd.protocol.tasks import Answer, Counts, Split, Task
+from fedsvd.statistics.fives import few_cells
 from fedsvd.statistics.leverage import in_each_column, leverages
+from fedsvd.statistics.life_table import staircases
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
@@ -54,6 +57,8 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     )
     if party.clusters is not None and What.COUNT in opened(plan):
         own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
+    if {What.CELLS, What.WITHIN} & opened(plan) and plan.task is Task.SURVIVAL:
+        own = replace(own, grids=_grids(plan, party, policy), classes=_compared(plan, party))
     if not model:
         return replace(own, columns=rows.made_columns)
     own = replace(own, columns=rows.features + 1, outcome=rows.outcome(plan), classes=_classes(plan, party))
@@ -326,6 +331,34 @@ def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
     return tuple(_counted(y.astype(np.intp), persons_of(party)).tolist())
+
+
+def _grids(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Grid, ...]:
+    """Time bins whose exact counts are opened: events and departures of each curve."""
+    about = CurvesPlan.of(plan)
+    if about.counts is not Counts.EXACT:
+        return ()
+    D, (time, event, group) = len(about.edges), _of_curves(about, party)
+    few = 0
+    for code in range(about.curves):
+        own = staircases(time[group == code], event[group == code], about.edges)
+        few += few_cells(own[:D], policy.least_count) + few_cells(own[D:], policy.least_count)
+    return (Grid("time bins of events and departures", few, about.numbers),)
+
+
+def _compared(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
+    """Own records, or persons, with and without an event and of each group, where groups are compared."""
+    about = CurvesPlan.of(plan)
+    if not about.test_numbers:
+        return ()
+    _, event, group = _of_curves(about, party)
+    found = (event == 1.0, event == 0.0, *(group == code for code in range(about.curves)))
+    return tuple(int(np.count_nonzero(some)) for some in found)
+
+
+def _of_curves(about: CurvesPlan, party: PartyData) -> tuple[Float, Float, Float]:
+    rows = party.table.rows(0, party.table.shape[0])
+    return rows[:, 0], rows[:, 1], rows[:, 2] if about.groups else np.zeros(len(rows))
 
 
 def _largest_offset(plan: SessionPlan, party: PartyData) -> float:

@@ -27,6 +27,7 @@ from fedsvd.protocol.tasks import (
     Own,
     Scheme,
     Split,
+    Task,
     Trust,
 )
 from fedsvd.protocol.upload import expect_route
@@ -63,7 +64,7 @@ def plan_study(
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
     if max(m, *counts) > LONGEST_SIDE:
         raise ConfigError(f"a table of {max(m, *counts):,} rows or columns", f"at most {LONGEST_SIDE:,}")
-    if study.rule is not None or study.foreign is not None:
+    if study.about.answer is Answer.SUMS:
         return _plan_of_sums(study, m, counts, session, identities)
     needed, held = _needed_by_sums(study, m, counts), held_whole(study, m, counts)
     memory = study.memory or max(DEFAULT_MEMORY, needed, held)
@@ -116,7 +117,7 @@ def held_whole(study: Study, m: int, counts: tuple[int, ...]) -> int:
 def _plan_of_sums(
     study: Study, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...]
 ) -> Planned:
-    """The plan of a joint preparation, or of a foreign task: sums that the parties open, and nothing else."""
+    """The plan of a preparation, a foreign task or counts: sums that the parties open, and nothing else."""
     plan = _session_plan(study, m, counts, Scheme.SUM, Mode.A, study.memory or DEFAULT_MEMORY)
     _, why = _choose_mode(study, Scheme.SUM, m, counts)
     plan = replace(plan, session=session, why=why, identities=identities)
@@ -179,6 +180,8 @@ def _model(study: Study, m: int, counts: tuple[int, ...]) -> ModelPlan | None:
 
 def _digits(study: Study, m: int, counts: tuple[int, ...]) -> Digits:
     """The digits that the sums of a regression table will have."""
+    if study.task is Task.SURVIVAL:
+        return Digits.TABLE if study.digits is Digits.AUTO else study.digits
     if not opens_table(study):
         return Digits.ALL
     about = study.about

@@ -34,7 +34,14 @@ class StudySection(Section):
     @property
     def label_columns(self) -> tuple[str, ...]:
         """Columns that are no features: the label, and an offset and weights next to it."""
-        return (*self.label, *self.at_side)
+        return () if self.counted_columns else (*self.label, *self.at_side)
+
+    @property
+    def counted_columns(self) -> tuple[str, ...]:
+        """The columns of survival curves, in the order of their table; none for other tasks."""
+        if self.task is not Task.SURVIVAL:
+            return ()
+        return tuple(name for name in (*self.label, self.event, self.group) if name is not None)
 
     @property
     def id_columns(self) -> tuple[str, ...]:
@@ -70,7 +77,7 @@ class StudySection(Section):
     @property
     def at_side(self) -> tuple[str, ...]:
         """Columns that every party brings next to its label, in the order of ``ModelPlan.labels``."""
-        return tuple(name for name in self._sides.values() if name is not None)
+        return () if self.counted_columns else tuple(name for name in self._sides.values() if name is not None)
 
     @property
     def _sides(self) -> dict[str, str | None]:

@@ -40,6 +40,11 @@ STUDY_RULES = (
         "one column is named twice among label, event, entry, strata, weights, offset, cluster and id",
         "name different ones",
     ),
+    Rule(
+        lambda study: study.task is Task.SURVIVAL and (len(study.label) != 1 or study.event is None),
+        "task 'survival' needs the column of times and that of events",
+        'label = "time" and event = "status", say: 1 where the event was seen, 0 where follow-up ended',
+    ),
     OWN_CLUSTERS,
     Rule(
         lambda study: study.cluster is not None and study.cov_type != "nonrobust",

@@ -182,8 +182,8 @@ MODEL = (
         None,
         "The column of events: 1 where one was seen, 0 where follow-up ended.",
         "the column that says whether the event was seen at the time that `label` names (1), or follow-up ended (0)",
-        unset="needed for `cox`",
-        tasks=(Task.COX,),
+        unset="needed for `cox`, `survival`",
+        tasks=(Task.COX, Task.SURVIVAL),
         columns=True,
         defaults={CLI: NEEDED},
     ),
@@ -251,7 +251,7 @@ MODEL = (
             "from public numbers alone, and in one process, where one person has all records, `all`. Sums of few "
             "digits need linearly independent columns"
         ),
-        tasks=(Task.LR, *MODEL_TASKS),
+        tasks=(Task.LR, *MODEL_TASKS, Task.SURVIVAL),
     ),
     Option(
         "quality",

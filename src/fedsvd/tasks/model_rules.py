@@ -87,7 +87,7 @@ INFERENCE = (
 
 DIGITS = (
     Rule(
-        lambda study: study.digits in FEW and not _table_of_rows(study),
+        lambda study: study.digits in FEW and not _table_of_rows(study) and study.task is not Task.SURVIVAL,
         "digits are those of a model's sums, or of a regression table's on split rows",
         "leave digits out, or set inference = true",
     ),

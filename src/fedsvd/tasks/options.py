@@ -3,6 +3,7 @@
 To add an option: one row in a table of this package, the script that reads it, one field of an estimator.
 """
 
+import json
 from collections.abc import Callable
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,12 +15,14 @@ from fedsvd.tasks.foreign_options import FOREIGN
 from fedsvd.tasks.model_options import MODEL
 from fedsvd.tasks.option import Option
 from fedsvd.tasks.study_options import FACTORISATION, MASKS, STUDY
+from fedsvd.tasks.survival_options import SURVIVAL
 from fedsvd.tasks.table_options import MATCH, PREPARE
 from fedsvd.types import Scalar
 
 OPTIONS: tuple[Option, ...] = (
     *STUDY,
     *MODEL,
+    *SURVIVAL,
     *FACTORISATION,
     *DICTIONARY,
     *MATCH,
@@ -75,6 +78,8 @@ def _checked(option: Option, value: object) -> Scalar:
     except ValidationError as fault:
         text = fault.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
         raise ConfigError(f"{option.key} is not usable", text.removeprefix("Value error, ")) from None
+    if isinstance(found, tuple):
+        return json.dumps(found)  # a plan has texts and numbers
     if not isinstance(found, Scalar):
         raise ConfigError(f"{option.key} is no single value", "a script takes texts, numbers, true or false")
     return found

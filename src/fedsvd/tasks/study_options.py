@@ -91,9 +91,9 @@ STUDY = (
         LABELS,
         (),
         "The column to predict; once for each of several.",
-        "the column to predict, or a list of several (`lr`, `pcr`); of `cox` the time",
-        unset="needed for `lr`, `glm`, `cox`, `pcr`",
-        tasks=tuple(task for task in TASKS if declared(task).labelled),
+        "the column to predict, or a list of several (`lr`, `pcr`); of `cox` and `survival` the time",
+        unset="needed for `lr`, `glm`, `cox`, `survival`, `pcr`",
+        tasks=tuple(task for task in TASKS if declared(task).labelled or task is Task.SURVIVAL),
         columns=True,
     ),
     Option(

@@ -21,6 +21,7 @@ from pydantic import (
 
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, ComponentRule, Item, Scheme, is_rule
+from fedsvd.statistics.fives import MOST_EDGES
 from fedsvd.tasks.option import Kind
 from fedsvd.types import bytes_of, near
 
@@ -121,6 +122,8 @@ COMPONENTS = Kind(
     fits=lambda text: is_rule(text) or (text.isdecimal() and int(text) > 0),
     otherwise=f"not a number from 1 up, a share between 0 and 1, or one of {', '.join(ComponentRule)}.",
 )
+_Time = Annotated[float, Field(allow_inf_nan=False)]
+TIMES = Kind(Annotated[tuple[_Time, ...], Field(max_length=MOST_EDGES)], list[float])
 _Alpha = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PENALTIES = Kind(Annotated[tuple[_Alpha, ...], Field(max_length=_MOST_ALPHAS)], list[float])
 FLAG = Kind(StrictBool, bool)

@@ -21,6 +21,7 @@ KNOWN = {
     "pcr": (Answer.GRAM, Labels.JOINED, "", Own.NONE),
     "glm": (Answer.GRAM, Labels.APART, "", Own.NONE),
     "cox": (Answer.GRAM, Labels.APART, "", Own.NONE),
+    "survival": (Answer.SUMS, "", "", Own.NONE),
     "predict": (Answer.SCORES, "", "", Own.NONE),
     "match": (Answer.RECORDS, "", "", Own.NONE),
     "prepare": (Answer.SUMS, "", "", Own.NONE),
@@ -49,7 +50,18 @@ def test_a_task_has_a_script_at_the_users_and_a_heading(task):
 
 def test_what_a_person_asks_for_has_a_line_and_the_sessions_that_go_with_it_have_none():
     assert {str(task) for task in Task if not task.line} == {"predict", "match", "prepare", "foreign"}
-    assert [str(task) for task in TASKS] == ["svd", "pca", "lsa", "lr", "glm", "cox", "cca", "pcr", "foreign"]
+    assert [str(task) for task in TASKS] == [
+        "svd",
+        "pca",
+        "lsa",
+        "lr",
+        "glm",
+        "cox",
+        "survival",
+        "cca",
+        "pcr",
+        "foreign",
+    ]
 
 
 @pytest.mark.parametrize("task", Task)

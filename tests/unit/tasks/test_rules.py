@@ -179,6 +179,15 @@ REFUSED = {
             "entry": "b",
             "strata": "s",
             "ties": "breslow",
+            "group": "g",
+            "groups": ["a", "b"],
+            "times": [1.0],
+            "counts": "exact",
+            "least_count": 7,
+            "test": "none",
+            "conf_type": "log",
+            "level": 0.9,
+            "until": 1.0,
         }.items()
     ]
     + [
@@ -186,6 +195,7 @@ REFUSED = {
         ({"job": {**LR, "verify": "all"}}, "verify does not apply to task 'lr'"),
         ({"job": {"task": "lsa"}}, "task 'lsa' needs a number of components"),
         ({"job": {**LR, "weights": "y"}}, "one column is named twice among label, event"),
+        ({"job": {"task": "survival", "label": "y"}}, "task 'survival' needs the column of times and that of events"),
         ({"job": {**LR, "inference": True, "cluster": "w", "clusters": "joint"}}, "clusters at several parties"),
         ({"job": {**LR, "cluster": "w", "cov_type": "HC3"}}, "cov_type and cluster are two kinds"),
         ({"job": {**LR, "split": "vertical", "offset": "o"}}, "an offset is subtracted from labels"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.outputs import Output, To
-from fedsvd.results.drawings import components, models
+from fedsvd.results.drawings import components, models, survival
 from fedsvd.results.drawings.picture import USUAL, Picture, Wish
 from fedsvd.results.result import PartyResult
 
@@ -26,6 +26,7 @@ DRAWINGS: Mapping[str, Callable[[PartyResult, Wish], Iterator[Picture]]] = {
     "residuals": models.residuals,
     "qq": models.qq,
     "leverage": models.leverage,
+    "survival": survival.survival,
 }
 
 _WITHOUT = {

@@ -14,6 +14,7 @@ from fedsvd.results.report import components, model, regression
 from fedsvd.results.report.declared import declared_outputs
 from fedsvd.results.report.figures import figures
 from fedsvd.results.report.sections import Section, grid
+from fedsvd.results.report.survival import survival_sections
 from fedsvd.results.result import PartyResult
 
 _NEIGHBOURS, _HEAVIEST = 5, 12
@@ -22,6 +23,7 @@ _NEIGHBOURS, _HEAVIEST = 5, 12
 def findings(result: PartyResult) -> Iterator[Section]:
     """The sections on results, as far as this reader holds any."""
     yield from declared_outputs(result)
+    yield from survival_sections(result)
     if result.facts.get("models"):
         yield model.model_section(result)
     if result.plan.targets and result.plan.glm is None and result.arrays.keys() & {"coefficients", "intercept"}:

@@ -49,7 +49,7 @@ def render(result: PartyResult) -> str:
         task=task_name(result.plan),
         reader=reader_name(result),
         residual=None
-        if result.plan.foreign or result.certificate.residual is None
+        if result.plan.answer is Answer.SUMS or result.certificate.residual is None
         else result.certificate.residual_text,
         when=_when(result.created),
         lead=what_was_computed(result),
@@ -163,6 +163,7 @@ def certificate(result: PartyResult) -> Section:
         ("rank", str(result.rank)),
     ]
     about = result.plan.foreign
+    measured = [] if result.plan.answer is Answer.SUMS else measured
     rows = [
         *(measured if about is None else [("task", about.name), ("declaration", about.declaration)]),
         *(((_order(result.plan), result.proved),) if result.proved else ()),
@@ -204,6 +205,11 @@ def _verified(plan: SessionPlan) -> str:
         return (
             "Every party opened the same totals, each under a tag that the CSP cannot make, and all signed what was "
             "played: the steps that the task declares. What its script made of them is in its source."
+        )
+    if plan.answer is Answer.SUMS:
+        return (
+            "Every party opened the same totals, each under a tag that the CSP cannot make, and all signed what was "
+            "played; curves and tests are computed from these totals."
         )
     if plan.mode is Mode.A:
         return (

@@ -1,0 +1,227 @@
+"""Survival curves of records that several parties hold."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.arrays import ArraySource
+from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.estimators.after_fit import data_frames
+from fedsvd.estimators.base import Federated
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.row_columns import expect_everywhere, opened
+from fedsvd.estimators.stored import Found
+from fedsvd.estimators.tables import Tables
+from fedsvd.protocol.counted import CurvesPlan
+from fedsvd.protocol.model import Digits
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Counts, Interval, RankTest, Split, Task
+from fedsvd.results.survival_tables import curve_columns, group_columns, group_names, stored_curves
+from fedsvd.statistics.fives import LEAST_COUNT
+from fedsvd.statistics.life_table import Curve
+from fedsvd.statistics.log_rank import GroupTest
+from fedsvd.studies.study import Study
+from fedsvd.studies.table_columns import as_text
+from fedsvd.tasks.option import ESTIMATOR
+from fedsvd.tasks.options import scripted
+from fedsvd.types import Float
+
+_ABOUT = 40  # edges of a grid that is made here
+_NAMES = ("time", "event", "group")
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class FederatedKaplanMeier(Federated):
+    """Kaplan-Meier and Nelson-Aalen curves by group, and the log-rank test within sites.
+
+    What the parties open are joint counts of events and departures at the times of a public grid, each party's rounded
+    at home to multiples of five, and totals of what each party finds when it compares its own records. The hazard of a
+    bin counts half of the censored at risk. With exact counts a curve is R's ``survfit`` on counts in these bins; the
+    test is R's ``survdiff(... + strata(site))``.
+
+    Parameters
+    ----------
+    times : sequence of float, default=()
+        The times at which counts are opened, rising, at most 200. In one process about 40 even ones are made where
+        there are none; a job between institutions names them, or has those of its dictionary.
+    groups : sequence, default=()
+        The values of the groups, in their order; those that there are, in one process.
+    counts : {"fives", "exact"}, default="fives"
+        Rounded at home to multiples of ``least_count``, or as they are, which may ask owners.
+    least_count : int, default=5
+        What counts in fives are multiples of.
+    test : {"log-rank", "gehan", "tarone-ware", "peto", "fleming-harrington", "none"}, default="log-rank"
+        How groups are compared within sites.
+    conf_type : {"log-log", "log", "plain"}, default="log-log"
+        The scale on which intervals are symmetric.
+    level : float, default=0.95
+        Of intervals.
+    until : float, default=0.0
+        The time up to which the restricted mean is taken; 0 for the last of the times.
+    digits : {"auto", "table", "more"}, default="auto"
+        Of the totals of the test: 24 bits, or 44 with "more".
+    {parameters}
+
+    Attributes
+    ----------
+    counts_ : ndarray of shape (n_curves, 2 * n_times + 1)
+        Joint cumulative events and departures at each time, and records.
+    curves_ : tuple of Curve
+        ``time, at_risk, events, censored, survival, error, low, high, hazard``, of each group.
+    groups_ : tuple of str
+        What the curves are called.
+    test_ : GroupTest or None
+        ``statistic, df, p`` of the comparison within sites.
+    most_off_, deviation_ : float
+        How many records a count in fives may be off, at most and in the root mean square; 0 for exact ones.
+    certificate_ : Certificate
+    plan_ : SessionPlan
+        What was opened, and what the parties agreed on before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedKaplanMeier
+    >>> rng = np.random.default_rng(0)
+    >>> times = [rng.exponential(10, size=n) for n in (300, 500, 400)]
+    >>> seen = [(t < 12).astype(float) for t in times]
+    >>> km = FederatedKaplanMeier([2, 4, 6, 8, 10, 12]).fit(None, [np.minimum(t, 12) for t in times], seen)
+    >>> km.curves_[0].survival.round(2).tolist()
+    [0.81, 0.66, 0.53, 0.43, 0.35, 0.29]
+    """
+
+    split = "horizontal"
+
+    times: Sequence[float] = field(default=(), kw_only=False)
+    groups: Sequence[Any] = ()
+    counts: str = Counts.FIVES
+    least_count: int = LEAST_COUNT
+    test: str = RankTest.LOG_RANK
+    conf_type: str = Interval.LOG_LOG
+    level: float = 0.95
+    until: float = 0.0
+    digits: str = "auto"
+
+    def fit(self, X: Any, y: Any, event: Any = None, group: Any = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, or None
+            Data frames, paths or MatrixSource with the columns that the others name; None where these are arrays.
+        y : str, or list of one array per party
+            Times at which records left: by the event, or because follow-up ended.
+        event : likewise
+            1 where the event was seen at that time, 0 where follow-up ended.
+        group : likewise, default=None
+            Of which group each record is.
+
+        Returns
+        -------
+        self
+        """
+        if self._between(Task.SURVIVAL, X, y, event=event, group=group):
+            return self
+        if event is None:
+            raise ConfigError("survival curves need events", "give 1 where the event was seen, 0 where follow-up ended")
+        columns = self._columns(X, {"y": y, "event": event, "group": group})
+        groups, coded = self._coded(columns)
+        sources = tuple(ArraySource(part, _NAMES[: part.shape[1]]) for part in coded)
+        tables = Tables(sources, _NAMES[: coded[0].shape[1]], Split.HORIZONTAL, rehearsed=False)
+        given = {"times": self._grid(coded), "groups": groups}
+        parties = tables.parties()
+        study: Study = self._study(Task.SURVIVAL, tables, digits=Digits(self.digits))
+        options = scripted(
+            Task.SURVIVAL, lambda option: given.get(option.key, getattr(self, option.name(ESTIMATOR), None))
+        )
+        outcome = self._run(replace(study, options=options), parties, rehearsed=False)
+        self.n_features_in_ = len(tables.names or ())
+        self._store_run(outcome, tables)
+        return self
+
+    def tidy(self) -> Any:
+        """The curves as a data frame, with the columns of R's ``broom::tidy(survfit)``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``time, n.risk, n.event, n.censor, estimate, std.error, conf.high, conf.low, cumhaz, strata``.
+        """
+        self._expect_fitted()
+        return data_frames().DataFrame(curve_columns(self.curves_, self.groups_))
+
+    def summary_frame(self) -> Any:
+        """A row for each curve: records, events, median with its interval, restricted mean with its error.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        self._expect_fitted()
+        return data_frames().DataFrame(group_columns(CurvesPlan.of(self.plan_), self.curves_, self.groups_))
+
+    def _columns(self, X: Any, named: dict[str, Any]) -> dict[str, list[NDArray[Any]]]:
+        """Every column by party."""
+        given = {key: value for key, value in named.items() if value is not None}
+        if any(isinstance(value, str) for value in given.values()):
+            sources = opened(X)
+            for key, name in given.items():
+                expect_everywhere(sources, key, str(name))
+            return {key: [source.column(str(name)) for source in sources] for key, name in given.items()}
+        found = {key: [np.asarray(part) for part in value] for key, value in given.items()}
+        lengths = {key: [len(part) for part in parts] for key, parts in found.items()}
+        if len(found["y"]) < 2 or any(each != lengths["y"] for each in lengths.values()):
+            raise ShapeError("times, events and groups are lists of one array per party", "give each the same lengths")
+        return found
+
+    def _coded(self, columns: dict[str, list[NDArray[Any]]]) -> tuple[tuple[str, ...], list[Float]]:
+        """The names of the groups, and every party's table of times, events and numbers of groups."""
+        plain = [
+            np.column_stack([np.asarray(column, np.float64) for column in pair])
+            for pair in zip(columns["y"], columns["event"], strict=True)
+        ]
+        if "group" not in columns:
+            return (), plain
+        texts = [as_text(np.asarray(part)) for part in columns["group"]]
+        known = as_text(np.asarray(list(self.groups))) if len(self.groups) else np.unique(np.concatenate(texts))
+        names = tuple(known.tolist())
+        place = {name: float(code) for code, name in enumerate(names)}
+        if any(text not in place for part in texts for text in np.unique(part).tolist()):
+            raise DataError("a record is in none of the groups", "name all groups, or leave these rows out")
+        codes = [np.array([place[text] for text in part.tolist()]) for part in texts]
+        return names, [np.column_stack(pair) for pair in zip(plain, codes, strict=True)]
+
+    def _grid(self, tables: Sequence[Float]) -> tuple[float, ...]:
+        """The times that were given; in one process, where all records are here, even ones up to the last."""
+        if len(self.times):
+            return tuple(float(time) for time in self.times)
+        last = max(float(np.max(part[:, 0])) for part in tables)
+        if not last > 0.0:
+            raise DataError("no record leaves after time 0", "give the times at which counts are opened")
+        rough = last / _ABOUT
+        power = 10.0 ** math.floor(math.log10(rough))
+        width = next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= rough)
+        return tuple((width * np.arange(1, math.ceil(last / width) + 1)).tolist())
+
+    def _store(self, found: Found) -> None:
+        about = CurvesPlan.of(found.plan)
+        self.counts_ = found.here.arrays["counts"]
+        self.curves_: tuple[Curve, ...] = stored_curves(about, self.counts_)
+        self.groups_ = group_names(about)
+        rounded = found.fact("rounded") or {}
+        self.most_off_, self.deviation_ = float(rounded.get("most_off", 0)), float(rounded.get("deviation", 0.0))
+        said = found.fact("test")
+        self.test_ = None
+        if said is not None:
+            numbers = {key: math.nan if said[key] is None else said[key] for key in ("statistic", "p")}
+            self.test_ = GroupTest(**{**said, **numbers, "difference": tuple(said["difference"])})
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedKaplanMeier, FederatedKaplanMeier

@@ -1,0 +1,51 @@
+"""The section of survival curves: medians, restricted means, the comparison of groups, how far counts are off."""
+
+import math
+from collections.abc import Iterator
+
+from fedsvd.protocol.counted import CurvesPlan
+from fedsvd.protocol.tasks import Task
+from fedsvd.results.drawings.survival import at_risk
+from fedsvd.results.report.figures import figures
+from fedsvd.results.report.sections import Section, grid
+from fedsvd.results.result import PartyResult
+from fedsvd.results.survival_tables import group_columns, group_names, stored_curves
+
+
+def survival_sections(result: PartyResult) -> Iterator[Section]:
+    """What came out, where the reader holds the joint counts of curves."""
+    if result.task is not Task.SURVIVAL or "counts" not in result.arrays:
+        return
+    about = CurvesPlan.of(result.plan)
+    drawn, names = stored_curves(about, result.arrays["counts"]), group_names(about)
+    columns = group_columns(about, drawn, names)
+    rows = [tuple(_cell(value) for value in row) for row in zip(*columns.values(), strict=True)]
+    table = grid("Curves", tuple(columns), rows)
+    words = tuple(in_words(result))
+    yield Section("survival", "Survival", words, figures(result, "survival"), (at_risk(drawn, names),), first=(table,))
+
+
+def in_words(result: PartyResult) -> Iterator[str]:
+    """How counts were opened, and the comparison of groups."""
+    rounded, test = result.facts.get("rounded"), result.facts.get("test")
+    if rounded is not None:
+        yield (
+            f"Counts are in multiples of {rounded['least_count']}, as each party rounded its own: a joint count is off "
+            f"by at most {rounded['most_off']} records (standard deviation {rounded['deviation']:.1f})."
+        )
+    if test is not None:
+        yield test_in_words(test)
+
+
+def test_in_words(test: dict[str, object]) -> str:
+    """The comparison within sites, as a sentence."""
+    if test["statistic"] is None:
+        return f"The {test['test']} test within sites compares nothing: no event was seen next to another group."
+    chi = f"chi-squared {test['statistic']:.4g} on {test['df']} degrees of freedom, p = {test['p']:.3g}"
+    return f"{str(test['test']).capitalize()} test within sites: {chi}."
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return str(value)

@@ -1,0 +1,82 @@
+"""Survival curves as tables: R's ``tidy(survfit)``, medians and restricted means by group, and the comparison."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fedsvd.protocol.counted import CurvesPlan
+from fedsvd.results.outputs import Values
+from fedsvd.results.result import PartyResult
+from fedsvd.roles.user.survival import SurvivalResult
+from fedsvd.statistics.fives import deviation, most_off
+from fedsvd.statistics.life_table import Curve
+from fedsvd.statistics.life_table import curves as curves_of
+from fedsvd.types import Float
+
+ALL = "all"
+
+
+def curves(to: PartyResult, computed: SurvivalResult) -> Values:
+    """What a session gives, under the names that the task declares."""
+    about = CurvesPlan.of(to.plan)
+    drawn, names = stored_curves(about, computed.counts), group_names(about)
+    arrays = {"counts": computed.counts}
+    arrays |= {f"curve {name}": column for name, column in curve_columns(drawn, names).items()}
+    arrays |= {f"group {name}": column for name, column in group_columns(about, drawn, names).items()}
+    facts: dict[str, Any] = {"groups": list(names)}
+    if about.least > 1:
+        facts["rounded"] = {
+            "least_count": about.least,
+            "most_off": most_off(about.least, to.plan.k),
+            "deviation": deviation(about.least, to.plan.k),
+        }
+    if computed.test is not None:
+        found = asdict(computed.test)
+        plain = {key: None if value != value else value for key, value in found.items()}
+        facts["test"] = {**plain, "difference": list(computed.test.difference)}
+    return Values(arrays, facts)
+
+
+def group_names(about: CurvesPlan) -> tuple[str, ...]:
+    """What the curves are called."""
+    return about.groups or (ALL,)
+
+
+def stored_curves(about: CurvesPlan, counts: Float) -> tuple[Curve, ...]:
+    """The curves of joint counts, by the words of the plan."""
+    return curves_of(counts, about.edges, about.interval, about.level)
+
+
+def curve_columns(drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any]:
+    """Columns of R's ``tidy(survfit)``, and the cumulative hazard by Nelson and Aalen."""
+    parts = {
+        "time": [curve.time for curve in drawn],
+        "n.risk": [curve.at_risk for curve in drawn],
+        "n.event": [curve.events for curve in drawn],
+        "n.censor": [curve.censored for curve in drawn],
+        "estimate": [curve.survival for curve in drawn],
+        "std.error": [curve.error for curve in drawn],
+        "conf.high": [curve.high for curve in drawn],
+        "conf.low": [curve.low for curve in drawn],
+        "cumhaz": [curve.hazard for curve in drawn],
+    }
+    found: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
+    return {**found, "strata": np.repeat(np.array(names), len(drawn[0].time))}
+
+
+def group_columns(about: CurvesPlan, drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any]:
+    """A row for each curve: records, events, median, restricted mean."""
+    medians = np.array([curve.median() for curve in drawn])
+    means = np.array([curve.restricted_mean(about.until) for curve in drawn])
+    return {
+        "strata": np.array(names),
+        "records": np.array([curve.records for curve in drawn]),
+        "events": np.array([curve.events.sum() for curve in drawn]),
+        "median": medians[:, 0],
+        "conf.low": medians[:, 1],
+        "conf.high": medians[:, 2],
+        "rmean": means[:, 0],
+        "std.error": means[:, 1],
+    }

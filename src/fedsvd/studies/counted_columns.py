@@ -1,0 +1,72 @@
+"""The columns of survival curves: times, events and groups, and what a dictionary says of them.
+
+They are the whole table of such a study, in this order; a group is the number of its place among ``groups``. Where
+persons have several rows, of starts and stops, the last of them says when they left.
+"""
+
+import numpy as np
+
+from fedsvd.errors import ConfigError
+from fedsvd.prepare.columns import arranged
+from fedsvd.prepare.dictionary import Dictionary
+from fedsvd.studies.measured_rows import persons_of
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.party_rows import some_rows
+from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.study_section import StudySection
+
+
+def counted_by(dictionary: Dictionary | None, study: StudySection) -> StudySection:
+    """The study with the times and groups that a dictionary says; refused where its times are others."""
+    if not study.counted_columns:
+        return study
+    said: dict[str, object] = {}
+    known = {} if dictionary is None else dictionary.described
+    column = known.get(next(iter(study.label), ""))
+    agreed = () if column is None or column.times is None else column.times
+    if agreed and not set(study.times) <= set(agreed):
+        raise ConfigError(
+            "the job counts at times that are not the dictionary's", "leave times out, or take some of its"
+        )
+    if agreed and not study.times:
+        said["times"] = agreed
+    if study.group is not None and not study.groups and dictionary is not None and study.group in dictionary.names:
+        said["groups"] = dictionary.levels_of(study.group)
+    study = study.model_copy(update=said) if said else study
+    if not study.times:
+        fix = "times = [30, 60, 90] (--times 30 --times 60 ...), or times of the label column in the dictionary"
+        raise ConfigError("survival curves need the times at which counts are opened", fix)
+    if study.group is not None and len(study.groups) < 2:
+        fix = 'groups = ["A", "B"] (--groups A --groups B), or levels of the column in the dictionary'
+        raise ConfigError("the column of groups needs the names of two groups or more", fix)
+    return study
+
+
+def with_counted(study: StudySection, prepare: PrepareSection) -> PrepareSection:
+    """``[prepare]`` of such a study: these columns alone, its groups as numbers from 0."""
+    columns = study.counted_columns
+    if not columns:
+        return prepare
+    asked = {"formula": prepare.formula, "categories": prepare.categories, "columns": prepare.columns}
+    if any(asked.values()):
+        word = next(key for key, value in asked.items() if value)
+        raise ConfigError(
+            f"survival curves are of the columns label, event and group, and {word} names others", "leave it out"
+        )
+    ordinal = {} if study.group is None else {study.group: study.groups}
+    return prepare.model_copy(update={"columns": columns, "ordinal": {**prepare.ordinal, **ordinal}})
+
+
+def counted_data(study: StudySection, party: PartyData) -> PartyData:
+    """A party's table in the order of these columns, a row for each person."""
+    columns = study.counted_columns
+    if not columns:
+        return party
+    found = PartyData(**{**vars(party), "table": arranged(party.table, columns)})
+    of_person = persons_of(found)
+    if of_person is None:
+        return found
+    time = found.table.column(columns[0]).astype(np.float64)
+    order = np.lexsort((time, of_person))
+    last = order[np.append(np.diff(of_person[order]) != 0, True)]
+    return some_rows(found, np.sort(last))

@@ -1,0 +1,46 @@
+"""Survival curves: own cumulative counts on a public grid of times, and a comparison of groups within sites."""
+
+from fedsvd.errors import ConfigError
+from fedsvd.protocol.counted import LIFE_TABLE, TEST, CurvesPlan
+from fedsvd.protocol.outputs import Kind, column, fact, hidden
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.reasons import Why
+from fedsvd.protocol.steps import PlannedStep, What, cells, digits, fives, sizes
+from fedsvd.protocol.tasks import Answer, Counts, Split, Task
+from fedsvd.statistics.fives import expect_grid
+from fedsvd.tasks.declared import Declared
+
+CURVE, GROUP = "row", "number"
+_OF_CURVES = ("time", "n.risk", "n.event", "n.censor", "estimate", "std.error", "conf.high", "conf.low", "cumhaz")
+_OF_GROUPS = ("records", "events", "median", "conf.low", "conf.high", "rmean", "std.error")
+
+OUTPUTS = (
+    hidden("counts", "group", "count", draws=("survival",)),
+    *(column(f"curve {name}", CURVE, "curves", name, kind=Kind.COLUMN) for name in (*_OF_CURVES, "strata")),
+    *(column(f"group {name}", GROUP, "groups", name, kind=Kind.COLUMN) for name in ("strata", *_OF_GROUPS)),
+    fact("test"),
+    fact("groups"),
+    fact("rounded"),
+)
+"""What survival curves give: joint counts, the table of curves with the columns of R's ``tidy(survfit)``, medians."""
+
+
+def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """The counts of all curves at once, and the totals of the comparison."""
+    about = CurvesPlan.of(plan)
+    expect_grid(about.edges)
+    if len(about.groups) == 1:
+        raise ConfigError("one group cannot be compared", "name two groups or more, or leave group and groups out")
+    if not 0.0 < about.until <= about.edges[-1]:
+        raise ConfigError("the restricted mean ends beyond the last of the times", "until is a time of the grid")
+    exact = about.counts is Counts.EXACT
+    counted = cells(LIFE_TABLE, about.numbers) if exact else fives(LIFE_TABLE, about.numbers, about.least)
+    if not about.test_numbers:
+        return (counted,)
+    compared = digits(TEST, about.test_numbers, about.bits, What.WITHIN)
+    return counted, sizes(f"{TEST} sizes", about.test_numbers), compared
+
+
+TASK = Declared(
+    Task.SURVIVAL, Answer.SUMS, (Split.HORIZONTAL,), held=3, opened_by_users=Why.COUNTED, steps=steps, outputs=OUTPUTS
+)

@@ -1,0 +1,115 @@
+"""``FederatedKaplanMeier`` through the real roles: R's recorded curves and tests, fives within their bound."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.survival_data import MADE, OF_R, edges_of, table
+from tests.tolerances import CURVE_BAR, WITHIN_BAR, WITHIN_MORE_BAR
+
+from fedsvd import FederatedKaplanMeier, Policy, Simulation
+from fedsvd.errors import ConfigError, DataError, ReleaseRefused
+from fedsvd.protocol.openings import expected_bits
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+R = json.loads((Path(__file__).parents[2] / "vectors" / "survival-r.json").read_text(encoding="utf-8"))
+
+
+def sites(name):
+    data = table(name)
+    return [data[data["site"] == site] for site in sorted(data["site"].unique())]
+
+
+def fitted(name, **asked):
+    return FederatedKaplanMeier(edges_of(name), **asked).fit(sites(name), "time", "status", "group")
+
+
+@pytest.mark.parametrize("name", [*MADE, *OF_R])
+def test_exact_counts_and_more_digits_are_rs(name):
+    found = fitted(name, counts="exact", digits="more")
+    for curve, recorded in zip(found.curves_, R[name]["bins"], strict=True):
+        theirs = np.array(recorded["surv"], dtype=float)
+        assert np.abs(curve.survival - theirs)[curve.at_risk > 0].max() < CURVE_BAR
+    assert abs(found.test_.statistic / R[name]["logrank"] - 1.0) < WITHIN_MORE_BAR
+    assert (found.most_off_, found.deviation_) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", [*MADE, *OF_R])
+def test_counts_in_fives_are_within_their_bound_and_the_test_to_four_digits(name):
+    exact, found = fitted(name, counts="exact"), fitted(name, digits="table")
+    parties = len(sites(name))
+    assert found.most_off_ == 2 * parties
+    assert found.deviation_ == np.sqrt(2.0 * parties)
+    assert np.abs(found.counts_ - exact.counts_).max() <= found.most_off_
+    assert (found.counts_ % 5 == 0).all()
+    assert abs(found.test_.statistic / R[name]["logrank"] - 1.0) < WITHIN_BAR
+
+
+@pytest.mark.parametrize("test, key", [("gehan", "gehan"), ("tarone-ware", "tarone"), ("peto", "peto")])
+def test_weighted_kin_are_rs(test, key):
+    found = fitted("made", test=test, digits="more")
+    assert abs(found.test_.statistic / R["made"][key] - 1.0) < WITHIN_MORE_BAR
+
+
+def test_bits_of_a_plan_are_those_of_its_counts_and_of_its_test():
+    plan = fitted("made", digits="table").plan_
+    counts = 3 * (2 * 24 + 1) * (plan.n // 5).bit_length()
+    assert expected_bits(plan) == counts + 5 * (24 + 7)
+
+
+def test_without_times_an_even_grid_is_made_in_one_process():
+    data = sites("made")
+    found = FederatedKaplanMeier().fit(data, "time", "status")
+    times = found.curves_[0].time
+    assert len(times) <= 50
+    assert times[-1] >= max(own["time"].max() for own in data)
+    assert len(np.unique(np.diff(times).round(9))) == 1
+    assert found.test_ is None
+    assert found.groups_ == ("all",)
+
+
+def test_arrays_of_each_party_and_groups_of_text_are_read():
+    data = sites("made")
+    times, events = [own["time"].to_numpy() for own in data], [own["status"].to_numpy() for own in data]
+    groups = [np.where(own["group"] == 1, "a", "b") for own in data]
+    found = FederatedKaplanMeier([6.0, 12.0], counts="exact").fit(None, times, events, groups)
+    joint, by = np.concatenate(times), np.concatenate(groups)
+    assert found.groups_ == ("a", "b")
+    assert found.counts_[1, 3] == np.count_nonzero((joint <= 12.0) & (by == "b"))
+    assert list(found.tidy().columns)[:4] == ["time", "n.risk", "n.event", "n.censor"]
+    assert list(found.summary_frame()["strata"]) == ["a", "b"]
+
+
+def test_a_policy_with_a_larger_least_count_refuses_fives():
+    where = Simulation(policy=replace(Policy.permissive(), enforce=True, least_count=10))
+    with pytest.raises(ReleaseRefused, match="multiples of 5, 10 is asked for"):
+        FederatedKaplanMeier([6.0, 12.0], federation=where).fit(sites("made"), "time", "status")
+    FederatedKaplanMeier([6.0, 12.0], least_count=10, federation=where).fit(sites("made"), "time", "status")
+
+
+@pytest.mark.parametrize(
+    "asked, fault",
+    [
+        ({"times": [2.0, 1.0]}, "do not rise"),
+        ({"until": 99.0}, "beyond the last"),
+        ({"counts": "tens"}, "counts"),
+        ({"test": "cox"}, "test"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(asked, fault):
+    with pytest.raises(ConfigError, match=fault):
+        FederatedKaplanMeier(**{"times": [6.0, 12.0], **asked}).fit(sites("made"), "time", "status", "group")
+
+
+def test_one_group_is_refused_as_r_refuses_it():
+    data = [own.assign(group=1) for own in sites("made")]
+    with pytest.raises(ConfigError, match="one group cannot be compared"):
+        FederatedKaplanMeier([6.0, 12.0]).fit(data, "time", "status", "group")
+
+
+def test_an_event_that_is_neither_0_nor_1_is_refused():
+    data = [own.assign(status=own["status"] + 1) for own in sites("made")]
+    with pytest.raises(DataError, match="neither 0 nor 1"):
+        FederatedKaplanMeier([6.0, 12.0]).fit(data, "time", "status")
