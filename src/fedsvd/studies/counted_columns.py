@@ -47,7 +47,8 @@ def with_counted(study: StudySection, prepare: PrepareSection) -> PrepareSection
     columns = study.counted_columns
     if not columns:
         return prepare
-    asked = {"formula": prepare.formula, "categories": prepare.categories, "columns": prepare.columns}
+    more = () if prepare.columns == columns else prepare.columns  # a job that was submitted names them itself
+    asked = {"formula": prepare.formula, "categories": prepare.categories, "columns": more}
     if any(asked.values()):
         word = next(key for key, value in asked.items() if value)
         raise ConfigError(

@@ -43,8 +43,8 @@ IN_THE_STUDY = ("scheme", "mode", "trust", "block_size")
 ABOUT_THE_RUN = ("memory", "device", "engine", "policy", "random_state", "verbose")
 
 
-def test_there_are_ten_estimators():
-    assert len(ALL) == 10
+def test_there_are_eleven_estimators():
+    assert len(ALL) == 11
 
 
 @pytest.mark.parametrize("kind", ALL)
