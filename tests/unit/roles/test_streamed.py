@@ -1,5 +1,7 @@
 """A_i as it is read from the data: its panels, and its products with the data where it lies, against NumPy."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from tests import explicit
@@ -47,6 +49,23 @@ def test_products_are_numpys_with_and_without_a_mean(centred, memory, power):
             assert_close(streamed.squared_norm(memory), squared, bar, np.ldexp(size, power) ** 2)
         assert_close(np.ldexp(streamed.rows(3, 40), -power), np.ldexp(A[3:40], -power), bar, size)
         assert_close(np.ldexp(streamed.columns(3, 40), -power), np.ldexp(A[:, 3:40], -power), bar, size)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("memory", [TIGHT, 1 << 30])
+@pytest.mark.parametrize("power", [0, -3])
+def test_products_with_the_own_gram_matrix_are_numpys_and_the_same_by_any_number_of_threads(centred, memory, power):
+    V = np.random.default_rng(2).normal(size=(ROWS, 2))
+    mean = X.mean(axis=1) + 0.1 if centred else np.zeros(ROWS)
+    A = np.ldexp(X - mean[:, None], power)
+    size, bar = np.linalg.norm(A) ** 2 * np.linalg.norm(V), product(ROWS + COLUMNS, 16)
+    for source in laid_out():
+        about = {"mean": mean, "own_mean": X.mean(axis=1)} if centred else {}
+        streamed = Streamed(source, power=power, **about)
+        found = streamed.gram_times(V, memory)
+        assert_close(found, A @ (A.T @ V), bar, size)
+        with ThreadPoolExecutor(3) as pool:
+            np.testing.assert_array_equal(streamed.gram_times(V, memory, pool.map), found)
 
 
 def test_long_panels_cover_all_rows_in_order():

@@ -7,6 +7,7 @@ product, not off the data, unless it is so far from zero, counted in deviations,
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,11 @@ from fedsvd.compress.reduce import columns_of, rows_of
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.backend import matmul, norm
 from fedsvd.linalg.device import Device, host_or
-from fedsvd.types import Array, Float
+from fedsvd.types import Array, Each, Float
 
 _LONG = 1 << 22  # numbers of a panel that one product reads where it lies
+_CACHED = 400_000  # numbers of a panel that two products read
+_PIECES = 16  # of the columns, for as many threads
 NEAR_ZERO = 8.0
 """Within this many deviations of zero a mean may be taken off a product instead of the data: three bits and no more."""
 
@@ -83,6 +86,37 @@ class Streamed:
         if self.mean is not None:
             product -= np.multiply.outer(self.mean, W.sum(axis=0))
         return self._scaled(product)
+
+    def gram_times(self, V: Float, memory: int, each: Each | None = None) -> Float:
+        """``A_i A_i^T V``, (m, r), for a few vectors, where it is multiplied ``at_once``: data is read once.
+
+        Panels of columns stay in a cache from the first product to the second. How they are added up does not depend on
+        the number of threads.
+        """
+        (rows, n_i), r = self.source.shape, V.shape[1]
+        height = max(1, _CACHED // rows)
+        count = max(1, min(_PIECES, -(-n_i // height), memory // 32 // max(1, 8 * r * rows)))
+        ends, Vt = [n_i * number // count for number in range(count + 1)], np.ascontiguousarray(V.T)
+        less = np.zeros(r) if self.mean is None else Vt @ self.mean
+        parts: list[Any] = [None] * count
+
+        def piece(number: int) -> None:
+            product, total = np.zeros((r, rows)), np.zeros(r)
+            for start in range(ends[number], ends[number + 1], height):
+                X = self.source.columns(start, min(start + height, ends[number + 1]))
+                W = Vt @ X - less[:, None]
+                total += W.sum(axis=1)
+                matmul(W, X.T, product, add=True)
+            if self.mean is not None:
+                product -= np.multiply.outer(total, self.mean)
+            parts[number] = product
+
+        for _ in (each or map)(piece, range(count)):
+            pass
+        product = parts[0]
+        for part in parts[1:]:
+            product += part
+        return self._scaled(self._scaled(np.ascontiguousarray(product.T)))
 
     def squared_norm(self, memory: int) -> float:
         """``||A_i||_F^2``, where it is multiplied ``at_once``."""
