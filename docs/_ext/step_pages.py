@@ -31,6 +31,7 @@ STUDIES: dict[str, Study] = {
     "PCA of 2 components, by steps": Study(Task.PCA, components=2, scheme="steps", release=_SPECTRUM),
     "CCA": Study(Task.CCA, _COLUMNS, trust_rows=True),
     "Regression on 2 principal components": Study(Task.PCR, components=2, targets=1),
+    "The same by steps": Study(Task.PCR, components=2, targets=1, scheme="steps"),
     "Linear regression, split rows": Study(Task.LR, targets=1),
     "The same with standard errors by HC3, all digits": Study(
         Task.LR, targets=1, release=(*_INFERENCE, Item.ROBUST), robust=Robust.HC3

@@ -152,6 +152,14 @@ def pcr(k: int = 2, **asked) -> Federation:
     return Federation(D, Task.PCR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
 
 
+def pcr_by_steps(k: int = 2) -> Federation:
+    """A regression on the first components of a table, found by steps."""
+    rng = np.random.default_rng(9)
+    D = [rng.normal(size=(9 + i, 14)) * np.logspace(0, -2, 14) + 1.0 for i in range(k)]
+    labels = [rng.normal(size=len(D_i)) for D_i in D]
+    return Federation(D, Task.PCR, H, labels=labels, scheme="steps", components=2)
+
+
 def lr_table(k: int = 2, robust: str | None = None) -> Federation:
     """Weighted rows and nearly dependent features, so that the table is refined; each user has two clusters."""
     rng = np.random.default_rng(9)
@@ -280,6 +288,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "cca": cca,
     "cca opened by the CSP": lambda k=2: cca(k, scheme="sum", components=1),
     "pcr": lambda k=2: pcr(k, components=2),
+    "pcr by steps": pcr_by_steps,
     "pcr by likelihood": lambda k=2: pcr(k, components_by="mle", unit_variance=True),
     "lr vertical": lr_vertical,
     "lr vertical with score": lambda k=2: lr_vertical(k, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)),

@@ -132,7 +132,7 @@ def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyRe
     if model.plan.glm is not None:
         return _modelled(estimator, model, table)
     data = new_data(model, table)
-    if model.plan.joins_labels:
+    if model.plan.adds_labels:
         predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
         return predicted(model, predictions, data)
     return written(of_new_rows(model), Values({"scores": estimator.transform(data.table)}), data.ids)

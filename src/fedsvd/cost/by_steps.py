@@ -69,3 +69,9 @@ def acceptance(user: User) -> Pieces:
     m = user.plan.m
     work = sum(8.0 * m * (before + width) * width + 16.0 * m * width**2 for before, width in _blocks(user))
     yield Piece("products", Work(gemm=work))
+
+
+def regression(user: User) -> Pieces:
+    """On components: labels times own vectors, and what these leave; the table is of r numbers a target."""
+    plan = user.plan
+    yield Piece("regression", Work(gemm=(4.0 * user.n_i + 2.0 * plan.m) * plan.planned_rank * plan.targets))

@@ -72,7 +72,7 @@ USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     "leave one out": (nothing, None),
     "refine": (nothing, None),
     "inference": (users.inference, None),
-    "regression": (users.regression, None),
+    "regression": (users.regression, by_steps.regression),
     "partial scores": (None, users.partial_scores),
     "hashing ids": (None, masked.hashing),
     "blinding": (None, masked.blinding),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from fedsvd.policy.foreign import amount, declared_sums
-from fedsvd.protocol.directions import CROSS, ROOT
+from fedsvd.protocol.directions import CHECKPOINT, CROSS, HELD, ROOT
 from fedsvd.protocol.matching import BLINDED_SETS, PLACES
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, What
@@ -45,6 +45,7 @@ _SUMMED = {
     What.INFORMATION: "the information, or the Gram matrix",
     What.RESIDUALS: "squares of residuals",
     What.ORDER: "products of its columns outside of U",
+    What.COMPONENTS: "products of its labels with the components",
 }
 """What a sum is of, where the parties open it."""
 
@@ -55,6 +56,7 @@ _CHECKS = {
     **dict.fromkeys(
         ("energies", *CROSS), f"for each step products of its records' scores on these directions, {_PADDED}"
     ),
+    HELD: f"whether it lacks a step that an earlier session of the job found, {_PADDED}",
     **dict.fromkeys(("images", "remainders"), f"its part of the sums that certify the vectors, {_PADDED}"),
 }
 """Sums that check what parties made themselves; all others check an answer of the CSP."""
@@ -64,6 +66,7 @@ _SEALED = {
     "right mask": "from party 1, a rotation that hides what the CSP splits among the parties, sealed to the parties",
     "comparing": "digests of the CSP's answer, sealed to the other parties",
     "commitment": "a commitment to its set of ids, sealed to the other parties",
+    CHECKPOINT: "from party 1, digests of what an earlier session of the job found, sealed to the parties",
     **dict.fromkeys(ROOT, "from party 1, for each step what makes these scores orthonormal, sealed to the parties"),
     "verdict": "from party 1, for each step which directions follow, sealed to the parties",
 }

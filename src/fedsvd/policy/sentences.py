@@ -40,6 +40,8 @@ def coefficients(plan: SessionPlan) -> int:
     """p: of one model of a regression, the intercept among them."""
     if plan.glm is not None:
         return plan.M - 1
+    if What.COMPONENTS in opened(plan) and What.GRAM not in opened(plan):
+        return components(plan) + int(plan.centre)  # labels are opened on these alone
     return (plan.n if What.OWN_COEFFICIENTS in opened(plan) else plan.m) + int(plan.centre)
 
 
@@ -228,6 +230,13 @@ def _coefficients(plan: SessionPlan) -> Iterator[str]:
 
 
 def _components(plan: SessionPlan) -> Iterator[str]:
+    if What.GRAM not in opened(plan):
+        yield (
+            f"Every party gets the coefficients on {components(plan)} components, with them those of all features and "
+            "the intercept, the mean of each target, and how much of its variance the components leave. No party gets "
+            "the targets' products with single features."
+        )
+        return
     yield _joint_gram(plan)
     yield "Every party gets all coefficients and the intercept."
     how = f"as many as the rule says: {plan.components_by}" if plan.components_by else f"the first {components(plan)}"

@@ -209,7 +209,12 @@ class SessionPlan:
     @cached_property
     def labels_apart(self) -> bool:
         """Whether labels are no rows of X_i: users hold them in memory, next to what is read in panels."""
-        return self.labels in (Labels.STACKED, Labels.APART)
+        return self.labels in (Labels.STACKED, Labels.APART, Labels.PROJECTED)
+
+    @cached_property
+    def adds_labels(self) -> bool:
+        """Whether sums of the users' labels with their features are opened, of a linear model on split rows."""
+        return self.labels in (Labels.JOINED, Labels.PROJECTED)
 
     @cached_property
     def matches(self) -> bool:
@@ -277,6 +282,8 @@ class SessionPlan:
         """Rows of A; of a model by iterations, its coefficients and the working target."""
         if self.glm is not None:
             return self.glm.coefficients(self.m, self.centre) + 1
+        if self.labels is Labels.PROJECTED:
+            return self.m
         return self.m + (self.ridge_rows if self.stacks_labels else self.targets)
 
     @cached_property

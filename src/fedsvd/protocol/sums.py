@@ -48,6 +48,9 @@ LOST = "rank is lost"
 FELL, STEPPED = "the deviance fell", "a step"
 """What an evaluation of a model may leave out: the Gram matrix, and in it the next coefficients."""
 
+LABEL_MEAN, PROJECTED, LEFT = "label mean", "projected", "left"
+"""Of a regression on components by steps: the labels' mean, their products with components, and what these leave."""
+
 PROBE = "probe"
 """How long the products are by which what the CSP splits is checked, and what users add up of it (section 5)."""
 

@@ -65,6 +65,7 @@ class Labels(StrEnum):
     JOINED = "joined"  # further rows below the features, where rows are split
     STACKED = "stacked"  # appended to the rows by the one user who holds them, where columns are split
     APART = "apart"  # no rows of the matrix: users weight their rows by them
+    PROJECTED = "projected"  # no rows of the matrix: users add up their products with components, by steps
 
 
 class Own(StrEnum):

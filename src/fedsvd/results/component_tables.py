@@ -43,7 +43,8 @@ def searched(checked: Checked | None) -> dict[str, Any]:
 def regression(to: PartyResult, computed: PCRResult, tables: bool) -> Values:
     """What a regression on components gives."""
     coefficients = Values({"coefficients": computed.coefficients, "intercept": computed.intercept})
-    return _moments(to, computed) | _spectrum(to, computed) | _models(to, computed, tables) | coefficients
+    found = _moments(to, computed) | _spectrum(to, computed) | _models(to, computed, tables) | coefficients
+    return found | Values({}, searched(computed.checked))
 
 
 def _moments(to: PartyResult, computed: PCAResult | PCRResult) -> Values:

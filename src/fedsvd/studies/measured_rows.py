@@ -97,7 +97,7 @@ class _Rows:
 
     @classmethod
     def of(cls, plan: SessionPlan, party: PartyData) -> "_Rows":
-        labels, weights = party.labels if plan.joins_labels else None, party.row_weights
+        labels, weights = party.labels if plan.adds_labels else None, party.row_weights
         if plan.glm is not None and party.labels is not None:
             weights = party.labels[:, -1] if plan.glm.weighted else None
         return cls(party, labels, weights, job_made(party.table))

@@ -143,7 +143,7 @@ def _session_plan(
         m=m,
         counts=counts,
         release=_release(study),
-        **about.facts(study.split),
+        **about.facts(study.split, scheme),
         components=_components(study, m, counts),
         components_by=study.components_by,
         centre=about.centred if study.centre is None else study.centre,
@@ -280,7 +280,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
         return Scheme.MASK, Why.LONG_RECORDS
     rows = m + study.targets
     fits = needed <= memory
-    if about.sums_rows:
+    if about.sums_rows and study.scheme != Scheme.STEPS and not _by_steps(study, m, counts, memory):
         return _summed_rows(study, rows, memory, needed)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
@@ -301,7 +301,13 @@ def _by_steps(study: Study, m: int, counts: tuple[int, ...], memory: int) -> boo
     """Whether steps are taken without being asked for: they can do it, pay, and fit a budget that is named."""
     asked = replace(study, scheme=Scheme.STEPS)
     r = study.components
-    if r is None or study.mode is not None or study.split is Split.VERTICAL or not is_legal(asked):
+    if (
+        r is None
+        or study.scheme != "auto"
+        or study.mode is not None
+        or study.split is Split.VERTICAL
+        or not is_legal(asked)
+    ):
         return False
     if not pays(min(r, m, sum(counts)), m, counts):
         return False

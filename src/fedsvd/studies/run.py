@@ -225,7 +225,7 @@ def assemble(
         me = user(i + 1)
         own = UserFiles() if files is None else files(plan, i)
         inputs = Inputs(
-            source=_guarded(plan, oriented(study, party)),
+            source=_guarded(plan, oriented(plan, party)),
             identity=keys[me],
             secret=secret.derive("secret", i + 1),
             labels=party.labels if plan.labels_apart else None,

@@ -1,4 +1,4 @@
-"""The steps of SVD, LSA and PCA where the top of a long common side is found by sums alone (family ``steps``)."""
+"""The steps of SVD, LSA, PCA and PCR where the top of a long common side is found by sums alone (family ``steps``)."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def found_by_steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """
     m, r, first, later = plan.m, plan.planned_rank, first_width(plan), later_width(plan)
     found = [total("length", 1, What.NORM), total("trace", 1, What.NORM), from_user_1(CHECKPOINT, CHECKPOINT_BYTES)]
-    found += [flags(HELD, 2, What.NOTHING), maybe(AT_FIRST, *_block(plan, first, first, " 0"))]
+    found += [flags(HELD, 2, What.CHECK), maybe(AT_FIRST, *_block(plan, first, first, " 0"))]
     if most_steps(plan) > 0:
         body = _block(plan, later, first + later, grows=later)
         steps = repeat(STEPS, most_steps(plan), *body, *_restart(plan))

@@ -16,7 +16,7 @@ from fedsvd.protocol.outputs import RECORD, Output, To, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep
-from fedsvd.protocol.tasks import Answer, Item, Labels, Own, Split, Task
+from fedsvd.protocol.tasks import Answer, Item, Labels, Own, Scheme, Split, Task
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Declared:
     centred: bool = False  # the usual understanding of it: joint means are taken off, or an intercept is fitted
     c: int = 0  # bytes of the sum family for each entry of an M x M matrix (``protocol/budget.py``)
     held: int = 0  # tables as large as its own that a party holds in memory; 0 where it reads panels
+    by_steps: bool = False  # whether the top of many features, found by steps, is all that it needs
     opened_by_users: Why | None = None  # why the users open the sum, whatever is released; None: the release decides
     steps: Callable[[SessionPlan], tuple[PlannedStep, ...]] | None = None  # None where the study brings them
     outputs: tuple[Output, ...] = ()
@@ -51,9 +52,12 @@ class Declared:
         """Where the labels are on this split."""
         return self.labels.get(split, Labels.NONE)
 
-    def facts(self, split: Split) -> dict[str, Any]:
+    def facts(self, split: Split, scheme: Scheme | None = None) -> dict[str, Any]:
         """The fields of a plan that all who read it know the task by."""
-        return {"answer": self.answer, "labels": self.label_place(split), "own": self.own}
+        labels = self.label_place(split)
+        if labels is Labels.JOINED and scheme is Scheme.STEPS:
+            labels = Labels.PROJECTED
+        return {"answer": self.answer, "labels": labels, "own": self.own}
 
 
 @cache

@@ -1,6 +1,6 @@
 """What SVD, LSA and CCA share: statistics, an opening by the users or by the CSP, checks of its answer, own vectors.
 
-The opening is shared with PCA too.
+The opening is shared with PCA, and all of PCA with regression on its components by steps.
 """
 
 import math
@@ -87,10 +87,19 @@ def factorised(plan: SessionPlan, what: What = What.VECTORS) -> tuple[PlannedSte
     return (bound("bound"), *(opened if zeros else (maybe("entries that are not zero", *opened),)))
 
 
-def means(plan: SessionPlan) -> list[PlannedStep]:
+def components_found(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Every step to the principal components of a table."""
+    found = _means(plan) if plan.centre else []
+    found.append(bound("bound"))
+    if plan.unit_variance:
+        found.append(wide("energy", plan.m, What.ENERGY))
+    return (*found, total("norm", 1, What.NORM), *opening(plan, What.VECTORS))
+
+
+def _means(plan: SessionPlan) -> list[PlannedStep]:
     """The mean of every feature, without a unit, or in the unit of the joint norm."""
     if means_in_a_unit(plan):
-        return [bound("range"), total("mean", plan.M, What.MEAN)]
+        return [bound("range"), total("mean", plan.m, What.MEAN)]
     return [wide("mean", plan.M, What.MEAN)]
 
 

@@ -2,11 +2,11 @@
 
 from fedsvd.protocol.outputs import COMPONENT, FEATURE, MEASURE, RECORD, To, array, fact
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import PlannedStep, What, bound, total, wide
+from fedsvd.protocol.steps import PlannedStep, What, total
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Answer, Item, Own, Split, Task
 from fedsvd.tasks.components import COMPONENTS
 from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.factors import means, opening
+from fedsvd.tasks.factors import components_found
 
 OUTPUTS = (
     array("components", COMPONENT, FEATURE, attribute="components_", padded=True, draws=("loadings", "features")),
@@ -21,14 +21,10 @@ OUTPUTS = (
 
 def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Every step of a PCA."""
-    found = means(plan) if plan.centre else []
-    found.append(bound("bound"))
-    if plan.unit_variance:
-        found.append(wide("energy", plan.m, What.ENERGY))
-    found += [total("norm", 1, What.NORM), *opening(plan, What.VECTORS)]
+    found = components_found(plan)
     if plan.permutes:
-        found.append(total("permuted", PERMUTED_TABLES * plan.m * (plan.m + 1) // 2, What.PERMUTED))
-    return tuple(found)
+        return (*found, total("permuted", PERMUTED_TABLES * plan.m * (plan.m + 1) // 2, What.PERMUTED))
+    return found
 
 
 TASK = Declared(
@@ -40,6 +36,7 @@ TASK = Declared(
     own=Own.SCORES,
     centred=True,
     c=80,
+    by_steps=True,
     steps=steps,
     outputs=OUTPUTS,
 )

@@ -14,7 +14,6 @@ from fedsvd.protocol.tasks import (
     PUBLISHED,
     RENAMED,
     Align,
-    Answer,
     Check,
     Item,
     Scheme,
@@ -76,7 +75,7 @@ _SCHEME = (
 )
 
 
-_BY_STEPS = tuple(task for task in Task if declared(task).answer is Answer.FACTORS and not declared(task).held)
+_BY_STEPS = tuple(task for task in Task if declared(task).by_steps)
 
 
 def _by_steps(study: Any) -> bool:

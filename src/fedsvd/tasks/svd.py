@@ -11,6 +11,7 @@ TASK = Declared(
     released=(Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
     own=Own.VECTORS,
     c=80,
+    by_steps=True,
     steps=factorised,
     outputs=OUTPUTS,
 )

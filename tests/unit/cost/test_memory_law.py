@@ -25,7 +25,7 @@ STUDIES = {
     "lsa": Study(Task.LSA, components=100),
     "pca": Study(Task.PCA, components=10),
     "pca with spectrum": Study(Task.PCA, release=(Item.COMPONENTS, Item.SPECTRUM, Item.MEAN)),
-    "pcr": Study(Task.PCR, components=10, targets=1),
+    "pcr": Study(Task.PCR, scheme="sum", components=10, targets=1),
     "lr": Study(Task.LR, targets=1),
     "lr opened by the users": Study(Task.LR, targets=1, mode=Mode.A),
     "lr with a table": Study(Task.LR, targets=1, release=TABLE),

@@ -59,6 +59,9 @@ def test_gram_matrices_are_summed_where_the_common_side_is_short(split, m, count
         (8000, (10_000,) * 3, {"components": 10, "task": Task.PCA}, Scheme.SUM),  # without singular values
         (8000, (10_000,) * 3, {"components": 10, "memory": 1 << 23}, Scheme.MASK),
         (8000, (10_000,) * 3, {"components": 10, "split": V}, Scheme.SUM),
+        (8000, (10_000,) * 3, {"components": 10, "task": Task.PCR, "targets": 1}, Scheme.STEPS),
+        (8000, (10_000,) * 3, {"components": 10, "task": Task.PCR, "targets": 1, "scheme": "sum"}, Scheme.SUM),
+        (8000, (1000,) * 3, {"components": 10, "task": Task.PCR, "targets": 1}, Scheme.SUM),
     ],
 )
 def test_the_top_of_many_features_is_found_by_steps_where_that_is_quicker_and_records_are_many(

@@ -95,15 +95,21 @@ class PCAResult:
         return f"PCAResult(U={self.U.shape}, rank={self.rank})"
 
 
-def script(work: Work) -> Script:
-    """Centre, add up, open; agree on signs; score one's own data."""
-    plan = work.plan
+def standardised(work: Work) -> Script:
+    """A_i about the joint mean, at unit variance where that was asked for, in a common unit; data that varies."""
     prepared: Prepared = yield from in_common_unit(work, (yield from centred(work)))
-    if plan.unit_variance:
+    if work.plan.unit_variance:
         norms = yield from joint_norms(work, prepared)
         prepared = at_unit_variance(work, prepared, norms)
     prepared = yield from with_norm(work, prepared)
-    expect_variance(plan, prepared)
+    expect_variance(work.plan, prepared)
+    return prepared
+
+
+def script(work: Work) -> Script:
+    """Centre, add up, open; agree on signs; score one's own data."""
+    plan = work.plan
+    prepared: Prepared = yield from standardised(work)
     mean, scales, F1, E = prepared.mean, prepared.scales, prepared.F1, prepared.E
     own = prepared.own
     opened: Opened = yield from opening_of(plan)(work, prepared)
