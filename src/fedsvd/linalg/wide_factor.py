@@ -82,7 +82,7 @@ def factor(G: Array, each: Each | None = None) -> WideFactor:
         raise _lost()
     back = np.empty_like(order)
     back[order] = np.arange(m)
-    if isinstance(R, np.ndarray) or not bool((order == np.arange(m)).all()):
+    if not _is_plain(order):
         R = namespace(R).take(R, like(back, R), axis=1)
     return WideFactor(R, residual, (h, second))
 
@@ -111,10 +111,11 @@ def rounded(G: Array) -> Array:
 def _pivots(H: Array, shift: float) -> Order:
     """The order of diagonal pivoting; LAPACK's, in host memory, since no other library has it.
 
-    On a device G stays as it is where it is proved to be well conditioned: so is then every leading corner of it.
+    G stays as it is where it is proved to be well conditioned: so is then every leading corner of it. LAPACK's pivots
+    are found by vectors, on one core.
     """
     xp = namespace(H)
-    if xp is not np and backend.is_definite(H, 1.0, -_WELL * float(xp.max(_diagonal(H)))):
+    if backend.is_definite(H, 1.0, -_WELL * float(xp.max(_diagonal(H)))):
         return np.arange(H.shape[0])
     shifted = np.array(to_numpy(H), order="F")
     shifted[np.diag_indices_from(shifted)] += shift
@@ -126,16 +127,20 @@ def _pivots(H: Array, shift: float) -> Order:
     return positions
 
 
+def _is_plain(order: Order) -> bool:
+    return bool((order == np.arange(len(order))).all())
+
+
 def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
     """R_0 on the grid, and the h it took: ``R_0^T R_0 = H + h d I`` roughly, in the given order."""
     xp, m = namespace(H), H.shape[0]
-    place, plain = like(order, H), xp is not np and bool((order == np.arange(m)).all())
+    place, plain = like(order, H), _is_plain(order)
     h = _LEAST_SHIFT * math.sqrt(m)
     R_0 = None
     while R_0 is None:
         if not (d > 0.0 and h <= _MOST_SHIFT):
             raise _lost()
-        permuted = H if plain else xp.take(xp.take(H, place, axis=0), place, axis=1)
+        permuted = xp.take(xp.take(H, place, axis=0), place, axis=1) if not plain else H.copy() if xp is np else H
         R_0 = backend.cholesky(_plus_diagonal(permuted, h * d))
         h = h if R_0 is not None else 2.0 * h
     least = _LEAST_PIVOT * math.sqrt(d)
@@ -149,7 +154,9 @@ def _preconditioned(G: Array, order: Order, R_0: Array, d: float, each: Each | N
     Delta = _plus_diagonal(_difference(G, order, R_0, each), _DELTA_SHIFT * d)
     Delta = backend.solve_triangular(R_0, Delta, transposed=True)
     Delta = backend.solve_triangular(R_0, xp.matrix_transpose(Delta), transposed=True)
-    return _plus_diagonal(0.5 * (Delta + xp.matrix_transpose(Delta)), 1.0)
+    Delta = Delta + xp.matrix_transpose(Delta)
+    Delta *= 0.5
+    return _plus_diagonal(Delta, 1.0)
 
 
 def _second(B: Array, hd: float, size: float) -> tuple[Array, float]:
@@ -217,7 +224,14 @@ def _to_unit(words: Array) -> Array:
 
 
 def _on_grid(R: Array) -> Array:
-    return namespace(R).round(R * 2.0**GRID_BITS) * 2.0**-GRID_BITS
+    """R in multiples of the grid; in place on NumPy, whose passes over new memory take three times as long."""
+    xp = namespace(R)
+    if xp is not np:
+        return xp.round(R * 2.0**GRID_BITS) * 2.0**-GRID_BITS
+    R *= 2.0**GRID_BITS
+    np.rint(R, out=R)
+    R *= 2.0**-GRID_BITS
+    return R
 
 
 def _diagonal(A: Array) -> Array:
