@@ -37,6 +37,8 @@ _EXACT = 1e-12  # by how much what the leader sends may differ from what another
 SLACK = 4.0
 """Between two parties' view of the same number next to a threshold."""
 
+_CLEAN, _ONCE = 4.0 * EPS, 1e-6  # products with what is known that stay, and that one pass takes off
+_FAR = 1e4  # times the tolerance: the search has steps to go
 _OVER = 8  # Ritz values beyond the wanted ones, which show what is equal to the last of these
 
 
@@ -68,7 +70,7 @@ class Ritz:
     p: Float
     s: Float
     y: Float
-    left: Array  # (m, wanted)
+    left: Array  # (m, wanted), or the last of them where these have not converged
     cut: float  # of singular values: those below are rounding
 
     @property
@@ -160,8 +162,11 @@ class Space:
         found.seen = self.seen + new.shape[1]
         return found
 
-    def ritz(self, r: int, n: int, count: int = 0) -> Ritz:
-        """Ritz values, at least the first ``count``, and the residuals of the first r."""
+    def ritz(self, r: int, n: int, count: int = 0, last: int = 0, tolerance: float = 0.0) -> Ritz:
+        """Ritz values, at least the first ``count``, and the residuals of the first r.
+
+        Where residuals among the ``last`` of these are far above the tolerance, others are not computed.
+        """
         m = self.K.shape[0]
         if 0 in self._products.shape:
             d, e = self._products.shape
@@ -169,6 +174,11 @@ class Space:
         p, s, y = leading(self._products, max(count, r + _OVER))
         cut = 8.0 * EPS * float(s[0]) * math.sqrt(max(m, n))
         wanted = min(r, int(np.count_nonzero(s > cut)))
+        if last and wanted > last:
+            some = slice(wanted - last, wanted)
+            left = self._left(p[:, some], s[some], y[:, some], last)
+            if lengths(left).max() >= _FAR * tolerance * s[0]:
+                return Ritz(p, s, y, left, cut)
         return Ritz(p, s, y, self._left(p, s, y, wanted), cut)
 
     def left_of(self, ritz: Ritz, count: int) -> Array:
@@ -183,36 +193,43 @@ class Space:
 
     # --- directions outside of what is known ------------------------------------------------------------------------
 
-    def _outside(self, A: Array, least: float) -> Array:
-        """A less all that is known, to ``least``: once more where the first time left more of it."""
+    def _outside(self, A: Array) -> Array:
+        """A less all that is known, but for rounding of A."""
         known = self._known.all
-        A = A - matmul(known, matmul(known.T, A))
-        for _ in range(2):
-            rest = inner(known, A)
-            if np.abs(rest).max(initial=0.0) <= least:
-                break
-            A -= combined(known, rest)
-        return A
+        return A - matmul(known, matmul(known.T, A))
 
-    def _image_outside(self, s1: float) -> tuple[Array, Array, Float]:
+    def _orthonormal(self, A: Array) -> Array:
+        """Orthonormal columns with the range of A, itself nearly so, outside of all that is known."""
+        known = self._known.all
+        for _ in range(3):
+            rest = inner(known, A)
+            most = float(np.abs(rest).max(initial=0.0))
+            if most <= _CLEAN:
+                break
+            A = A - combined(known, rest)
+            if most <= _ONCE:
+                break
+        return tall_qr(A)[0] if A.shape[1] else A
+
+    def _image_outside(self) -> tuple[Array, Array, Float]:
         """What the last image has outside of all that is known, and its left singular vectors and values."""
         if "outside" not in self._cache:
-            P = self._outside(self._image, 4.0 * EPS * s1)
+            P = self._outside(self._image)
             self._cache["outside"] = (P, *tall_svd(P))
         found: tuple[Array, Array, Float] = self._cache["outside"]
         return found
 
     def propose_directions(self, s1: float) -> Array:
         """The leader's N, (m, c): what the last image has outside of all that is known, orthonormal."""
-        _, basis, s = self._image_outside(s1)
+        _, basis, s = self._image_outside()
         q = basis[:, : int(np.count_nonzero(s > least_direction(s1, basis.shape[0])))]
-        return tall_qr(self._outside(q, 4.0 * EPS))[0] if q.shape[1] else q
+        return self._orthonormal(q)
 
     def expect_directions(self, N: Array, s1: float) -> None:
         """Refuse directions that the last image does not have outside of all known, a column more or one less."""
         m, c = N.shape
         least = least_direction(s1, m)
-        P, u, s = self._image_outside(s1)
+        P, u, s = self._image_outside()
         large, within = (int(np.count_nonzero(s > limit)) for limit in (SLACK * least, least / SLACK))
         if not large <= c <= within:
             raise refused()
@@ -291,7 +308,7 @@ class Space:
     def afresh(self, normals: Array) -> "Space":
         """With the next block from random directions outside of all that is known."""
         Q = tall_qr(normals[:, : normals.shape[0] - self._known.count])[0]
-        Q = tall_qr(self._outside(Q, 4.0 * EPS))[0]
+        Q = self._orthonormal(tall_qr(self._outside(Q))[0])
         found = self.kept(Q)._copy()
         found._used = np.concatenate((found._used, found._new), axis=1)
         found._block = Q

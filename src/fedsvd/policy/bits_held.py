@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fedsvd.policy.rules import ANY, Finding, Policy
 from fedsvd.protocol.directions import most_directions
 from fedsvd.protocol.held import LISTED, held_bits
-from fedsvd.protocol.openings import Per, judged_bits, opened, openings
+from fedsvd.protocol.openings import Per, all_openings, judged_bits, opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import What, listed
+from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Split
 
 FINE, MOST = 1.5, 3.0
@@ -76,8 +76,7 @@ def judged_by_bits(plan: SessionPlan) -> bool:
 
 def per_record(plan: SessionPlan) -> bool:
     """Whether users see numbers of single records that others' columns went into."""
-    found = openings(plan, listed(plan.steps))
-    return any(each.per is Per.RECORD and each.what is not What.RECORDS for each in found)
+    return any(each.per is Per.RECORD and each.what is not What.RECORDS for each in all_openings(plan))
 
 
 def takes_label(plan: SessionPlan) -> bool:

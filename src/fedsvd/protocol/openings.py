@@ -62,7 +62,13 @@ class Opening:
 @lru_cache(maxsize=64)
 def opened(plan: SessionPlan) -> frozenset[What]:
     """Everything that any user may come to see in a session on this plan."""
-    return frozenset(each.what for each in openings(plan, listed(plan.steps)) if each.to is not To.CSP)
+    return frozenset(each.what for each in all_openings(plan) if each.to is not To.CSP)
+
+
+@lru_cache(maxsize=16)
+def all_openings(plan: SessionPlan) -> tuple[Opening, ...]:
+    """The most there can be: several rules ask for it, and hundreds of rounds have thousands of steps."""
+    return tuple(openings(plan, listed(plan.steps)))
 
 
 def openings(plan: SessionPlan, steps: Iterable[PlannedStep]) -> Iterator[Opening]:
@@ -100,7 +106,7 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
         return more + (model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1))
     if plan.few_digits:
         return regression_bits(plan.digits, plan.m, plan.centre, plan.targets, bool(plan.robust), label)
-    found = totals(each for each in openings(plan, listed(plan.steps)) if each.to is not To.CSP)
+    found = totals(each for each in all_openings(plan) if each.to is not To.CSP)
     if any(what is What.PREPARED for what, _ in found):
         return sum(bits for _, bits in found.values())  # every round of an imputation opens a matrix of its own
     gram = any(what is What.GRAM for what, _ in found)

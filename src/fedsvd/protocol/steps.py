@@ -167,6 +167,7 @@ def _each(steps: tuple[PlannedStep, ...], round: str) -> Iterator[PlannedStep]:
             yield in_round(each, round)
 
 
+@lru_cache(maxsize=1 << 13)
 def in_round(step: PlannedStep, round: str) -> PlannedStep:
     """A step of a body under the name and with the size that it has in one round."""
     if not round:

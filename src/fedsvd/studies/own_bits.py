@@ -58,7 +58,7 @@ def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
     label = takes_label(plan)
     rows, names = _some(party, label), _names(party, label)
     found = columns_of(rows)
-    few = tuple(name for name, few, count in zip(names, found.few, found.values, strict=True) if few and count > 1)
+    few = tuple(names[place] for place in np.flatnonzero(found.few & (found.values > 1)).tolist())
     if not judged_by_bits(plan):
         return OwnBits(party.table.shape[0], {}, few)
     columns = column_bits(rows, names, found)

@@ -106,7 +106,8 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
         full = 0 < widest < directions + later
         ritz = [None] * k
         if search.due(directions) or full:
-            ritz = [space.ritz(r, n, widest // 2 if full else 0) for space in spaces]
+            some = later if later < r else 0
+            ritz = [space.ritz(r, n, widest // 2 if full else 0, some, tolerance) for space in spaces]
             s1, search = ritz[0].top, search.at(directions)
         steps.append(s1)
         N = np.zeros((m, 0))
@@ -122,7 +123,8 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
             break
         if said is Verdict.GO_ON:
             c = sent(
-                "mixture", larger[0].propose_mixture(ritz[0] if step >= search.until else None, r, tolerance, later)
+                "mixture",
+                larger[0].propose_mixture(ritz[0] if step >= search.until else None, r, tolerance, later),
             )
             for space in larger[1:]:
                 space.expect_mixture(c, later)

@@ -147,7 +147,8 @@ def _grown(work: Work, space: Space, Z: Float) -> Space:
 
 def _ritz(work: Work, space: Space, count: int = 0) -> Ritz:
     """Ritz values of the space, at least this number of them."""
-    ritz = partial(space.ritz, work.plan.planned_rank, work.plan.n, count)
+    r, later = work.plan.planned_rank, later_width(work.plan)
+    ritz = partial(space.ritz, r, work.plan.n, count, later if later < r else 0, TOLERANCE)
     found: Ritz = once_in_process(work.memo, "ritz values", (space,), ritz)
     return found
 
@@ -202,7 +203,7 @@ def _decide(work: Work, at: tuple[Search, int], space: Space, ritz: Ritz | None,
     """What user 1 says after a step, the space that goes on with it, and the directions of both."""
     plan, r, (search, step) = work.plan, work.plan.planned_rank, at
     sizes, held, later = Sizes.of(plan, step), space.reservoir.shape[1], later_width(plan)
-    wanted = ritz if step >= search.until else None  # a search that is not over goes where it has found something
+    wanted = ritz if step >= search.until else None  # a search that is not over goes on with what was found last
 
     def made() -> bytes:
         found = decided(search, step, space, ritz, r, TOLERANCE) is Verdict.FOUND
