@@ -55,6 +55,9 @@ STATSMODELS_BAR = 1e-7
 DIGITS_ERRORS_BAR, DIGITS_MORE_BAR = 1e-4, 1e-7
 """Of standard errors and of the likelihood, by ``digits = "table"`` and by ``"more"``."""
 
+COX_ERRORS_BAR = 1e-5
+"""Standard errors of a Cox model by ``digits = "table"``: what is asked of it."""
+
 CURVE_BAR = 1e-14
 """A survival curve of exact counts in bins against R's, whose recorded values have fifteen digits."""
 

@@ -41,10 +41,12 @@ cox <- function(d, ties) {
   x <- setdiff(names(d), c("time", "status", "group", "site"))
   f <- as.formula(paste("Surv(time, status) ~", paste(x, collapse = " + "), "+ strata(site)"))
   m <- coxph(f, data = d, ties = ties, control = coxph.control(eps = 1e-13, iter.max = 50, toler.inf = 1e-30))
+  b <- basehaz(m, centered = FALSE); b <- b[b$strata == b$strata[1], ]
   s <- summary(m); z <- function(g) unname(cox.zph(m, transform = g, terms = FALSE)$table[, 1])
   list(terms = x, coef = unname(coef(m)), se = unname(sqrt(diag(vcov(m)))), loglik = m$loglik, score = m$score, wald = unname(m$wald.test),
        lr = unname(s$logtest[1]), concordance = unname(m$concordance["concordance"]), identity = z("identity"), log = z("log"),
        martingale = head(unname(residuals(m, "martingale")), 40), deviance = head(unname(residuals(m, "deviance")), 40),
+       base.time = b$time, base.hazard = b$hazard,
        linear = head(unname(predict(m, type = "lp", reference = "zero")), 40))
 }
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
+
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
@@ -116,8 +118,10 @@ class FederatedCox(FederatedModel):
         ties = one_of("ties", self.ties, tuple(Ties))
         return ModelPlan(Family.COX, LINKS[Family.COX][0], ties=ties, beside=beside, **self._iterations())
 
-    def predict(self, X: Any, offset: Any = None) -> Float:
-        """The linear predictor of samples, logarithms of hazards relative to a sample of zeros; nothing is sent.
+    def predict(
+        self, X: Any, offset: Any = None, *, kind: str = "lp", times: Any = None, party: int = 1, stratum: int = 0
+    ) -> Float:
+        """Linear predictors, risks or survival of samples; nothing is sent.
 
         Parameters
         ----------
@@ -125,13 +129,53 @@ class FederatedCox(FederatedModel):
             A list is read as in ``fit``: one part of the joint table per party.
         offset : as in ``fit``; None takes the column of that name again where ``fit`` had one, and 0 where it had an
             array or none.
+        kind : {"lp", "risk", "survival"}, default="lp"
+            The logarithm of the hazard relative to a sample of zeros, that ratio itself, or the probability of no event
+            up to each of ``times`` by the baseline hazard of one party, which each party has of its own records alone.
+        times : array-like, default=None
+            Of "survival"; None for all event times of the party.
+        party : int, default=1
+            Whose baseline "survival" takes, among the parties that are here; a party's folder has its own.
+        stratum : int, default=0
+            Which of its strata, counted from 0, where the model has some.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), or (n_samples, n_times) for "survival"
         """
         found: Float = self._linear(X, offset)[:, 0]
-        return found
+        if one_of("kind", kind, ("lp", "risk", "survival")) == "lp":
+            return found
+        if kind == "risk":
+            return np.exp(found)
+        own = self.baseline_hazard(party, stratum)
+        wanted = own[:, 0] if times is None else np.asarray(times, dtype=np.float64)
+        lived = np.concatenate(([0.0], own[:, 1]))[np.searchsorted(own[:, 0], wanted, side="right")]
+        alive: Float = np.exp(-np.exp(found)[:, None] * lived)
+        return alive
+
+    def baseline_hazard(self, party: int = 1, stratum: int = 0) -> Float:
+        """The cumulative hazard of a sample of zeros at one party: R's ``basehaz(centered = FALSE)``.
+
+        Parameters
+        ----------
+        party : int, default=1
+            Which of the parties whose results are here: of a study in this process any, of a party's folder its own.
+        stratum : int, default=0
+            Which of its strata, counted from 0.
+
+        Returns
+        -------
+        ndarray of shape (n_event_times, 2)
+            Times and hazards.
+        """
+        self._expect_fitted()
+        here = {part.index: part.arrays["baseline"] for part in self._found.parts if "baseline" in part.arrays}
+        if party not in here:
+            own = ", ".join(str(index) for index in here) or "none"
+            raise ConfigError(f"the baseline of party {party} is not here", f"those that are: {own}; each has its own")
+        rows: Float = here[party][here[party][:, 0] == stratum]
+        return rows[:, 1:]
 
 
 def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:

@@ -141,7 +141,7 @@ class FederatedKaplanMeier(Federated):
         )
         outcome = self._run(replace(study, options=options), parties, rehearsed=False)
         self.n_features_in_ = len(tables.names or ())
-        self._store_run(outcome, tables)
+        self._store_run(outcome, tables, known={"groups": groups} if groups else {})
         return self
 
     def tidy(self) -> Any:
@@ -212,7 +212,7 @@ class FederatedKaplanMeier(Federated):
         about = CurvesPlan.of(found.plan)
         self.counts_ = found.here.arrays["counts"]
         self.curves_: tuple[Curve, ...] = stored_curves(about, self.counts_)
-        self.groups_ = group_names(about)
+        self.groups_ = tuple(found.known.get("groups", group_names(about)))  # tables of a local run have numbers
         rounded = found.fact("rounded") or {}
         self.most_off_, self.deviation_ = float(rounded.get("most_off", 0)), float(rounded.get("deviation", 0.0))
         said = found.fact("test")

@@ -36,7 +36,7 @@ class Task(StrEnum):
     )
     SURVIVAL = (
         "survival",
-        "Survival curves",
+        "Survival analysis",
         "Kaplan-Meier curves by group, and the log-rank test within sites, of the joint table",
     )
     PREDICT = "predict", "Prediction"

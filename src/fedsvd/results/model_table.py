@@ -20,6 +20,7 @@ from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.cox import cohort
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.models import split_labels
+from fedsvd.statistics.cox import deviance_residuals
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.model_table import GLModel, columns, model_from, values
 from fedsvd.statistics.multinomial import MultinomialInference
@@ -33,7 +34,7 @@ def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     """What all users share of a model; contrasts are of a multinomial one, and estimates are the coefficients of the
     table where some are aliased (NaN)."""
     models = computed.models
-    arrays = {"coefficients": computed.coefficients, "intercept": computed.intercept}
+    arrays = {"coefficients": computed.coefficients, "intercept": computed.intercept, **computed.own}
     facts = {"models": [values(model) for model in models], "classes": classes_of(to)}
     if computed.quality is not None:
         facts["quality"] = computed.quality.record()
@@ -129,7 +130,9 @@ def martingale(to: PartyResult, table: MatrixSource, w: Float, eta: Float, label
     assert about is not None
     own = cohort(about, table.rows(0, table.shape[0]), labels)
     facts = {"rows": len(labels), "events": int(labels[:, 1].sum())}
-    arrays = {"fitted": own_rows(to, eta, None)[0], "residuals": own.martingale(w)[:, None]}
+    left = own.martingale(w)
+    arrays = {"fitted": own_rows(to, eta, None)[0], "residuals": left[:, None]}
+    arrays["deviance_residuals"] = deviance_residuals(left, labels[:, 1])[:, None]
     return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
 
 

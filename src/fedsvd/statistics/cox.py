@@ -26,13 +26,14 @@ from fedsvd.statistics.concordance import concordant_pairs
 from fedsvd.statistics.distributions import chi2_tail
 from fedsvd.statistics.families import COX
 from fedsvd.statistics.glm import Ended, Fact, GLMInference, inference
-from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
+from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.records import OwnRecords
 from fedsvd.statistics.undefined import PENALISED, Number, is_array
 from fedsvd.types import Float
 
 _NO_PAIR = 2.0**-60  # of a total without pairs noise alone is left
+_NOISE_BITS = 3  # of a table: what rounding and noise at home take of its last bits, so that errors are those of 1e-5
 _FAR = 300.0  # exp of it is finite, and so is a sum of records of it
 
 
@@ -139,7 +140,8 @@ class _Stratum:
     def __init__(self, X: Float, time: Float, event: Float, weights: Float, entry: Float | None, efron: bool) -> None:
         order = np.lexsort((-event, -time))
         self.rows, self.X, self.time = order, X[order], time[order]
-        self.X -= self.X.mean(axis=0)
+        self.centre = self.X.mean(axis=0)
+        self.X -= self.centre
         self.weights, self.entry = weights[order], None if entry is None else entry[order]
         dead = np.flatnonzero(event[order])
         self.dead = dead
@@ -311,6 +313,18 @@ class Cohort(OwnRecords):
         ]
         return math.fsum(pair[0] for pair in found), math.fsum(pair[1] for pair in found)
 
+    def baseline(self, beta: Float) -> Float:
+        """Of each stratum and event time the cumulative hazard of a record of zeros, (times, 3): R's ``basehaz``
+        without centring; with Efron's ties the mean over the terms of a time is taken off its risk set, as R has it."""
+        found = []
+        for number, (stratum, terms) in enumerate(zip(self._strata, self._terms(beta), strict=True)):
+            begin = np.searchsorted(stratum.of, np.arange(len(stratum.d)))
+            each = np.add.reduceat(terms.weight / terms.a0, begin) if len(begin) else np.zeros(0)
+            # Columns were centred by their mean in the stratum.
+            hazard = np.cumsum(each[::-1]) * math.exp(-float(stratum.centre @ beta))
+            found.append(np.column_stack((np.full(len(hazard), float(number)), stratum.times[::-1], hazard)))
+        return np.concatenate(found)
+
     def martingale(self, beta: Float) -> Float:
         """Martingale residuals: events less the hazard that each record lived through, by the own baseline."""
         found = np.zeros(self.n)
@@ -324,6 +338,14 @@ class Cohort(OwnRecords):
 
     def _terms(self, beta: Float) -> list[_Terms]:
         return [stratum.terms(beta, self._offset[rows]) for rows, stratum in zip(self._rows, self._strata, strict=True)]
+
+
+def deviance_residuals(martingale: Float, event: Float) -> Float:
+    """Martingale residuals made symmetric, as R's ``residuals(type = "deviance")``."""
+    seen = event > 0.0
+    log = np.log(np.where(seen, event - martingale, 1.0))
+    found: Float = np.sign(martingale) * np.sqrt(-2.0 * (martingale + np.where(seen, log, 0.0)))
+    return found
 
 
 _BY_TRACE = 0.5  # a record whose trace is above is measured by its largest eigenvalue
@@ -349,7 +371,8 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
     events = round(float(moments.targets[0]))
     if events < 1:
         raise DataError("no event was seen by any party", "there is nothing to model; check the column of events")
-    begin = shape if alpha == 0.0 else replace(shape, penalty=alpha * np.eye(shape.features))
+    begin = replace(shape, table=max(shape.table, TABLE + _NOISE_BITS))
+    begin = begin if alpha == 0.0 else replace(begin, penalty=alpha * np.eye(shape.features))
     found: Found = yield from fitted(begin, moments, np.zeros(0))
     flat = Point(np.zeros(shape.features), found.centre, information=False)
     deviance, concordant = (yield from by_size("end", found.at, shape.users, bits)).tolist()

@@ -15,6 +15,8 @@ OUTPUTS = (
     array("covariance", CLASS, TERM, TERM),
     array("fitted", RECORD, CLASS, to=To.OWN),
     array("residuals", RECORD, CLASS, to=To.OWN),
+    array("deviance_residuals", RECORD, CLASS, to=To.OWN),
+    hidden("baseline", "event time", "number", to=To.OWN),
     fact("own_rows", to=To.OWN),
 )
 """What a Cox model gives: log hazard ratios; of own records the relative hazard and the martingale residual."""

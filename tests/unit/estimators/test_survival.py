@@ -9,7 +9,7 @@ import pytest
 from tests.survival_data import MADE, OF_R, edges_of, table
 from tests.tolerances import CURVE_BAR, WITHIN_BAR, WITHIN_MORE_BAR
 
-from fedsvd import FederatedKaplanMeier, Policy, Simulation
+from fedsvd import FederatedKaplanMeier, Local, Policy, Simulation
 from fedsvd.errors import ConfigError, DataError, ReleaseRefused
 from fedsvd.protocol.openings import expected_bits
 
@@ -80,6 +80,17 @@ def test_arrays_of_each_party_and_groups_of_text_are_read():
     assert found.counts_[1, 3] == np.count_nonzero((joint <= 12.0) & (by == "b"))
     assert list(found.tidy().columns)[:4] == ["time", "n.risk", "n.event", "n.censor"]
     assert list(found.summary_frame()["strata"]) == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_processes_on_one_machine_give_the_same_counts_and_names_of_groups():
+    data = sites("made")[:3]
+    here = FederatedKaplanMeier([6.0, 12.0], groups=(1, 2, 3)).fit(data, "time", "status", "group")
+    where = Local(policy=Policy.permissive())
+    apart = FederatedKaplanMeier([6.0, 12.0], groups=(1, 2, 3), federation=where).fit(data, "time", "status", "group")
+    assert np.array_equal(apart.counts_, here.counts_)
+    assert apart.groups_ == here.groups_ == ("1", "2", "3")
+    assert abs(apart.test_.statistic / here.test_.statistic - 1.0) < WITHIN_BAR
 
 
 def test_a_policy_with_a_larger_least_count_refuses_fives():

@@ -1,12 +1,23 @@
 """Cox models through the real roles: statsmodels' stratified PHReg, R's recorded values, and every degenerate case."""
 
 import csv
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from tests.datasets import folder
-from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_MORE_BAR, DIGITS_STEP_BAR
+from tests.survival_data import MADE, OF_R
+from tests.survival_data import table as survival_table
+from tests.tolerances import (
+    COX_ERRORS_BAR,
+    DIGITS_ERRORS_BAR,
+    DIGITS_MORE_BAR,
+    DIGITS_STEP_BAR,
+    GLM_BAR,
+    PRINTED_BAR,
+)
 
 from fedsvd.errors import DataError, NotConverged, ReleaseRefused, Separated
 from fedsvd.protocol.messages import SumShare
@@ -257,3 +268,43 @@ def test_a_ridge_has_its_effects_and_no_errors():
         beta = beta - np.linalg.solve(plain.hessian(beta) - 5.0 * np.eye(3), plain.score(beta) - 5.0 * beta)
     assert np.abs(model.coefficients - beta).max() < DIGITS_STEP_BAR
     assert "penal" in str(model.standard_errors.reason)
+
+
+RECORDED_R = json.loads((Path(__file__).parents[2] / "vectors" / "survival-r.json").read_text(encoding="utf-8"))
+
+
+def of_sites(name, ties):
+    """A data set as tables and labels by site, and R's answers with strata(site)."""
+    data, said = survival_table(name), RECORDED_R[name][ties]
+    terms = np.atleast_1d(said["terms"]).tolist()
+    parts = [data[data["site"] == site] for site in sorted(data["site"].unique())]
+    return (
+        [own[terms].to_numpy(float) for own in parts],
+        [own[["time", "status"]].to_numpy(float) for own in parts],
+        said,
+    )
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@pytest.mark.parametrize("name", [*MADE, *OF_R])
+def test_effects_errors_and_tests_are_rs_with_strata_by_site(name, ties):
+    tables, labels, said = of_sites(name, ties)
+    for digits, bar in ((Digits.TABLE, COX_ERRORS_BAR), (Digits.MORE, DIGITS_MORE_BAR)):
+        found = session(tables, labels, ties, digits).run()[0].models[0]
+        errors = np.atleast_1d(said["se"])
+        assert (np.abs(found.coefficients - np.atleast_1d(said["coef"])) / errors).max() < DIGITS_STEP_BAR
+        assert np.abs(np.sqrt(np.diag(found.covariance)) / errors - 1.0).max() < bar
+        assert abs(found.wald[0] / said["wald"] - 1.0) < 2.0 * bar * len(errors)
+        assert abs(found.likelihood_ratio[0] - said["lr"]) < PRINTED_BAR * found.deviance  # of sums of 24 bits
+        assert abs(found.concordance - said["concordance"]) < PRINTED_BAR
+
+
+@pytest.mark.parametrize("name", [*MADE, *OF_R])
+def test_each_site_has_its_own_baseline_hazard_and_it_is_rs(name):
+    tables, labels, said = of_sites(name, "efron")
+    outcome = session(tables, labels, "efron", Digits.MORE).run()
+    baselines = [party.own["baseline"] for party in outcome]
+    own = baselines[0]
+    place = np.searchsorted(np.array(said["base.time"]), own[:, 1], side="right") - 1
+    assert np.abs(own[:, 2] / np.array(said["base.hazard"])[place] - 1.0).max() < GLM_BAR
+    assert [len(each) for each in baselines] == [len(np.unique(y[y[:, 1] == 1.0, 0])) for y in labels]

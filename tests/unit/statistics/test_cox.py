@@ -1,14 +1,20 @@
 """A party's own partial likelihood: statsmodels' PHReg, hand computed ones, and the part of each record in it."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from tests.survival_data import MADE, OF_R
+from tests.survival_data import table as survival_table
 from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd.errors import DataError
-from fedsvd.statistics.cox import Cohort
+from fedsvd.statistics.cox import Cohort, deviance_residuals
+
+RECORDED_R = json.loads((Path(__file__).parents[2] / "vectors" / "survival-r.json").read_text(encoding="utf-8"))
 
 
 def drawn(n=150, p=3, seed=0, last=20):
@@ -137,3 +143,18 @@ def test_an_event_that_is_neither_0_nor_1_and_an_entry_at_the_exit_are_refused()
         Cohort(np.zeros((2, 1)), np.array([1.0, 2.0]), np.array([1.0, 2.0]))
     with pytest.raises(DataError, match="1 records enter at or after"):
         Cohort(np.zeros((2, 1)), np.array([1.0, 2.0]), np.array([1.0, 0.0]), entry=np.array([0.0, 2.0]))
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+@pytest.mark.parametrize("name", [*MADE, *OF_R])
+def test_martingale_and_deviance_residuals_are_rs(name, ties):
+    data, said = survival_table(name), RECORDED_R[name][ties]
+    terms, left = np.atleast_1d(said["terms"]).tolist(), np.zeros(len(data))
+    for site in data["site"].unique():
+        own = (data["site"] == site).to_numpy()
+        X, time, event = (data.loc[own, key].to_numpy(float) for key in (terms, "time", "status"))
+        left[own] = Cohort(X, time, event, efron=ties == "efron").martingale(np.atleast_1d(said["coef"]))
+    deviance = deviance_residuals(left, data["status"].to_numpy(float))
+    first = len(said["martingale"])
+    assert np.abs(left[:first] - said["martingale"]).max() < RESULT_BAR
+    assert np.abs(deviance[:first] - said["deviance"]).max() < RESULT_BAR

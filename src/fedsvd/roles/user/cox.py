@@ -28,7 +28,8 @@ def script(work: Work) -> Script:
     home: CoxHome = yield Local("evaluate", lambda: CoxHome(work, about))
     found = yield from session.fit(home, fit_by_digits(about.ties, shape_of(work.plan, about), alpha=work.plan.alpha))
     w = found.solution[None, :]
-    return GLMResult((found,), w, np.zeros(1), found.rank, session.residual, session.bits)
+    own = {"baseline": home.baseline(w[0])}
+    return GLMResult((found,), w, np.zeros(1), found.rank, session.residual, session.bits, own=own)
 
 
 def cohort(about: ModelPlan, X: Float, labels: Float) -> Cohort:
@@ -45,4 +46,9 @@ class CoxHome(RecordsHome):
 
     def __init__(self, work: Work, about: ModelPlan) -> None:
         assert work.labels is not None
-        super().__init__(work, cohort(about, own_table(work), work.labels))
+        self._cohort = cohort(about, own_table(work), work.labels)
+        super().__init__(work, self._cohort)
+
+    def baseline(self, beta: Float) -> Float:
+        """This user's own cumulative hazards, which no other user has."""
+        return self._cohort.baseline(beta)

@@ -8,7 +8,8 @@ user 1's numbers alone, so it is decided alike at every user. A step that is to 
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
@@ -54,6 +55,7 @@ class GLMResult:
     bits: float = 0.0  # that users opened, by few digits
     quality: Quality | None = None  # of all users' rows, where it is released
     means: Float | None = None  # of all users' features, opened at the beginning by few digits
+    own: Mapping[str, Float] = field(default_factory=dict)  # what this user alone has, under declared names
 
     def __repr__(self) -> str:
         return f"GLMResult(coefficients={self.coefficients.shape}, rank={self.rank})"
