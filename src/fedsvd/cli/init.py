@@ -109,7 +109,7 @@ def _name(word: str) -> str:
 def _parties(words: str) -> list[str]:
     names = [_name(word.strip()) for word in words.split(",") if word.strip()]
     if len(names) < 2:
-        raise ConfigError(f"{len(names)} parties", "a federation needs at least two, with commas between them")
+        raise ConfigError(f"{len(names)} parties are named", "name at least two, with commas between them")
     if len({name.lower() for name in names}) < len(names):
         raise ConfigError("two parties have the same name", "give every party a name of its own")
     return names
@@ -118,7 +118,7 @@ def _parties(words: str) -> list[str]:
 def _split(word: str) -> Split:
     known = {"rows": Split.HORIZONTAL, "columns": Split.VERTICAL, **{str(split): split for split in Split}}
     if word.lower() not in known:
-        raise ConfigError(f"{word!r} is neither", f"rows or columns{near(word, known)}")
+        raise ConfigError(f"{word!r} is neither rows nor columns", f"type rows or columns{near(word, known)}")
     return known[word.lower()]
 
 
@@ -130,7 +130,7 @@ def _count(word: str) -> str:
 
 def _column(word: str) -> str:
     if not word:
-        raise ConfigError("a column has a name", "as it stands in the header of the table")
+        raise ConfigError("the name of a column is empty", "type it as it stands in the header of the table")
     return word
 
 

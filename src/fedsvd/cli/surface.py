@@ -33,6 +33,7 @@ def in_options() -> Iterator[None]:
 
 def as_options(fix: str) -> str:
     """The fix with options in the place of keys of a job file."""
+    fix = re.sub(r"(, of)? ?\(?fedsvd\.prepared in Python\)?", "", fix.replace(", of fedsvd.prepared in Python)", ")"))
     fix = re.sub(r"fedsvd\.open_source\(data, drop=\['([^']*)'\]\)", r"--drop \1", fix)
     names, flags = _names(), "|".join(sorted(_names(), key=len, reverse=True))
     fix = re.sub(rf"\[prepare\.({flags})\]", lambda found: names[found[1]], fix)

@@ -44,18 +44,24 @@ def expect_names(names: Iterable[object], columns: int) -> tuple[str, ...]:
     return texts
 
 
+_AS_NUMBERS = "encode it as numbers"
+_TEXT_KINDS = ("String", "Categorical", "Enum", "object", "string", "large_string")
+
+
 def expect_numeric(dtype: np.dtype[Any], column: str) -> None:
     """Refuse anything but booleans, integers and real floating-point numbers."""
     if dtype.kind not in _REAL_KINDS:
         raise not_numeric(column, str(dtype))
 
 
-def not_numeric(column: str, kind: str, fix: str = "encode it as numbers", name: str | None = None) -> NotNumeric:
+def not_numeric(column: str, kind: str, fix: str = _AS_NUMBERS, name: str | None = None) -> NotNumeric:
     """The refusal of a column that holds ``kind`` instead of numbers; ``name`` is what it can be left out by."""
     leave_out = "leave the column out"
     if name is not None:
         leave_out += f": name it as id (id) if it names the rows, or fedsvd.open_source(data, drop=[{name!r}])"
-    return NotNumeric(f"{column} holds {kind}, not numbers", f"{fix}, or {leave_out}")
+        fix = fix if fix != _AS_NUMBERS else "make indicators of its levels (categories, of fedsvd.prepared in Python)"
+    held = "text" if kind in _TEXT_KINDS else kind
+    return NotNumeric(f"{column} holds {held}, not numbers", f"{fix}, or {leave_out}")
 
 
 def first_text_column(rows: Iterable[Sequence[Any]]) -> int:
@@ -145,7 +151,8 @@ def not_finite(count: int, size: int, where: str) -> NotFinite:
     """The refusal of ``count`` missing or infinite entries among the ``size`` that were read."""
     return NotFinite(
         f"{count} of the {size} entries read are missing, NaN or infinite, the first at {where} (counted from 0)",
-        "fill in or remove these rows before the study; every party must treat them alike",
+        'say how they are treated: missing = "mean", "constant" or "drop" (fedsvd.prepared in Python), at all parties '
+        "alike; or remove these rows",
     )
 
 

@@ -133,7 +133,7 @@ def lay_out(
     delimiter = delimiter or _delimiter(lines, decimal)
     sample = list(_sample(lines, delimiter, path))
     if not sample:
-        raise EmptyData(f"{path} has no rows", "write at least one row")
+        raise EmptyData(f"{path} has no rows", "check that it is the right file, and that what wrote it left rows in")
     width = len(sample[0][1])
     alike = [cells for _, cells in sample if len(cells) == width]
     writing = given.writing(decimal or _decimal(alike, delimiter))

@@ -22,6 +22,7 @@ from fedsvd.data.source import CHANGED_FIX, Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, RaggedRows, SourceChanged, UnknownFormat
 from fedsvd.storage.faults import reading
 from fedsvd.storage.file_stamp import Watch
+from fedsvd.types import near
 
 _TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _OF_PARTS = (".xlsx", ".xlsm", ".npz", ".h5ad")
@@ -86,7 +87,7 @@ def _opened(
     if suffix is None:
         raise UnknownFormat(f"no reader for {path.name}", f"use one of {', '.join(_SUFFIXES)}")
     if not path.is_file():
-        raise UnknownFormat(f"there is no file {path}", "check the path")
+        raise UnknownFormat(f"there is no file {path}", f"check the path{_near_file(path)}")
     if suffix not in _OF_PARTS and part is not None:
         raise ConfigError(f"{path.name} holds one table, and part {part!r} of it was asked for", "leave #PART out")
     if suffix in _TEXT:
@@ -221,3 +222,10 @@ def open_parts(folder: Path, suffix: str, open_part: Callable[[Path], MatrixSour
     if not files:
         raise UnknownFormat(f"no file ends in {suffix} in the folder {folder}", f"name a folder of {suffix} parts")
     return StackedSource([open_part(path) for path in files])
+
+
+def _near_file(path: Path) -> str:
+    """The file of the same folder that may be meant, as the end of a fix."""
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent}"
+    return near(path.name, sorted(each.name for each in path.parent.iterdir() if each.is_file()))

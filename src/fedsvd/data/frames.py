@@ -102,7 +102,9 @@ def _narwhals_frame(frame: Any) -> Any:
     except DuplicateError:
         columns = list(getattr(frame, "column_names", None) or frame.columns)
         expect_names(columns, len(columns))
-        raise DuplicateNames("two columns have the same name", "rename one of them") from None
+        raise DuplicateNames(
+            "two columns of a frame have the same name", "rename one of them: frame.columns lists all"
+        ) from None
     except TypeError:
         kind = f"{type(frame).__module__}.{type(frame).__name__}"
         raise UnknownFormat(f"a {kind} is not an eager data frame", "collect or compute it first") from None

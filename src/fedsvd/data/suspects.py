@@ -89,11 +89,18 @@ def misread_columns(source: MatrixSource) -> tuple[Misread, ...]:
         codes = _codes(column)
         if codes:
             text = f"has {codes} entries that are all its largest or its smallest number, far from all others"
-            fix = "So do codes for missing entries: missing = [...] in the map of the table; if measured, all is well"
+            fix = (
+                "So do codes for missing entries: missing = [...] in the map of "
+                "the table (map=, --map); if measured, all is well"
+            )
             found.append(Misread(names[j], text, fix))
         elif _has_thousands_points(column):
             text = "mixes whole numbers of three digits with small numbers of three decimals"
-            fix = 'So do thousands points that were read as decimal points: thousands = "." in the map of the table'
+            fix = (
+                "So do thousands points that were read as decimal points. Where the file has decimal commas, say "
+                'so in the map of the table (map=, --map): decimal = ",", thousands = "."; else export this column '
+                "again without points"
+            )
             found.append(Misread(names[j], text, fix))
     return tuple(found)
 

@@ -167,7 +167,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         try:
             constant = best_constant(family, y, weights, rows.shift)
         except ValueError:
-            raise DataError("all targets are 0", "there is nothing to explain") from None
+            raise DataError("all targets are 0, so there is nothing to explain", "check the label column") from None
         null = float(weights @ family.evaluate(constant + rows.shift, y).deviance)
         own = float(weights @ family.evaluate(rows.eta[:, 0] + rows.shift, y).deviance)
         return 1.0 - own / null if null > 0.0 else float(own <= 0.0)

@@ -80,7 +80,10 @@ class FederatedModel(Federated, ModelTable):
         X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
         classes, codes = np.unique(class_labels(target.values), return_inverse=True)
         if len(classes) < 2:
-            raise DataError("the labels have one class", "a classifier needs two classes or more")
+            raise DataError(
+                "all labels are of one class",
+                "give labels of two classes or more; check the column and its missing codes",
+            )
         about = self._about(len(classes), tuple(given))
         y = codes.astype(np.float64)
         self._fit_here(X, y, target, sample_weight, offset, about, given, known={"classes": classes})
@@ -114,7 +117,9 @@ class FederatedModel(Federated, ModelTable):
             parties = [without_zero_label_weights(party) for party in parties]
         joint = np.concatenate([part for party in parties if (part := party.labels) is not None])
         if about.classes and len(np.unique(joint[:, 0])) < 2:
-            raise DataError("the rows with weight have one class", "a classifier needs two classes or more")
+            raise DataError(
+                "all rows with a weight are of one class", "give weights above 0 to rows of two classes or more"
+            )
         expect_target(about, joint)
         self._model_study(tables, parties, about, **said)
 

@@ -33,6 +33,7 @@ from fedsvd.studies.problems import Problems
 from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of, with_counts
 from fedsvd.studies.study_section import StudySection
 from fedsvd.studies.table_columns import feature_names
+from fedsvd.types import near
 
 
 def prepared(
@@ -160,6 +161,7 @@ def prepared(
         found = [open_mapped(data, given_map(map), scratch)]
         (opened,), section = _described(found, section, dictionary, labels, id, Split(split))
         source = renamed(opened, section.rename)
+        _expect_id([source], id)
         if preparation_study(section, Split.HORIZONTAL) is not None:
             fault = "this preparation takes numbers of all parties' tables, and one table is given"
             raise ConfigError(fault, "give a list with every party's table, or run a job between the parties")
@@ -174,6 +176,7 @@ def prepared(
         renamed(with_site(source, section.joint, f"party {place}"), section.rename)
         for place, source in enumerate(tables, start=1)
     ]
+    _expect_id(sources, id)
     alone = Split(split) is Split.VERTICAL
     recipes = _recipes(section, sources, labels, id, Split(split), policy)
     for place, recipe in enumerate(recipes, start=1):
@@ -183,6 +186,15 @@ def prepared(
         prepared_for(section, source, _held(labels, source) if alone else labels, id, alone, recipe).table
         for source, recipe in zip(sources, recipes, strict=True)
     ]
+
+
+def _expect_id(sources: Sequence[MatrixSource], id: str | None) -> None:
+    """Every table has the id column that is named: without it the column of ids would be taken for data."""
+    for place, source in enumerate(sources, start=1):
+        names = names_of(source)
+        if isinstance(id, str) and id not in names:
+            fault = f"party {place}: the table has no column {id!r}, which is named as id"
+            raise ConfigError(fault, f"check its name{near(id, names)}")
 
 
 def _described(
@@ -214,8 +226,10 @@ def _joint_knots(sources: Sequence[MatrixSource], name: str, renames: Mapping[st
     """Knots of a column at quantiles of all tables."""
     columns = [renamed(source, renames) for source in sources]
     held = [names_of(each) for each in columns]
-    if any(name not in names for names in held):
-        raise DataError(f"the table has no column {name!r}, which the formula reads", "check its names")
+    lacking = next((names for names in held if name not in names), None)
+    if lacking is not None:
+        fault = f"the table has no column {name!r}, which the formula reads"
+        raise DataError(fault, f"check its names{near(name, lacking)}")
     values = [
         each.raw(slice(0, each.shape[0]), slice(at := names.index(name), at + 1))[:, 0]
         for each, names in zip(columns, held, strict=True)

@@ -25,7 +25,9 @@ def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDA
     found = {key: [source.column(name) for source in sources] for key, name in named.items() if key != "cluster"}
     for key, columns in found.items():
         if any(column.dtype.kind not in "iuf" for column in columns):
-            raise NotNumeric(f"the column {named[key]!r} holds text, not numbers", "encode it as numbers")
+            raise NotNumeric(
+                f"the column {named[key]!r} holds text, not numbers", f"give numbers for {key}, or leave it out"
+            )
     if "cluster" in named:
         found["cluster"] = [row_ids(source, named["cluster"]) for source in sources]
     rest = [source.without(list(named.values())) for source in sources]

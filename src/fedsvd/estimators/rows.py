@@ -18,10 +18,11 @@ from sklearn.utils.validation import check_array
 
 from fedsvd.data.frames import index_labels
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, RowsDiffer, ShapeError
+from fedsvd.errors import ConfigError, NotNumeric, RowsDiffer, ShapeError
 from fedsvd.protocol.tasks import Split
 from fedsvd.types import Float
 
+NUMBERS_OR_CLASSES = "give numbers; for classes fit FederatedLogisticRegression, which takes labels as they are"
 Labels = NDArray[Any] | None
 _FIX = 'bring the rows into one order (sort_index, or frame.reindex(other.index)); ids="trust" if they are in one'
 
@@ -135,5 +136,9 @@ def _by_party(y: Any, counts: Sequence[int]) -> bool:
 
 
 def _checked(y: Any, what: str) -> Float:
+    texts = np.asarray(y)
+    if texts.dtype.kind in "USO" and any(isinstance(each, str) for each in texts.ravel().tolist()):
+        # Before NumPy's own error, which would show the entry.
+        raise NotNumeric(f"{what} holds text, not numbers", NUMBERS_OR_CLASSES)
     labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
     return labels

@@ -26,7 +26,7 @@ from fedsvd.protocol.tasks import Ids, Split
 from fedsvd.studies.parties import Extent, PartyData, expect_fitting
 from fedsvd.studies.problems import Problems
 from fedsvd.studies.table_columns import expect_named_ids, row_ids
-from fedsvd.types import Float
+from fedsvd.types import Float, near
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms
 
@@ -310,10 +310,7 @@ def _shared_names(names: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | 
             DataWarning,
         )
     if len(known) > 1:
-        raise ConfigError(
-            "parties name their columns differently, or have them in another order",
-            "give all parties the same columns in the same order",
-        )
+        raise ConfigError(*_other_names(names))
     return known.pop() if known else None
 
 
@@ -321,3 +318,16 @@ def _joined_names(names: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | 
     joined = [name for part in names for name in part or ()]
     # Two parties may well call different columns by one name; then the joint table has none.
     return tuple(joined) if all(names) and len(set(joined)) == len(joined) else None
+
+
+def _other_names(names: Sequence[tuple[str, ...] | None]) -> tuple[str, str]:
+    """What differs between the columns of the first two parties that differ, and what helps."""
+    named = [(index, given) for index, given in enumerate(names, start=1) if given is not None]
+    first, one = named[0]
+    second, two = next((index, given) for index, given in named if given != one)
+    lacking = [name for name in one if name not in two]
+    if not lacking:  # tables of different widths are refused before
+        fault = f"party {second} has its columns in another order than party {first}"
+        return fault, f"give all parties the same order: tables[{second - 1}][list(tables[{first - 1}].columns)]"
+    fault = f"party {second} has no column {lacking[0]!r}, which party {first} has"
+    return fault, f"give all parties the same columns: rename={{old: new}} or drop=[...]{near(lacking[0], two)}"

@@ -17,6 +17,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, NotNumeric
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.row_columns import expect_everywhere, opened
+from fedsvd.estimators.rows import NUMBERS_OR_CLASSES
 from fedsvd.estimators.tables import are_parties
 from fedsvd.prepare.spellings import expect_shared
 from fedsvd.protocol.tasks import Split
@@ -86,7 +87,7 @@ def _values(source: MatrixSource, names: Sequence[str], classes: bool) -> NDArra
     columns = [source.column(name) for name in names]
     for name, column in zip(names, columns, strict=True):
         if not classes and column.dtype.kind not in "iuf":
-            raise NotNumeric(f"the label column {name!r} holds text, not numbers", "encode it as numbers")
+            raise NotNumeric(f"the label column {name!r} holds text, not numbers", NUMBERS_OR_CLASSES)
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 

@@ -124,7 +124,7 @@ def _point(digest: bytes) -> bytes:
         u = int.from_bytes(text, "little") % 2**255 % _P
         if _is_square((u * (u * (u + _A) + 1)) % _P):
             return u.to_bytes(POINT_BYTES, "little")
-    raise AssertionError("256 numbers in a row that are no points: not in the life of the universe")
+    raise AssertionError("256 hashes in a row are no points of the curve, which has probability 2^-256")
 
 
 def _is_square(a: int) -> bool:

@@ -90,7 +90,7 @@ Range = Annotated[tuple[Finite, Finite], AfterValidator(_rising)]
 
 def _starred(value: object) -> object:
     if value != ANY and not isinstance(value, Mapping):
-        raise ValueError('a table to each column, [columns.NAME], or columns = "*"')
+        raise ValueError('each column is a table of its own, [columns.NAME]; or columns = "*"')
     if value != ANY and ANY in value:
         raise ValueError('columns = "*" stands alone')
     return {ANY: {}} if value == ANY else value

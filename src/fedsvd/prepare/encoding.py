@@ -16,6 +16,7 @@ from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, distinct, names_of, positions
+from fedsvd.types import near
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ class Encoded(Derived):
         names = names_of(base)
         unknown = [name for name in codings if name not in names]
         if unknown:
-            raise DataError(f"the table has no column {listed(unknown)} to encode", "check the names of the columns")
+            raise DataError(
+                f"the table has no column {listed(unknown)} to encode", f"check its names{near(unknown[0], names)}"
+            )
         self._codes: dict[int, NDArray[Any]] = {}
         out: list[str] = []
         self._of: list[tuple[int, int]] = []  # base column, level; -1 for a column as it is

@@ -22,7 +22,7 @@ from fedsvd.prepare.derived import Derived, names_of, positions
 from fedsvd.prepare.formula import Parsed
 from fedsvd.prepare.formula_factors import SPLINE, Factor
 from fedsvd.prepare.splines import natural_spline, spline_columns
-from fedsvd.types import Float
+from fedsvd.types import Float, near
 
 HAS_NO_KNOTS = (
     "a spline is at the knots of the dictionary: knots = [20, 40, 60] under [columns.NAME]; fedsvd dictionary propose "
@@ -60,7 +60,10 @@ class FormulaTable(Derived):
         names = names_of(base)
         missing = [name for name in formula.variables if name not in names and name not in levels]
         if missing:
-            raise DataError(f"the table has no column {listed(missing)}, which the formula reads", "check its names")
+            raise DataError(
+                f"the table has no column {listed(missing)}, which the formula reads",
+                f"check its names{near(missing[0], names)}",
+            )
         text = [name for name in formula.variables if name in base.text_names]
         lacking = [name for name in text if name not in levels]
         if lacking:

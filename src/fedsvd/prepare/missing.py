@@ -17,7 +17,7 @@ from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, EmptyData, NotFinite
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, distinct, names_of, positions, row_panels
-from fedsvd.types import Float, expect_shape
+from fedsvd.types import Float, expect_shape, near
 
 _LISTED = 10
 INDICATOR = "{}_missing"
@@ -145,7 +145,10 @@ class Filled(Derived):
         names = names_of(base)
         unknown = [name for name in indicators if name not in names]
         if unknown:
-            raise ConfigError(f"no column {listed(unknown)} to give an indicator to", "name columns of the table")
+            raise ConfigError(
+                f"no column {listed(unknown)} to give an indicator to",
+                f"name columns of the table{near(unknown[0], names)}",
+            )
         super().__init__(base, distinct((*names, *(INDICATOR.format(name) for name in indicators))))
         expect_shape("the values to fill in", fills, len(names))
         if not np.isfinite(fills).all():

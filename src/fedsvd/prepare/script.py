@@ -47,7 +47,7 @@ from fedsvd.prepare.sites import Moments, Over
 from fedsvd.prepare.soft_impute import Completion
 from fedsvd.prepare.units import Spread, summed_elsewhere, unit_findings
 from fedsvd.randomness.seed import Seed
-from fedsvd.types import Float
+from fedsvd.types import Float, near
 
 _SETTLED = 1e-4  # of the filled values' size, in the last round
 
@@ -168,7 +168,9 @@ class _Start:
         lacking = [name for name in (*wanted, *text) if name not in names]
         if lacking:
             by = "the formula reads" if parsed else "categories name"
-            raise DataError(f"the table has no column {listed(lacking)}, which {by}", "check its names")
+            raise DataError(
+                f"the table has no column {listed(lacking)}, which {by}", f"check its names{near(lacking[0], names)}"
+            )
         strange = [name for name in wanted if name in source.text_names and name not in text]
         if strange:
             fix = "name it under categories, or leave it out (drop)"

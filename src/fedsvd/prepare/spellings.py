@@ -71,7 +71,7 @@ def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
             f"{records} of {every} records of column {own.name!r} have levels that no other party has or that are "
             f"rare, and would all be {joint.pool!r}; the joint levels are {known}{hint}",
             f"recode them at home without editing the file ({recoding(own.name, joint.levels[0])} in the map of the "
-            "table), or leave the column out (drop)",
+            "table: map=, --map), or leave the column out (drop)",
         )
     said = [f"{level!r} ({n})" + _like(level, joint.levels) for level, n in lost[:_SHOWN]]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
@@ -108,7 +108,7 @@ def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> lis
         said.append(
             f"{records} of {every} records of column {name!r} of {who} have levels that no other table has{hint}. A "
             f"study pools them, and is refused where it is more than half; recode them ({recoding(name, others[0])} in "
-            "the map of the table)"
+            "the map of the table: map=, --map)"
         )
     return said if len(said) < len(counts) or len(counts) == 2 else []
 

@@ -328,7 +328,7 @@ def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, wh
     if who == _HERE:
         doubt, end = ("another unit, here or at one of them?", "else compare units with the other sites")
         by = f"{by}, if it is here" if others.deviations is None else by
-    return f"{text}: {doubt}{hint} If so, {by} (factor and offset in the map of the table); {end}"
+    return f"{text}: {doubt}{hint} If so, {by} (factor and offset in the map of the table: map=, --map); {end}"
 
 
 def _in_fahrenheit(one: Spread, other: Spread, j: int) -> bool:

@@ -195,8 +195,10 @@ def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence
         return 0
     found = [name for name, holds in zip(names, holding, strict=True) if holds]
     if asked is None and len(found) != 1:
-        who = ", ".join(found) or "no party"
-        raise ConfigError(f"the label column is found at {who}", 'say who holds it: label_party = "NAME"')
+        if not found:
+            raise ConfigError("no party's table has the label column", "check its name: label, --label")
+        fault = f"the label column is in the tables of {', '.join(found)}, and one party has the labels"
+        raise ConfigError(fault, f'say which: label_party = "{found[0]}"')
     if asked is not None and asked not in found:
         raise ConfigError(f"party {asked} has no label column", "name the party that holds the label: label_party")
     holder = found[0] if asked is None else asked
@@ -268,7 +270,7 @@ def _expect_labels(study: Study, index: int, party: PartyData) -> None:
     if missing:
         raise NotFinite(
             f"{missing} of party {index}'s {party.labels.size} labels are missing, NaN or infinite",
-            "fill in or remove these rows before the study; every party must treat them alike",
+            'leave these rows out: missing = "drop" (fedsvd.prepared in Python), at all parties alike',
         )
 
 

@@ -61,7 +61,7 @@ def plan_study(
     """The plan for this study on matrices X_i of m rows and these columns: nothing of this machine is in it."""
     expect_legal(study)
     if len(counts) > _MOST_USERS:
-        raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
+        raise ConfigError(f"{len(counts)} parties take part", f"at most {_MOST_USERS} in one session")
     if max(m, *counts) > LONGEST_SIDE:
         raise ConfigError(f"a table of {max(m, *counts):,} rows or columns", f"at most {LONGEST_SIDE:,}")
     if study.about.answer is Answer.SUMS:

@@ -294,11 +294,11 @@ def test_the_label_is_held_by_exactly_one_party_of_split_columns(tmp_path):
     keys = {"task": "lr", "split": "vertical", "label": "outcome", "id": "patient"}
     table = pd.read_csv(tmp_path / "bank.csv").assign(outcome=0.0)
     table.to_csv(tmp_path / "bank.csv", index=False)
-    with pytest.raises(ConfigError, match="the label column is found at bank, insurer"):
+    with pytest.raises(ConfigError, match="the label column is in the tables of bank, insurer"):
         prepare(read_job(files.job(**keys)))
     with pytest.raises(ConfigError, match="bank has a column with the name of the label too"):
         prepare(read_job(files.job(**keys, label_party="insurer")))
-    with pytest.raises(ConfigError, match="the label column is found at no party"):
+    with pytest.raises(ConfigError, match="no party's table has the label column"):
         prepare(read_job(files.job(**{**keys, "label": "income"})))
     with pytest.raises(ConfigError, match="party shop has no label column"):
         prepare(read_job(companies(tmp_path).job(**keys, label_party="shop")))
