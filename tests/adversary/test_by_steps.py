@@ -4,22 +4,20 @@ Attacks read real sessions: what a user holds is taken from its role, what the C
 """
 
 import inspect
-from fractions import Fraction
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.tolerances import FITTED_BAR, SEVEN_DIGITS, TEN_DIGITS, assert_close
 
-from fedsvd.audit.attacks.opened import reduced
+from fedsvd.audit.attacks.directions import candidates, lattice_of_records
 from fedsvd.errors import FedSVDError, SumAltered, VerificationFailed
 from fedsvd.linalg.golub_kahan import Space
-from fedsvd.policy.bits_held import OwnBits, bit_findings
+from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.policy.sentences import of_openings
-from fedsvd.protocol.directions import RECORDS_BY_AUTO, directions_for
+from fedsvd.protocol.directions import RECORDS_BY_AUTO, components_within, directions_for, fine_in_words
 from fedsvd.protocol.messages import Message, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Scheme, Split, Task
@@ -178,28 +176,6 @@ def test_many_records_and_few_directions_ask_for_no_consent_within_an_owners_lim
         assert {each.rule for each in found if each.rule == "directions"} == rules
 
 
-def short(b):
-    """Integer vectors u, reduced, for which u and u^T b are short, with their squared lengths; b is (m, d)."""
-    m, d = len(b), len(b[0])
-    G = [[int(i == j) + sum(p * q for p, q in zip(b[i], b[j], strict=True)) for j in range(m)] for i in range(m)]
-    S = [[int(i == j) + sum(b[t][i] * b[t][j] for t in range(m)) for j in range(d)] for i in range(d)]
-    found = []
-    for length, p in sorted(reduced(G)):
-        w = solved(S, [sum(b[t][j] * p[t] for t in range(m)) for j in range(d)])
-        found.append((length, [int(p[i] - sum(b[i][j] * w[j] for j in range(d))) for i in range(m)]))
-    return found
-
-
-def solved(A, y):
-    rows = [[Fraction(value) for value in row] + [Fraction(t)] for row, t in zip(A, y, strict=True)]
-    for i in range(len(rows)):
-        rows[i] = [value / rows[i][i] for value in rows[i]]
-        for j in range(len(rows)):
-            if j != i and rows[j][i]:
-                rows[j] = [a - rows[j][i] * b for a, b in zip(rows[j], rows[i], strict=True)]
-    return [row[-1] for row in rows]
-
-
 def test_lattice_reduction_reads_whole_numbers_from_opened_directions_and_this_is_stated(monkeypatch):
     """Seven records of 0, 1, 2 from four directions: vectors at right angles to all records, then the records."""
     rng = np.random.default_rng(7)
@@ -210,10 +186,7 @@ def test_lattice_reduction_reads_whole_numbers_from_opened_directions_and_this_i
     true = (mine.T @ mine + partners.T @ partners) @ space.K
     unit = 4.0 ** -np.round(np.log2(np.linalg.norm(joint) / np.linalg.norm(true)) / 2)
     B = (joint * unit - mine.T @ (mine @ space.K))[:, :4]
-    b = [[round(value) for value in row] for row in (B / np.abs(B).max() * 2.0**44).tolist()]
-    orthogonal = [u for _, u in short(b)[: 18 - 7]]
-    basis = np.array([u for _, u in short([[u[t] << 20 for u in orthogonal] for t in range(18)])[:7]])
-    read = {tuple(combination @ basis) for combination in map(np.array, product((-1, 0, 1), repeat=7))}
+    read = candidates(lattice_of_records(B, 7), np.zeros(18), np.full(18, 2))
     records = {tuple(map(int, row)) for row in partners}
     assert records <= read
     own = OwnBits(7, {"g": 1.5}, few=("g",))
@@ -297,3 +270,55 @@ def test_a_user_1_that_chooses_a_direction_is_refused_by_the_others_and_nothing_
         federation.run()
     assert told
     assert not federation.released
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("components", [1, 2, 5, 10])
+@pytest.mark.parametrize("records", [8, 60, 300])
+def test_small_parties_with_genotypes_are_refused_whatever_the_components(records, components, parties):
+    """The attack reads some records a direction and fewer; the rule asks for eight of the most there may be."""
+    counts = (4000, *[records] * (parties - 1))
+    study = Study(Task.SVD, H, scheme="steps", components=components)
+    plan = plan_study(study, 20_000, counts, SessionId("a session")).plan
+    own = OwnBits(records, dict.fromkeys((f"g{j}" for j in range(20_000)), 1.5), few=("g0",))
+    found = [each for each in bit_findings(plan, own, Policy()) if each.rule == "directions"]
+    outside = records * (parties - 1)
+    assert bool(found) is (outside < 8 * directions_for(components, 20_000))
+    assert found
+    assert found[0].below
+
+
+def test_directions_of_earlier_studies_of_the_same_table_count():
+    """A study of 2 components, which is fine, and the same table once more, as another scale has other directions."""
+    study = Study(Task.SVD, H, scheme="steps", components=2)
+    plan = plan_study(study, 20_000, (2000, 2000), SessionId("a session")).plan
+    own = OwnBits(2000, dict.fromkeys((f"g{j}" for j in range(20_000)), 1.5), few=("g0",))
+    directions = directions_for(2, 20_000)
+    assert 8 * directions <= 2000 < 16 * directions
+    assert "directions" not in {each.rule for each in bit_findings(plan, own, Policy())}
+    earlier = (Earlier(0, {}, directions),)
+    (found,) = [each for each in bit_findings(plan, own, Policy(), earlier) if each.rule == "directions"]
+    assert found.below
+    assert f"{2 * directions} directions of 2,000 records, {directions} of them in earlier studies" in found.text
+
+
+@pytest.mark.parametrize(
+    ("counts", "few"), [((3000,) * 3, True), ((3000,) * 3, False), ((600,) * 3, False), ((90,) * 2, True)]
+)
+def test_the_number_of_components_that_a_plan_names_as_fine_is_and_one_more_is_not(counts, few):
+    """What a refusal names instead passes the rule that refused."""
+    m, n, policy = 20_000, counts[0], Policy()
+    outside = sum(counts) - max(counts)
+    fine = components_within(outside / 8 if few else outside / 2, m)
+    own = OwnBits(n, dict.fromkeys((f"g{j}" for j in range(m)), 8.0), few=("g0",) if few else ())
+    for components in (fine, fine + 1):
+        if not components:
+            continue
+        study = Study(Task.SVD, H, scheme="steps", components=components)
+        plan = plan_study(study, m, counts, SessionId("a session")).plan
+        found = [*bit_findings(plan, own, policy), *(() if few else findings(plan, policy))]
+        refused = [each for each in found if each.rule == "directions"]
+        assert bool(refused) is (components > fine)
+        assert f"; {components_within(outside / 8, m)} where columns have few values" in fine_in_words(plan)
+    named = f"up to {fine} components are fine" if fine else "no number of components is fine"
+    assert named in refused[0].text

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from fedsvd.audit.openings_directions import directions
 from fedsvd.audit.openings_patterns import logistic, robust
 from fedsvd.audit.openings_sums import cuts, dropped, rosters, singled
 from fedsvd.audit.openings_table import OpenedTable, Played, opened_table
@@ -54,5 +55,6 @@ def audit_openings(source: MatrixSource, label: str, policy: Policy, seed: int =
         dropped(table, policy, seed),
         rosters(table, policy),
         cuts(table),
+        directions(table, policy),
     )
     return OpeningsAudit(table, played, monotonic() - started)

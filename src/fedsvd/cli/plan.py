@@ -11,7 +11,7 @@ from fedsvd.cli.options import FormatOption, LinkOption, Scratch
 from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
-from fedsvd.protocol.directions import expected_in_words
+from fedsvd.protocol.directions import expected_in_words, fine_in_words
 from fedsvd.protocol.foreign import ForeignPlan
 from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
@@ -57,6 +57,7 @@ def plan(
     record |= {"bits": expected_bits(planned.plan), "openings": openings_record(planned.plan)}
     if planned.plan.scheme is Scheme.STEPS:
         record["steps"] = expected_in_words(planned.plan)
+        record["fine_components"] = fine_in_words(planned.plan)
     record["other_family"] = None if compared is None else family_record(*compared)
     stages = (planned.plan,) if matching is None else (matching.plan, planned.plan)
     for finding in (each for stage in stages for each in findings(stage, Policy())):
@@ -197,6 +198,7 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
                 **{key: record[key] for key in ("rows", "units") if record[key]},
                 "scheme": f"{in_scheme(record['scheme'], record['mode'])}: {record['why']}",
                 **({"steps": record["steps"]} if "steps" in record else {}),
+                **({"fine components": record["fine_components"]} if "steps" in record else {}),
                 "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
                 "opens": in_bits(record["bits"]),
             }

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsvd.policy.rules import ANY, Finding, Policy
-from fedsvd.protocol.directions import most_directions
+from fedsvd.protocol.directions import RECORDS_A_DIRECTION, fewer_in_words, most_directions
 from fedsvd.protocol.held import LISTED, held_bits
 from fedsvd.protocol.openings import Per, all_openings, judged_bits, opened
 from fedsvd.protocol.plan import SessionPlan
@@ -24,9 +24,6 @@ read tables of 0/1 columns from 1.8 on."""
 MOST_RARE = 0.2
 """Of the own records, in patterns of 1 to 4 of them, up to which the owner is asked."""
 
-RECORDS_A_DIRECTION = 8
-"""Records outside of the largest other party for each direction that may be opened, of columns with few values."""
-
 _NAMED = 6  # columns that a sentence names
 
 
@@ -36,6 +33,7 @@ class Earlier:
 
     bits: int
     columns: Mapping[str, float]
+    directions: int = 0  # by steps
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def bit_findings(
         return ()
     found = [*_per_record(own)] if per_record(plan) else []
     if What.PRODUCTS in opened(plan):
-        found += [*_of_products(plan, own)]
+        found += [*_of_products(plan, own, sum(each.directions for each in earlier))]
     if judged_by_bits(plan):
         found += [*_of_sums(balance(plan, own, earlier), own)]
     return tuple(found)
@@ -149,17 +147,22 @@ def _of_sums(found: Balance, own: OwnBits) -> Iterator[Finding]:
         yield Finding("bits", text, below=below, asks=not below)
 
 
-def _of_products(plan: SessionPlan, own: OwnBits) -> Iterator[Finding]:
-    """Whole numbers times a few unknown weights are a lattice problem: eight records for each direction are far off."""
+def _of_products(plan: SessionPlan, own: OwnBits, before: int) -> Iterator[Finding]:
+    """Whole numbers times a few unknown weights are a lattice problem: eight records for each direction are far off.
+
+    Directions of earlier studies of the same table are further equations for the same records, and count.
+    """
     rows = plan.split is Split.HORIZONTAL
     what, outside = ("records", _outside(plan, own)) if rows else ("columns", plan.n - max(plan.counts))
-    most = most_directions(plan)
+    most = before + most_directions(plan)
     if own.few and outside < RECORDS_A_DIRECTION * most:
+        fewer = fewer_in_words(outside / RECORDS_A_DIRECTION - before, plan.m)
+        earlier = f", {before} of them in earlier studies" if before else ""
         yield Finding(
             "directions",
-            f"users open up to {most} directions of {outside:,} {what}, of columns with few values "
+            f"users open up to {most} directions of {outside:,} {what}{earlier}, of columns with few values "
             f"({_names(own.few)}): from fewer than {RECORDS_A_DIRECTION} {what} a direction lattice reduction can "
-            'compute such records. Ask for fewer components, or set scheme = "sum"',
+            f'compute such records. Of these {fewer}; or set scheme = "sum"',
         )
 
 

@@ -43,6 +43,7 @@ class StudyColumns:
     gram: bool = False  # whether users come to hold sums of products of all of them
     bits: int = 0  # that the study opens; 0 where they are not counted
     held: float = 0.0  # bits of one record, where the columns themselves are too many to be stored
+    directions: int = 0  # that the study opens by steps, at most
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Opened:
     features: tuple[int, ...] = ()
     labels: tuple[int, ...] = ()
     roots: int = NOWHERE
+    directions: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +104,7 @@ class OpenedColumns:
     def with_study(self, run: str, study: StudyColumns, record: NDArray[np.intp]) -> "OpenedColumns":
         """With what a study opens; ``record`` is that of each of its rows. Too many columns are counted, not stored."""
         assert (record >= 0).all(), "a study has rows of records alone"
-        about = Opened(study.bits, study.held, study.gram)
+        about = Opened(study.bits, study.held, study.gram, directions=study.directions)
         columns = study.values if study.roots is None else np.column_stack((study.values, study.roots))
         names = study.names if study.roots is None else (*study.names, "the weights")
         at = self.places(columns, record)

@@ -12,7 +12,7 @@ from fedsvd.policy.foreign import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
-from fedsvd.protocol.directions import most_directions
+from fedsvd.protocol.directions import DIRECTIONS_A_RECORD, fewer_in_words, most_directions
 from fedsvd.protocol.model import WITHIN_BITS, Digits
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
@@ -352,12 +352,12 @@ def _directions(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if policy.most_directions is not None and most > policy.most_directions:
         allowed = f"{policy.most_directions} are allowed at most"
         yield Finding("directions", f"up to {most} directions of the joint Gram matrix are opened, {allowed}")
-    if 2 * most > outside and not policy.consent_to_gram:
+    if most > DIRECTIONS_A_RECORD * outside and not policy.consent_to_gram:
         yield Finding(
             "directions",
             f"all parties may see the joint Gram matrix in {most} directions, and there are {outside} {of} outside "
             f"of the largest party: up to half as many directions as {of} are fine; an owner who agrees writes "
-            "consent_to_gram = true into policy.toml, and fewer components open fewer directions",
+            f"consent_to_gram = true into policy.toml, and {fewer_in_words(DIRECTIONS_A_RECORD * outside, plan.m)}",
         )
 
 

@@ -10,7 +10,7 @@ from fedsvd.errors import StorageError
 from fedsvd.linalg.joint_blocks import PASSES
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SHORT_STEP
-from fedsvd.protocol.tasks import Scheme
+from fedsvd.protocol.tasks import Scheme, Split
 from fedsvd.types import byte_size
 
 MOST_STEPS = 200
@@ -132,6 +132,34 @@ def most_directions(plan: SessionPlan) -> int:
 def directions_for(r: int, m: int) -> int:
     """The same for r components of m features."""
     return min(_A_COMPONENT * r + _MORE, m)
+
+
+def components_within(directions: float, m: int) -> int:
+    """The most components of m features for which at most this number of directions may be opened."""
+    return m if directions >= m else max(0, int(directions - _MORE) // _A_COMPONENT)
+
+
+def fewer_in_words(directions: float, m: int) -> str:
+    """What is asked for instead where no more directions than these are fine."""
+    most = components_within(directions, m)
+    return f"up to {most} components are fine" if most else "no number of components is fine with so few"
+
+
+RECORDS_A_DIRECTION = 8
+"""Records outside of the largest other party for each direction that may be opened, of columns with few values."""
+
+DIRECTIONS_A_RECORD = 0.5
+"""Directions for each record outside of the largest party, up to which no consent to all of a Gram matrix is needed."""
+
+
+def fine_in_words(plan: SessionPlan) -> str:
+    """How many components stay below what rules ask about, of measurements and of columns with few values."""
+    outside, rows = plan.n - max(plan.counts), plan.split is Split.HORIZONTAL
+    of, limits = "records" if rows else "columns", (DIRECTIONS_A_RECORD * outside, outside / RECORDS_A_DIRECTION)
+    most, few = (components_within(limit, plan.m) for limit in limits)
+    return (
+        f"{most} with {outside:,} {of} outside of the largest party; {few} where columns have few values, as genotypes"
+    )
 
 
 def pays(r: int, m: int, counts: Sequence[int]) -> bool:

@@ -20,8 +20,10 @@ from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Leverage, Together, few
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.job_made import job_made
+from fedsvd.protocol.directions import most_directions
 from fedsvd.protocol.openings import judged_bits
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Scheme
 from fedsvd.statistics.leverage import leverages
 from fedsvd.statistics.patterns import NUMBER_BITS, column_bits, rank_share
 from fedsvd.studies.measured_rows import determines_gram, opens_model, persons_of
@@ -50,10 +52,12 @@ def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
     if not judged_by_bits(plan):
         return None
     bits = judged_bits(plan, takes_label(plan))
+    directions = most_directions(plan) if plan.scheme is Scheme.STEPS else 0
     rows, (n, p) = party.table.places(), party.table.shape
     if n * p > MOST_CELLS:
         held = measured_bits(plan, party).record
-        return StudyColumns((), np.empty((n, 0)), rows, gram=determines_gram(plan), bits=bits, held=held)
+        nothing, gram = np.empty((n, 0)), determines_gram(plan)
+        return StudyColumns((), nothing, rows, gram=gram, bits=bits, held=held, directions=directions)
     names, values, labels, roots = names_of(party.table), party.table.rows(0, n), 0, None
     gram = determines_gram(plan)
     if gram and party.labels is not None:
@@ -72,6 +76,7 @@ def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
         roots,
         gram,
         bits,
+        directions=directions,
     )
 
 
@@ -216,7 +221,11 @@ def earlier_bits(plan: SessionPlan, party: PartyData, before: Before) -> tuple[E
         return ()
     new = _new_bits(party, before)
     return tuple(
-        Earlier(each.bits, dict(new[j] for j in each.features if j in new) if each.features else {run: each.held})
+        Earlier(
+            each.bits,
+            dict(new[j] for j in each.features if j in new) if each.features else {run: each.held},
+            each.directions,
+        )
         for run, each in studies.items()
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedsvd.audit.openings import audit_openings
+from fedsvd.audit.openings_directions import directions
 from fedsvd.audit.openings_patterns import (
     Equations,
     Patterns,
@@ -253,7 +254,21 @@ def test_the_whole_audit_says_counts_and_rules_and_no_value():
     cells = np.column_stack((made.X, np.random.default_rng(2).normal(50, 12, RECORDS).round(3), made.y))
     names = [*made.names, "age", "y"]
     record = audit_openings(ArraySource(cells, names), "y", USUAL, seed=3).record()
-    assert [each["studies"] for each in record["attacks"]] == [1, 1, 3, 3, 1, 0, 3, 2]
+    assert [each["studies"] for each in record["attacks"]] == [1, 1, 3, 3, 1, 0, 3, 2, 0]
     assert record["attacks"][0]["share"] == 1.0
     said = repr(record)
     assert not any(f"{value}" in said for value in cells[:, 6])
+
+
+def test_directions_of_whole_numbers_give_every_record_of_a_small_party_and_are_refused():
+    rng = np.random.default_rng(3)
+    played = directions(table(rng.integers(0, 3, size=(300, 20)).astype(float), rng.normal(size=300)), Policy())
+    assert (played.read, played.of, played.verdict.stop) == (7, 7, Stop.REFUSED)
+    assert "directions" in played.verdict.rules
+    assert "with all 300 records at three parties: " in played.note
+
+
+def test_measurements_and_few_columns_are_not_attacked_by_lattices():
+    rng = np.random.default_rng(3)
+    for X in (rng.normal(size=(300, 20)), rng.integers(0, 3, size=(300, 9)).astype(float)):
+        assert directions(table(X, rng.normal(size=300)), Policy()).note.startswith("fewer than 14 columns")
