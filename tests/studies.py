@@ -60,8 +60,8 @@ def joint_table(seed: int = 7, rows: int = ROWS) -> pd.DataFrame:
     return table
 
 
-def hospitals(folder: Path, classes: tuple[str, str] | None = None, events: bool = False) -> Files:
-    """Rows are split: three hospitals with the same columns, in three formats; an outcome below or above its median.
+def hospitals(folder: Path, classes: tuple[str, ...] | None = None, events: bool = False) -> Files:
+    """Rows are split: three hospitals with the same columns, in three formats; an outcome in classes of one size.
 
     With ``events`` the outcome is a time, at which two of three records have an event.
     """
@@ -69,7 +69,8 @@ def hospitals(folder: Path, classes: tuple[str, str] | None = None, events: bool
     if events:
         joint["event"] = (np.arange(len(joint)) % 3 > 0).astype(int)
     if classes:
-        joint["outcome"] = np.where(joint["outcome"] > joint["outcome"].median(), classes[1], classes[0])
+        edges = joint["outcome"].quantile(np.arange(1, len(classes)) / len(classes)).to_numpy()
+        joint["outcome"] = np.array(classes)[np.searchsorted(edges, joint["outcome"].to_numpy())]
     joint[:40].to_csv(folder / "north.csv", index=False)
     joint[40:75].to_parquet(folder / "south.parquet", index=False)
     joint[75:].to_csv(folder / "west.tsv", index=False, sep="\t")

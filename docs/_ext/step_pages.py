@@ -62,6 +62,9 @@ STUDIES: dict[str, Study] = {
     "Survival curves of two groups": Study(
         Task.SURVIVAL, digits=Digits.TABLE, options=(("groups", '["a", "b"]'), ("times", "[6.0, 12.0, 18.0, 24.0]"))
     ),
+    "Ordinal regression": Study(
+        Task.ORDINAL, targets=1, glm=ModelPlan(Family.ORDINAL, "logit", classes=3, digits=Digits.TABLE)
+    ),
     "Prediction, split columns": Study(Task.PREDICT, _COLUMNS, targets=1, label_user=1, trust_rows=True),
     "Matching by hashes": Study(Task.MATCH, _COLUMNS, align=Align.SERVER),
     "Matching by blinded points": Study(Task.MATCH, _COLUMNS, align=Align.ECDH),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.load import load
     from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
     from fedsvd.estimators.lsa import FederatedLSA
+    from fedsvd.estimators.ordinal import FederatedOrdinalRegression
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.pcr import FederatedPCR
     from fedsvd.estimators.prepared import prepared
@@ -44,6 +45,7 @@ __all__ = [
     "FederatedLSA",
     "FederatedLinearRegression",
     "FederatedLogisticRegression",
+    "FederatedOrdinalRegression",
     "FederatedPCA",
     "FederatedPCR",
     "FederatedRidgeCV",
@@ -77,6 +79,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import survival
 
             return survival.FederatedKaplanMeier
+        case "FederatedOrdinalRegression":
+            from fedsvd.estimators import ordinal
+
+            return ordinal.FederatedOrdinalRegression
         case "FederatedPCR":
             from fedsvd.estimators import pcr
 

@@ -42,9 +42,10 @@ JOBS: dict[str, dict[str, object]] = {
     "glm": {"task": "glm", "label": "outcome", "family": "binomial", "classes": ["no", "yes"], "id": "patient"},
     "survival": {"task": "survival", "label": "outcome", "event": "event", "times": [1.0, 2.0, 3.0], "id": "patient"},
     "cox": {"task": "cox", "label": "outcome", "event": "event", "ties": "breslow", "id": "patient"},
+    "ordinal": {"task": "ordinal", "label": "outcome", "classes": ["low", "mid", "high"], "id": "patient"},
 }
 
-FEW_DIGITS = {"cox"}
+FEW_DIGITS = {"cox", "ordinal"}
 """Jobs of which no report is recorded: how often their sums are asked for depends on the noise of a run."""
 
 
@@ -56,9 +57,9 @@ def folder_of(name: str, folder: Path) -> Path:
     if asked.get("split") == "vertical" or asked["task"] == "cca":
         files = companies(place)
     else:
-        files = hospitals(
-            place, ("no", "yes") if asked["task"] == "glm" else None, asked["task"] in ("cox", "survival")
-        )
+        classes = asked.get("classes")
+        events = asked["task"] in ("cox", "survival")
+        files = hospitals(place, tuple(classes) if isinstance(classes, list) else None, events)
     more = asked.pop("more", "")
     job = files.job(**asked)
     if more:

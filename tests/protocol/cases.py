@@ -210,6 +210,15 @@ def glm_of_few_digits(k: int = 2, **asked) -> Federation:
     return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
 
 
+def ordinal(k: int = 2) -> Federation:
+    """Three classes in an order that a feature tells something of."""
+    rng = np.random.default_rng(1)
+    D = [rng.normal(size=(40 + i, 1)) for i in range(k)]
+    y = [np.digitize(own + rng.logistic(size=own.shape), [-0.8, 0.8]).astype(float) for own in D]
+    about = ModelPlan(Family.ORDINAL, "logit", classes=3, tolerance=1e-3, digits=Digits.TABLE)
+    return Federation(D, Task.ORDINAL, H, labels=y, glm=about)
+
+
 def cox(k: int = 2) -> Federation:
     """Times that a feature tells something of, two records tied, and one column of two values for strata."""
     rng = np.random.default_rng(0)
@@ -324,6 +333,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "cox": cox,
     "survival": survival,
+    "ordinal": ordinal,
     "predict": predict,
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
@@ -356,6 +366,7 @@ LEAST = (
     "glm of three classes",
     "cox",
     "survival",
+    "ordinal",
     "predict",
     "preparation dealt by the TA",
     "foreign dealt by the TA",

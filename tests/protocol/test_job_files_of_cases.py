@@ -59,6 +59,8 @@ def asked_in(study):
         job |= {key: getattr(study.glm, key) for key in ("tolerance", "digits", "least_class", "least_events")}
         if study.task is Task.COX:
             job |= {"label": "y", "event": "died", "strata": "clinic", "ties": str(study.glm.ties)}
+        elif study.task is Task.ORDINAL:
+            job["link"] = study.glm.link
         else:
             job["family"], job["quality"] = str(study.glm.family), Item.QUALITY in (study.release or ())
         job |= {"classes": classes} if classes else {}

@@ -57,6 +57,10 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     if task is Task.SURVIVAL:
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
         fields["options"] = completed(task, (("groups", "[]"), ("times", "[1.0, 2.0]")))
+    if task is Task.ORDINAL:
+        fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
+        about = {"classes": 3, "digits": Digits.TABLE, "least_class": 10, "least_events": 5}
+        fields["glm"] = ModelPlan(Family.ORDINAL, "logit", **about)
     if task is Task.MATCH:
         m, fields = 1, {**fields, "scheme": Scheme.MASK, "mode": None, "align": Align.ECDH, "least_overlap": 10}
     bare = SessionPlan(

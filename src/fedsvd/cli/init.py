@@ -164,6 +164,9 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
             _with('# weights = "w"', "prior weights"),
         ]
         lines += [_with("# alpha = 0.1", "a ridge; there are no standard errors then")]
+    if task is Task.ORDINAL:
+        lines += [_with('classes = ["low", "medium", "high"]', "of the label, from the lowest to the highest")]
+        lines += [_with('# link = "probit"', "or cloglog; logit where left out")]
     if task is Task.COX:
         lines += [
             _with('event = "event"', "1 where the event was seen at that time, 0 where follow-up ended"),

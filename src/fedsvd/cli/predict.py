@@ -140,7 +140,7 @@ def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyRe
 
 def _modelled(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyResult:
     """The expected target of new rows, or the probability of each class; quality where the labels are there too."""
-    from fedsvd.results.model_table import own_rows, predicted_columns
+    from fedsvd.results.model_table import models_of, own_rows, predicted_columns
 
     data, columns = new_data(model, table), model.facts.get("columns") or {}
     known, offset = table.names or (), columns.get("offset")
@@ -151,7 +151,7 @@ def _modelled(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyR
     if model.targets[0] in known and columns.get("weights") is None:
         names = (*model.targets, *(() if offset is None else (offset,)))
         labels = labels_in(table, names, model.facts.get("classes") or ())
-    fitted, _, said = own_rows(model, eta, labels)
+    fitted, _, said = own_rows(model, models_of(model), eta, labels)
     facts = {"own_rows": said} if said else {}
     found = Values({"predictions": fitted}, facts, labels={TARGET: predicted_columns(model, fitted)})
     return written(of_new_rows(model), found, data.ids)

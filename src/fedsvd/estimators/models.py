@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from fedsvd.errors import ConfigError, DataError, ShapeError, warn_caller
@@ -78,7 +79,7 @@ class FederatedModel(Federated, ModelTable):
             self._fit_here(X, target.values, target, sample_weight, offset, about, given, flat=True)
             return self
         X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
-        classes, codes = np.unique(class_labels(target.values), return_inverse=True)
+        classes, codes = self._coded(class_labels(target.values))
         if len(classes) < 2:
             raise DataError(
                 "all labels are of one class",
@@ -88,6 +89,11 @@ class FederatedModel(Federated, ModelTable):
         y = codes.astype(np.float64)
         self._fit_here(X, y, target, sample_weight, offset, about, given, known={"classes": classes})
         return self
+
+    def _coded(self, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """The classes in their order, and the number of each label."""
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes
 
     def _fit_here(
         self,

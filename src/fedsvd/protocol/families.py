@@ -42,6 +42,7 @@ class ModelFacts:
     least_classes: int = 2
     extra: Callable[["ModelPlan"], int] = lambda about: 0  # beyond one a column: thresholds, log theta, variances
     offsets: bool = True
+    centred: bool = False  # columns are centred without an intercept, which the extra parameters take up
     # --- sums
     only_few_digits: bool = False  # there is no Gram matrix of weighted rows, so no sum has all digits
     class_counts: bool = False  # one count for each class is opened at the beginning, else one sum of the outcome
@@ -117,6 +118,22 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
                 "than {least_class}, or fewer than {least_events} for each coefficient."
             ),
             draws=(),
+        ),
+        Family.ORDINAL: ModelFacts(
+            Task.ORDINAL,
+            Outcome.CLASSES,
+            least_classes=3,
+            extra=lambda about: about.classes - 1,
+            offsets=False,
+            centred=True,
+            only_few_digits=True,
+            class_counts=True,
+            null_fit=False,
+            null_sums=False,  # it follows from the counts
+            more_bits=28,  # by a cloglog link every long step opens it again
+            name="ordinal",
+            counts=_CLASS_COUNTS,
+            draws=_OF_CLASSES,
         ),
     }
 )

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.families import FACTS, ModelFacts, Outcome
-from fedsvd.protocol.tasks import LINKS, Family, Ties
+from fedsvd.protocol.tasks import LINKS, Family, Task, Ties
 
 MOST_EVALUATIONS = 1 << 15
 """Evaluations that a plan lists, at most."""
@@ -34,7 +34,7 @@ class Digits(StrEnum):
 FEW = (Digits.TABLE, Digits.MORE)
 """Those whose sums open a few digits at a time."""
 
-SCORE_BITS, PIECE_BITS, MOMENT_BITS, ENDING_BITS = 14, 12, 24, {Digits.TABLE: 24, Digits.MORE: 34}
+SCORE_BITS, PIECE_BITS, MOMENT_BITS, ENDING_BITS = 14, 12, 24, {Digits.TABLE: 24, Digits.MORE: 36}
 PIECES, HOME_TESTS, START_SIZES, MEAN_BITS, MOST_SCORES = 5, 2, 3, 16, 10
 """Bits of each number of a score, of a piece of information, of the moments and the end; and how many there are."""
 
@@ -116,11 +116,9 @@ class ModelPlan:
             fix = "name two or more of a binomial or multinomial model, the reference first: classes = [...], --class"
             raise ConfigError(f"{count} of a {self.family} model", fix)
         if of_classes and least > 2 and self.classes < least:
-            raise ConfigError(
-                f"{'an' if self.family[0] in 'aeiou' else 'a'} {self.family} model needs the names of three classes or "
-                "more",
-                'family = "binomial"',
-            )
+            a, of_two = "an" if self.family[0] in "aeiou" else "a", 'family = "binomial"'
+            fix = of_two if self.facts.task is Task.GLM else f"two are a logistic regression: task glm, {of_two}"
+            raise ConfigError(f"{a} {self.family} model needs the names of three classes or more", fix)
 
     @property
     def facts(self) -> ModelFacts:

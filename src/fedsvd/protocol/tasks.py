@@ -39,6 +39,11 @@ class Task(StrEnum):
         "Survival analysis",
         "Kaplan-Meier curves by group, and the log-rank test within sites, of the joint table",
     )
+    ORDINAL = (
+        "ordinal",
+        "Ordinal regression",
+        "Ordinal regression (proportional odds) on the joint table",
+    )
     PREDICT = "predict", "Prediction"
     MATCH = "match", "Record matching"  # which records all parties have, before a study on split columns
     PREPARE = "prepare", "Joint preparation of tables"  # joint numbers that tables are prepared with, before a study
@@ -224,6 +229,7 @@ class Family(StrEnum):
     GAMMA = "gamma"
     MULTINOMIAL = "multinomial"
     COX = "cox"  # times to an event, stratified by site: of task cox alone
+    ORDINAL = "ordinal"  # classes in an order: of task ordinal alone
 
 
 OWN_FAMILY = {task: family for task in Task for family in Family if task.value == family.value}
@@ -276,5 +282,6 @@ LINKS: dict[Family, tuple[str, ...]] = {
     Family.GAMMA: ("log",),
     Family.MULTINOMIAL: ("logit",),
     Family.COX: ("log",),
+    Family.ORDINAL: ("logit", "probit", "cloglog"),
 }
 """The links of each family, the usual one first."""

@@ -21,7 +21,7 @@ from fedsvd.roles.user.cox import cohort
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.models import split_labels
 from fedsvd.statistics.cox import deviance_residuals
-from fedsvd.statistics.families import family_named
+from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.model_table import GLModel, columns, model_from, values
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.ranking import area_under, brier
@@ -33,14 +33,15 @@ from fedsvd.types import Float
 def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     """What all users share of a model; contrasts are of a multinomial one, and estimates are the coefficients of the
     table where some are aliased (NaN)."""
-    models = computed.models
+    models = named(computed.models, classes_of(to))
     arrays = {"coefficients": computed.coefficients, "intercept": computed.intercept, **computed.own}
     facts = {"models": [values(model) for model in models], "classes": classes_of(to)}
     if computed.quality is not None:
         facts["quality"] = computed.quality.record()
     if isinstance(models[0], MultinomialInference):
         arrays["contrasts"] = models[0].solution
-    if any(model.aliased for model in models):
+    of_columns = computed.coefficients.shape[1] + int(to.plan.centre)
+    if any(model.aliased or model.coefficients.shape[-1] > of_columns for model in models):
         arrays["estimates"] = np.stack([model.coefficients for model in models])
     matrices = [model.covariance for model in models if is_array(model.covariance)]
     if len(matrices) == len(models):
@@ -48,6 +49,11 @@ def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     features = list(to.feature_names(computed.coefficients.shape[1]))
     shown = _tables(models, features, classes_of(to), matrices) if tables else ()
     return Values(arrays, facts, tuple(shown), {"models": models})
+
+
+def named(models: Sequence[GLModel], classes: Sequence[str]) -> tuple[GLModel, ...]:
+    """The models, with the names of classes where their terms have them."""
+    return tuple(model.of_classes(classes) if isinstance(model, GLMInference) else model for model in models)
 
 
 def _tables(
@@ -92,7 +98,13 @@ def models_of(result: PartyResult) -> tuple[GLModel, ...]:
         w = [*(np.column_stack((result.arrays["intercept"], W)) if intercept else W)]
     covariance, shown = result.arrays.get("covariance"), result.arrays.get("estimates", w)
     return tuple(
-        model_from(about, shown[k], intercept, None if covariance is None else covariance[k], w[k])
+        model_from(
+            about,
+            shown[k],
+            intercept,
+            None if covariance is None else covariance[k],
+            w[k] if np.shape(w[k]) == np.shape(shown[k]) else shown[k],
+        )
         for k, about in enumerate(said)
     )
 
@@ -117,21 +129,21 @@ def outcome(target: str, classes: Sequence[str]) -> str:
     return f"{target} = {classes[1]}" if len(classes) == 2 else target
 
 
-def own_fit(to: PartyResult, eta: Float, labels: Float | None) -> Values:
+def own_fit(to: PartyResult, models: Sequence[GLModel], eta: Float, labels: Float | None) -> Values:
     """Fitted values, residuals and quality of a party's own rows."""
-    fitted, residuals, said = own_rows(to, eta, labels)
+    fitted, residuals, said = own_rows(to, models, eta, labels)
     found = Values({"fitted": fitted}, labels={CLASS: predicted_columns(to, fitted)})
     return found if residuals is None else found | Values({"residuals": residuals}, {"own_rows": said})
 
 
-def martingale(to: PartyResult, table: MatrixSource, w: Float, eta: Float, labels: Float) -> Values:
+def martingale(to: PartyResult, models: Sequence[GLModel], table: MatrixSource, eta: Float, labels: Float) -> Values:
     """Of own records of a Cox model: the hazard relative to a record of zeros, and martingale residuals."""
     about = to.plan.glm
     assert about is not None
     own = cohort(about, table.rows(0, table.shape[0]), labels)
     facts = {"rows": len(labels), "events": int(labels[:, 1].sum())}
-    left = own.martingale(w)
-    arrays = {"fitted": own_rows(to, eta, None)[0], "residuals": left[:, None]}
+    left = own.martingale(models[0].solution)
+    arrays = {"fitted": own_rows(to, models, eta, None)[0], "residuals": left[:, None]}
     arrays["deviance_residuals"] = deviance_residuals(left, labels[:, 1])[:, None]
     return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
 
@@ -141,18 +153,17 @@ def predicted_columns(result: PartyResult, fitted: Float) -> Sequence[str]:
     return result.targets if fitted.shape[1] == 1 else classes_of(result)
 
 
-def own_rows(to: PartyResult, eta: Float, labels: Float | None) -> tuple[Float, Float | None, dict[str, Any]]:
+def own_rows(
+    to: PartyResult, models: Sequence[GLModel], eta: Float, labels: Float | None
+) -> tuple[Float, Float | None, dict[str, Any]]:
     """Fitted values of rows with this linear predictor (n, models), residuals, and how well they fit.
 
     Residuals of a Cox model need the rows' own risk sets, and are ``martingale``'s.
     """
     about = to.plan.glm
     assert about is not None
-    if about.facts.each_class:
-        fitted: Float = special.softmax(eta, axis=1)
-    else:
-        family = family_named(str(about.family), about.link)
-        fitted = family.evaluate(eta, np.ones_like(eta)).mu
+    model = models[0]
+    fitted: Float = model.expected(eta) if isinstance(model, GLMInference) else special.softmax(eta, axis=1)
     if labels is None or about.facts.outcome is Outcome.TIMES:
         return fitted, None, {}
     y, _, weights = split_labels(about, labels)

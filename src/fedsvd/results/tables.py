@@ -174,8 +174,8 @@ def _at_home(to: PartyResult, computed: Any, data: Data) -> Values:
             if data.labels is not None and to.plan.glm is not None and to.plan.glm.offset:
                 eta = eta + data.labels[:, [to.plan.glm.offset_at]]
             if to.plan.task is Task.COX and data.labels is not None:
-                return model_table.martingale(to, data.table, computed.coefficients[0], eta, data.labels)
-            return model_table.own_fit(to, eta, data.labels)
+                return model_table.martingale(to, computed.models, data.table, eta, data.labels)
+            return model_table.own_fit(to, computed.models, eta, data.labels)
     return Values()
 
 

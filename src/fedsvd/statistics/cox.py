@@ -28,7 +28,7 @@ from fedsvd.statistics.families import COX
 from fedsvd.statistics.glm import Ended, Fact, GLMInference, inference
 from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
-from fedsvd.statistics.records import OwnRecords
+from fedsvd.statistics.records import OwnRecords, largest_of
 from fedsvd.statistics.undefined import PENALISED, Number, is_array
 from fedsvd.types import Float
 
@@ -300,10 +300,11 @@ class Cohort(OwnRecords):
             length = stratum.over_time(each * np.einsum("ij,ij->i", b, b))
             traces = found.lived * np.einsum("ij,ij->i", y, y) - 2.0 * np.einsum("ij,ij->i", y, along) + length
             traces *= found.relative
-            if not np.isfinite(traces).all():
-                return math.inf
-            parts = (_largest_part(stratum, found, int(j), y[j], b) for j in np.flatnonzero(traces > _BY_TRACE))
-            largest = max(largest, *parts, float(traces[traces <= _BY_TRACE].max(initial=0.0)))
+
+            def exact(j: int, of: _Stratum = stratum, at: _Terms = found, y: Float = y, b: Float = b) -> float:
+                return _largest_part(of, at, j, y[j], b)
+
+            largest = max(largest, largest_of(traces, exact))
         return largest
 
     def pairs(self, beta: Float) -> tuple[float, float]:
@@ -346,9 +347,6 @@ def deviance_residuals(martingale: Float, event: Float) -> Float:
     log = np.log(np.where(seen, event - martingale, 1.0))
     found: Float = np.sign(martingale) * np.sqrt(-2.0 * (martingale + np.where(seen, log, 0.0)))
     return found
-
-
-_BY_TRACE = 0.5  # a record whose trace is above is measured by its largest eigenvalue
 
 
 def _largest_part(stratum: _Stratum, found: _Terms, j: int, y: Float, b: Float) -> float:

@@ -20,7 +20,7 @@ probabilities, 2000).
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -290,6 +290,10 @@ COX = Family(
     lambda y: True,
     "finite times",
 )
+_ORDINAL = [
+    replace(family, name="ordinal", link_name=link, inside=lambda y: True, targets="the number of a class")
+    for link, family in (("logit", LOGIT), ("probit", PROBIT), ("cloglog", LOGIT))
+]  # whose likelihood is in ``ordinal.py``
 FAMILIES = {
     ("gaussian", "identity"): GAUSSIAN,
     ("binomial", "logit"): LOGIT,
@@ -297,6 +301,7 @@ FAMILIES = {
     ("poisson", "log"): POISSON,
     ("gamma", "log"): GAMMA,
     ("cox", "log"): COX,
+    **{("ordinal", family.link_name): family for family in _ORDINAL},
 }
 
 

@@ -137,6 +137,14 @@ class GLMInference:
         """And after them."""
         return {"deviance": self.deviance, "df.residual": self.df_residual, "nobs": self.n}
 
+    def of_classes(self, classes: Sequence[str]) -> Self:
+        """The same model, which names the classes of its target where its terms have them."""
+        return self
+
+    def expected(self, eta: Float) -> Float:
+        """The expected target of rows with this linear predictor, (rows, columns)."""
+        return self.family.evaluate(eta, np.ones_like(eta)).mu
+
     def more(self) -> dict[str, Any]:
         """Fields of this kind of model alone, for JSON."""
         return {}

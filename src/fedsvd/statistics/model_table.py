@@ -19,12 +19,13 @@ from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.statistics.ordinal import OrdinalInference
 from fedsvd.statistics.table import terms
 from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
 GLModel = GLMInference | MultinomialInference
-KINDS: Mapping[str, type[GLMInference]] = {"cox": CoxInference}
+KINDS: Mapping[str, type[GLMInference]] = {"cox": CoxInference, "ordinal": OrdinalInference}
 """Models of a kind of their own, by the name of their family."""
 
 _COUNTS = ("n", "rank", "iterations")

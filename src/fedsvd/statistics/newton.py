@@ -43,7 +43,7 @@ TABLE, MORE = 16, 26
 
 _LONG = 0.3  # standard errors: a longer step is judged by the deviance, and by expected information
 _LONG_STEP, _SETTLED = 2.0**-4, 1e-3  # on the scale of the linear predictor; decrements below need no new information
-_LEAST_FALL = 8.0  # of the decrement between two scores
+_LEAST_FALL, _LEFT = 8.0, 2.0  # of the decrement between two scores; of the noise of the first of them
 _FIRST_SCORE = 64.0  # standard deviations
 _NOISE_OF_STEP = 4.0  # of the tolerance: what rounding may make of the last step
 _ROUGH, _SLOW, _MOST_SLOW = 1e-6, 1.5, 3
@@ -109,7 +109,7 @@ def opened_moments(shape: Shape) -> Fitting:
 
 def ending_bits(table: int) -> int:
     """Bits of deviance and likelihood at the end."""
-    return 24 + table - TABLE
+    return 24 if table == TABLE else 36
 
 
 def by_size(of: str, at: Point, users: int, bits: int, scale: float = 1.0) -> Fitting:
@@ -166,7 +166,7 @@ class _Newton:
         deviance, score = answer
         at_start = deviance
         yield from self._information(at)
-        previous, slow, halvings = math.inf, 0, 0
+        previous, rounded, slow, halvings = math.inf, 0.0, 0, 0
         for iteration in range(shape.max_iterations + 1):
             step, decrement, noise = self._step(score)
             if self.traits.tilt is not None and not self.tilted and decrement <= _LONG:
@@ -185,7 +185,8 @@ class _Newton:
                 break
             if iteration == shape.max_iterations:
                 raise not_converged(shape.max_iterations)
-            falls_slowly = _LEAST_FALL * decrement > previous  # of the first step nothing is known
+            # Of the first step nothing is known. What rounding left of the last score is no fault of the information.
+            falls_slowly = _LEAST_FALL * decrement > previous and decrement > _LEFT * rounded
             if falls_slowly and decrement < 0.1:
                 self.bits = min(self.bits + 4, MOST_BITS)
             # The next score has 14 bits of this one, and enough that rounding stays a part of the next step.
@@ -195,8 +196,8 @@ class _Newton:
             halvings += halved
             if at.information:
                 yield from self._information(at)
-            previous = decrement
-        table = replace(at, information=True, expected=not self.traits.curved_table, tilt=None)
+            previous, rounded = decrement, noise
+        table = replace(at, information=True, expected=not self.traits.curved_table, final=True)
         root = np.zeros((0, 0))
         if not shape.constant_only:  # of the null model the deviance alone is wanted
             root = yield from self._table(table)

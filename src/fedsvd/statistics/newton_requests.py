@@ -17,6 +17,7 @@ class Point:
     expected: bool = True  # else the curvature itself
     constant_only: bool = False
     near: bool = False  # whether columns are so near to zero that their centre may be taken off products with them
+    final: bool = False  # whether the information is that of the table
     tilt: Float | None = None  # (P,): a public term of the score that is no sum; each party adds its share of it
 
 

@@ -5,7 +5,9 @@ clusters) is a class of this kind: it knows its own rows and labels, and no part
 ``largest_part`` is what the owner tests before anything of that part is sent.
 """
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,10 +18,14 @@ MOST_DEVIANCE, GROWN = 16.0, 8.0
 """Of an own record, in units of the dispersion; and beyond outcomes of classes, of what it was at the null model."""
 
 
+_BY_TRACE = 0.5  # a record whose trace is above is measured by its largest eigenvalue
+
+
 class OwnRecords(ABC):
     """Own records of one model."""
 
     weight: float  # of own records, by which an own deviance is judged
+    tested: slice = slice(None)  # parameters whose information is tested for single records
 
     @abstractmethod
     def part(self, at: Point) -> Evaluation:
@@ -58,3 +64,32 @@ class OwnRecords(ABC):
     @abstractmethod
     def features(self) -> int:
         """Columns of the table."""
+
+
+class RowRecords(OwnRecords):
+    """Records of which each has a term of its own: rows X, an outcome, weights, an offset."""
+
+    def __init__(self, X: Float, y: Float, weights: Float | None = None, offset: Float | None = None) -> None:
+        self._X, self._y = X, y
+        self._prior = np.ones(len(y)) if weights is None else weights
+        self._offset = 0.0 if offset is None else offset
+        self.weight = float(self._prior.sum())
+
+    @property
+    def features(self) -> int:
+        return int(self._X.shape[1])
+
+    def columns(self) -> tuple[Float, Float]:
+        return self._X.sum(axis=0), np.sqrt(np.einsum("ij,ij->j", self._X, self._X) / max(len(self._X), 1))
+
+    def spread(self, at: Point) -> Float:
+        found: Float = np.sqrt(np.square(self._X - at.centre).sum(axis=0) / max(len(self._X), 1))
+        return found
+
+
+def largest_of(traces: Float, exact: Callable[[int], float]) -> float:
+    """The largest part of a record, from upper bounds of all of them: exact where a bound is above a half."""
+    if not np.isfinite(traces).all():
+        return math.inf
+    small = float(traces[traces <= _BY_TRACE].max(initial=0.0))
+    return max([small, *(exact(int(j)) for j in np.flatnonzero(traces > _BY_TRACE))])

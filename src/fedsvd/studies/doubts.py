@@ -148,6 +148,7 @@ def units(study: Study, words: PrepareSection) -> str | None:
     if study.split is Split.VERTICAL:
         return None
     rule, centred = words.joint, study.about.centred if study.centre is None else study.centre
+    centred = centred or (study.glm is not None and study.glm.facts.centred)
     by_means = centred and (study.glm is None or study.glm.digits is not Digits.ALL)
     if by_means or (rule is not None and rule.compares_units):
         return (

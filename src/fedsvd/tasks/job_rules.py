@@ -95,6 +95,11 @@ MODEL_RULES = (
         "task 'cox' needs the column of events",
         'event = "status", say: 1 where the event was seen, 0 where follow-up ended',
     ),
+    Rule(
+        lambda study: study.task is Task.ORDINAL and len(study.classes) < 3,
+        "task 'ordinal' needs the names of three classes or more, from the lowest to the highest",
+        'classes = ["low", "medium", "high"] (--class low ...); two are task glm with family = "binomial"',
+    ),
     Rule(lambda study: len(set(study.classes)) < len(study.classes), "a class is named twice", "name every class once"),
     Rule(
         lambda study: study.family is not None and len(study.classes) < FACTS[study.family].least_classes > 2,

@@ -1,5 +1,6 @@
 """Options of ``[job]`` that describe a model: linear regression, ridge, generalised linear models."""
 
+from fedsvd.protocol.families import FACTS
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.tasks import FAMILIES, LINKS, MODEL_TASKS, ChosenBy, Clusters, Family, Robust, Task, Ties
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
@@ -7,6 +8,7 @@ from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, number, option
 
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
 _MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
+_OFFSETS = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if facts.offsets))
 _EVERY_LINK = tuple(dict.fromkeys(link for links in LINKS.values() for link in links))
 
 MODEL = (
@@ -16,7 +18,7 @@ MODEL = (
         number(ge=0, allow_inf_nan=False),
         0.0,
         "Strength of the ridge; 0 for ordinary least squares.",
-        "strength of a ridge (`lr`, `glm`, `cox`); the intercept is never penalised",
+        f"strength of a ridge (`lr`, {_MODELS}); the intercept is never penalised",
         tasks=(Task.LR, *MODEL_TASKS),
     ),
     Option(
@@ -129,10 +131,10 @@ MODEL = (
         optional(word(_EVERY_LINK)),
         None,
         "The link; the family's usual one where left out.",
-        '`"identity"`, `"logit"` or `"probit"`, `"log"`, `"log"`, `"logit"`',
+        '`"identity"`, `"logit"` or `"probit"`, `"log"`, `"log"`, `"logit"`; of `ordinal` also `"cloglog"`',
         unset="the family's usual",
-        tasks=(Task.GLM,),
-        defaults={"FederatedLogisticRegression": "logit"},
+        tasks=(Task.GLM, Task.ORDINAL),
+        defaults={"FederatedLogisticRegression": "logit", "FederatedOrdinalRegression": "logit"},
     ),
     Option(
         "classes",
@@ -141,12 +143,14 @@ MODEL = (
         (),
         "The target's classes, once for each; the first is the reference. 0 and 1 otherwise.",
         (
-            "the label's values, as texts or numbers, in order (`binomial`, `multinomial`); the first is the "
-            "reference. A `binomial` model of three or more is one model per class, against the rest"
+            "the label's values, as texts or numbers, in order (`binomial`, `multinomial`, task `ordinal`: from the "
+            "lowest to the highest); the first is the reference. A `binomial` model of three or more is one model per "
+            "class, against the rest"
         ),
         unset="the label is a number",
-        tasks=(Task.GLM,),
-        names={CLI: "class"},
+        tasks=(Task.GLM, Task.ORDINAL),
+        names={CLI: "class", ESTIMATOR: "levels"},
+        defaults={"FederatedOrdinalRegression": None},
     ),
     Option(
         "offset",
@@ -158,7 +162,7 @@ MODEL = (
             "a column that is added to the linear predictor (`glm`, `cox`: the logarithm of the exposure, say; `lr` "
             "with split rows: it is subtracted from the label, and statistics are those of the difference)"
         ),
-        tasks=(Task.LR, *MODEL_TASKS),
+        tasks=(Task.LR, *_OFFSETS),
         columns=True,
     ),
     Option(
@@ -168,7 +172,7 @@ MODEL = (
         None,
         "The column of prior weights.",
         (
-            "a column of weights of the rows (`glm`, `lr`, `cox`): inverse variances, as in R and statsmodels. Rows of "
+            f"a column of weights of the rows (`lr`, {_MODELS}): inverse variances, as in R and statsmodels. Rows of "
             "weight 0 are left out. With split columns every party has the column, and a difference ends the "
             "session"
         ),
@@ -244,7 +248,7 @@ MODEL = (
         Digits.AUTO,
         "Digits of the sums that parties open: table, more, all, or auto.",
         (
-            "how many digits of the sums the parties open (`glm`; `cox`; `lr` with `inference`, split rows): "
+            f"how many digits of the sums the parties open ({_MODELS}; `lr` with `inference`, split rows): "
             '`"table"`, as few as coefficients to 1e-10 standard errors and standard errors to 1e-4 need; '
             '`"more"`, standard errors to 1e-7; `"all"`, Gram matrices in all digits, from which single records can '
             'be read; `"auto"`, the most of these that opens less than a quarter of what the others\' records hold, '

@@ -40,8 +40,8 @@ STUDY = (
         NEEDED,
         "",
         (
-            "`svd`, `pca`, `lsa`, `lr`, `glm`, `cox`, `cca` (canonical correlations of split columns) or `pcr` "
-            "(regression on components, split rows); `foreign` is the statistic that `[foreign]` names"
+            "`svd`, `pca`, `lsa`, `lr`, `glm`, `cox`, `ordinal`, `cca` (canonical correlations of split columns) or "
+            "`pcr` (regression on components, split rows); `foreign` is the statistic that `[foreign]` names"
         ),
     ),
     Option(
@@ -92,7 +92,7 @@ STUDY = (
         (),
         "The column to predict; once for each of several.",
         "the column to predict, or a list of several (`lr`, `pcr`); of `cox` and `survival` the time",
-        unset="needed for `lr`, `glm`, `cox`, `survival`, `pcr`",
+        unset="needed for `lr`, `glm`, `cox`, `survival`, `ordinal`, `pcr`",
         tasks=tuple(task for task in TASKS if declared(task).labelled or task is Task.SURVIVAL),
         columns=True,
     ),

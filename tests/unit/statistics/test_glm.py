@@ -316,7 +316,7 @@ def test_new_rows_have_their_expected_targets():
 
 def test_families_are_found_by_name():
     assert family_named("binomial") is LOGIT
-    assert {family_named(*key) for key in FAMILIES} == {GAUSSIAN, LOGIT, PROBIT, POISSON, GAMMA, COX}
+    assert {family_named(*key) for key in FAMILIES} >= {GAUSSIAN, LOGIT, PROBIT, POISSON, GAMMA, COX}
     with pytest.raises(ConfigError, match="cauchit"):
         family_named("binomial", "cauchit")
 

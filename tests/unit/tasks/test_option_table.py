@@ -75,7 +75,7 @@ def test_a_changed_option_changes_its_row():
     option = option_of("job", "alpha")
     row = pages()["row"]
     assert row(option) == (
-        "| `alpha` | `0.0` | strength of a ridge (`lr`, `glm`, `cox`); the intercept is never penalised |\n"
+        "| `alpha` | `0.0` | strength of a ridge (`lr`, `glm`, `cox`, `ordinal`); the intercept is never penalised |\n"
     )
     assert "`0.5`" in row(replace(option, default=0.5))
     assert row(option_of("authority", "name")).startswith("| `[authority]` `name` | none |")

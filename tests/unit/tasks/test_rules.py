@@ -208,6 +208,7 @@ REFUSED = {
     "MODEL_RULES": [
         ({"job": {"task": "glm", "label": "y"}}, "task 'glm' needs a family"),
         ({"job": {"task": "cox", "label": "y"}}, "task 'cox' needs the column of events"),
+        ({"job": {"task": "ordinal", "label": "y", "classes": ["a", "b"]}}, "task 'ordinal' needs the names of three"),
         ({"job": {**GLM, "classes": ["a", "a"]}}, "a class is named twice"),
         ({"job": {**GLM, "family": "multinomial", "classes": ["a", "b"]}}, "a multinomial model needs the names"),
     ],

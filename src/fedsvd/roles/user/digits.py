@@ -144,7 +144,7 @@ class DigitsSession(DigitSums):
         if asked.of == "moments":
             expect_counts(self._work.plan, self._counts(found))
             columns = slice(self._about.moments, None)
-            if self._work.plan.centre:
+            if self._work.plan.centre or self._about.facts.centred:
                 self.means = found[columns] / self._work.plan.n
                 self.opened_means(self.means)
         return Totals(found)

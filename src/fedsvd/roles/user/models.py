@@ -148,6 +148,8 @@ def shape_of(plan: SessionPlan, about: ModelPlan) -> Shape:
         dispersion=about.facts.dispersion,
         tolerance=about.tolerance * _OF_TOLERANCE,
         max_iterations=about.max_iterations,
+        extra=about.facts.extra(about),
+        centred=about.facts.centred,
         table=MORE if about.digits is Digits.MORE else TABLE,
     )
 

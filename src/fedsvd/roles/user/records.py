@@ -6,6 +6,7 @@ information (leverage). A user whose records say nothing sends zeros and noise, 
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,11 +54,12 @@ class RecordsHome(OwnParts):
 
     def _leverage(self, at: Point) -> float:
         """The largest part of a record in the own information, on the directions that it has."""
-        at = Point(at.beta, at.centre, True, at.expected, at.constant_only)
+        tested = self.records.tested
+        at = replace(at, information=True, expected=at.expected or tested != slice(None), final=False)
         own = self._evaluated(at)
         assert own.information is not None
-        scale = self._scales(len(own.score))
-        scaled = own.information / np.multiply.outer(scale, scale)
+        scale = self._scales(len(own.score))[tested]
+        scaled = own.information[tested, tested] / np.multiply.outer(scale, scale)
         if not np.isfinite(scaled).all():
             return math.inf
         values, vectors = np.linalg.eigh(scaled)
@@ -91,4 +93,4 @@ def _serves(held: Point, at: Point, own: Evaluation) -> bool:
     same = held.constant_only == at.constant_only and np.array_equal(held.beta, at.beta)
     if not same or (at.information and own.information is None):
         return False
-    return held.expected == at.expected or not at.information
+    return (held.expected, held.final) == (at.expected, at.final) or not at.information

@@ -89,6 +89,7 @@ CASES = {
             "weights": "w",
         }
     },
+    "ordinal": {"job": {"task": "ordinal", "label": "y", "classes": ["low", "mid", "high"], "link": "probit"}},
     "matched": {
         "job": {**COLUMNS, "id": ["name", "born"]},
         "match": {
