@@ -51,7 +51,7 @@ class FederatedOrdinalRegression(ClassifierMixin, FederatedModel):
     ----------
     classes_ : ndarray of shape (n_classes,)
         From the lowest to the highest.
-    coef_ : ndarray of shape (n_features,)
+    coef_ : ndarray of shape (1, n_features)
     thresholds_ : ndarray of shape (n_classes - 1,)
     inference_ : tuple of OrdinalInference
         Of length one: effects and thresholds with their covariance, deviance, AIC, BIC, ...
@@ -71,7 +71,7 @@ class FederatedOrdinalRegression(ClassifierMixin, FederatedModel):
     >>> grades = [np.digitize(u, [-1.0, 1.0]) for u in hidden]
     >>> ordinal = FederatedOrdinalRegression().fit(tables, grades)
     >>> ordinal.summary_frame().round(2)[["coef", "se"]].values.tolist()
-    [[1.03, 0.06], [-0.52, 0.06], [-1.0, 0.07], [0.96, 0.07]]
+    [[1.03, 0.07], [-0.52, 0.06], [-1.05, 0.07], [1.02, 0.07]]
     """
 
     fit_intercept = False

@@ -28,7 +28,7 @@ def test_texts_with_levels_are_the_numbers_in_that_order():
     proba = texts.predict_proba(X)
     assert np.abs(proba.sum(axis=1) - 1.0).max() < PRINTED_BAR
     assert (texts.predict(X) == WORDS[proba.argmax(axis=1)]).all()
-    by_hand = 1.0 / (1.0 + np.exp(-(texts.thresholds_[0] - X @ texts.coef_)))
+    by_hand = 1.0 / (1.0 + np.exp(-(texts.thresholds_[0] - X @ texts.coef_[0])))
     assert np.abs(proba[:, 0] - by_hand).max() < PRINTED_BAR
 
 
