@@ -16,6 +16,7 @@ workers import this file and call these functions.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -79,8 +80,22 @@ def _panels(
 
 
 Progress = Callable[[int, int], None]  # columns read, columns in all
-Spread = Callable[[MatrixSource, Float | None, int, Progress | None], StreamingFactor]
-"""Factors a source, less its shift, in panels of this width, somewhere else."""
+
+
+class Spread(Protocol):
+    """What computes with a source in parts, somewhere else."""
+
+    def factor(
+        self, source: MatrixSource, shift: Float | None, panel: int, progress: Progress | None = None
+    ) -> StreamingFactor:
+        """The factor of all columns less the shift, read in panels of this width."""
+
+    def products(self, source: MatrixSource, by_rows: bool, panel: int) -> "Turned | None":
+        """Products with all records, rows of the source or its columns; None for what is in this process's memory."""
+
+
+Turned = tuple[Callable[[Float], Float], Callable[[Float], Float]]
+"""A product along the records, a row for each, and one over them, a sum."""
 
 PANELS = 6
 """Panels alive at once at most: one in use, one that is read ahead, what is made of it, what that is compared with,
@@ -170,7 +185,7 @@ def compress(
         expect_shape("weights", weights, n_i)
         checkpoint = spread = None
     if spread is not None:
-        return _reduced(spread(source, shift, panel, progress).factor(), count, shift)
+        return _reduced(spread.factor(source, shift, panel, progress).factor(), count, shift)
     if device is not None and checkpoint is None:
         R = even_factor(_there(source, panel, device, shift, root, progress), m + (shift is not None))
         if R is not None:

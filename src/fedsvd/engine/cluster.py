@@ -1,6 +1,7 @@
 """A cluster of one institution's own (Dask), put to work inside one role: never between institutions.
 
-A party's data is compressed where it lies: every worker factors some columns, and the factors merge in a tree. The CSP
+A party's data is compressed where it lies: every worker factors some columns, and the factors merge in a tree. By steps
+workers multiply their records with a few columns, and what comes back is as long as the records, or their sum. The CSP
 stores a matrix that is long on both sides as blocks on the workers (``cluster_store.py``). A worker that dies takes
 nothing with it: what it had is computed again from the data, or loaded again from the scratch folder.
 
@@ -14,7 +15,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Self
 
-from fedsvd.compress.reduce import merged, part_of_array, part_of_source
+import numpy as np
+
+from fedsvd.compress.products import Direction, product_of_array, product_of_source
+from fedsvd.compress.reduce import Turned, merged, part_of_array, part_of_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, MissingExtra
 from fedsvd.linalg.streaming_factor import StreamingFactor
@@ -99,6 +103,40 @@ class Cluster:
             futures = [self._submit(merged, pair) if len(pair) == 2 else pair[0] for pair in pairs]
         return StreamingFactor.from_bytes(futures[0].result())
 
+    def products(self, source: MatrixSource, by_rows: bool, panel: int) -> Turned | None:
+        """Products with all records; None for what is in this process's memory, which would travel every time."""
+        lazy, reopen = source.lazy(), source.elsewhere()
+        records = source.shape[0 if by_rows else 1]
+        if lazy is not None:
+            edges = _edges(lazy.chunks[0 if by_rows else 1], panel)
+        elif reopen is not None:
+            share = max(1, -(-records // (_PARTS_A_WORKER * self.workers)))
+            edges = [*range(0, records, share), records]
+        else:
+            return None
+
+        def begun(place: tuple[int, int], how: Direction, A: Any) -> Any:
+            if lazy is None:
+                return self._submit(product_of_source, reopen, place, panel, how, A)
+            import dask
+
+            own = lazy[slice(*place), :] if by_rows else lazy[:, slice(*place)]
+            return self._client.compute(dask.delayed(product_of_array)(own, how, A), retries=_RETRIES)
+
+        def along(A: Float) -> Float:
+            # Without a hash: equal numbers of two products would be one object, which the first takes with it.
+            there = self._client.scatter(A, hash=False)
+            futures = [begun(place, Direction(by_rows, True), there) for place in pairwise(edges)]
+            return np.concatenate(self._client.gather(futures))
+
+        def over(A: Float) -> Float:
+            how = Direction(by_rows, False)
+            futures = [begun((start, stop), how, A[start:stop]) for start, stop in pairwise(edges)]
+            found: Float = sum(self._client.gather(futures))
+            return found
+
+        return along, over
+
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""
         self._client.close()
@@ -135,15 +173,12 @@ class Cluster:
         import dask
 
         lazy = lazy.rechunk({0: -1})  # whole columns
-        edges = [0]
-        for width in lazy.chunks[1]:
-            for start in range(0, width, panel):
-                edges.append(edges[-1] + min(panel, width - start))
+        edges = _edges(lazy.chunks[1], panel)
         parts = [dask.delayed(part_of_array)(lazy[:, start:stop], shift) for start, stop in pairwise(edges)]
         futures: list[Any] = self._client.compute(parts, retries=_RETRIES)
         return futures
 
-    def _submit(self, work: Callable[..., bytes], *args: Any) -> Any:
+    def _submit(self, work: Callable[..., Any], *args: Any) -> Any:
         return self._client.submit(work, *args, pure=False, retries=_RETRIES)
 
     def _report(self, futures: Sequence[Any], n: int, progress: Progress) -> None:
@@ -156,3 +191,12 @@ class Cluster:
 
         for future in futures:
             future.add_done_callback(partial(count, total=len(futures)))
+
+
+def _edges(chunks: Sequence[int], panel: int) -> list[int]:
+    """Where parts begin and end: at the ends of chunks, and within long ones."""
+    edges = [0]
+    for width in chunks:
+        for start in range(0, width, panel):
+            edges.append(edges[-1] + min(panel, width - start))
+    return edges

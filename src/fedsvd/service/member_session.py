@@ -219,7 +219,7 @@ class Attempt:
             device=engine.device,
             each=engine.each or each_over(available()),
             each_part=each_in_processes(cores()) if plan.matches else None,
-            spread=None if engine.cluster is None else engine.cluster.factor,
+            spread=engine.cluster,
             rule=rule,
             granted=granted,
             statistic=member.owner.statistic(plan, names_of(own.data.table)),

@@ -242,7 +242,7 @@ def assemble(
             device=engine.device,
             each=each,
             each_part=each_part,
-            spread=None if engine.cluster is None else engine.cluster.factor,
+            spread=engine.cluster,
             memo=memo,
             rule=study.rule,
             statistic=statistic(plan, i),

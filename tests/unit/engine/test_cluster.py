@@ -6,6 +6,7 @@ import signal
 import dask.array
 import numpy as np
 import pytest
+import scipy.sparse
 from tests import tolerances
 
 from fedsvd.data.open import open_source
@@ -14,7 +15,7 @@ from fedsvd.engine.cluster_store import ClusterStore
 from fedsvd.engine.device import Engine
 from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
-from fedsvd.protocol.tasks import Scheme, Split, Task
+from fedsvd.protocol.tasks import Item, Scheme, Split, Task
 from fedsvd.storage.block_store import Access
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
@@ -22,6 +23,7 @@ from fedsvd.studies.study import Study
 
 X = np.random.default_rng(1).normal(size=(30, 5000)) * np.geomspace(1, 1e-5, 30)[:, None]
 EVERYTHING = slice(None)
+RELEASE = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,22 @@ def test_the_top_of_a_matrix_long_on_both_sides_is_found_on_the_workers(cluster,
     tolerances.assert_close(found.sigma, expected, tolerances.digits_lost(4))
 
 
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_products_of_records_are_made_by_the_workers(cluster, by_rows, tmp_path):
+    rng = np.random.default_rng(7)
+    A, B = rng.normal(size=(900, 3)), rng.normal(size=(40, 3))
+    table = rng.normal(size=(900, 40)) * (rng.uniform(size=(900, 40)) < 0.2)
+    np.save(tmp_path / "table.npy", table)
+    scipy.sparse.save_npz(tmp_path / "table.npz", scipy.sparse.csr_array(table))
+    made = [tmp_path / "table.npy", tmp_path / "table.npz", dask.array.from_array(table, chunks=(300, 25))]
+    for opened in map(open_source, made):
+        along, over = cluster.products(opened if by_rows else opened.T, by_rows, 130)
+        for _ in range(2):
+            np.testing.assert_allclose(along(B), table @ B, rtol=0, atol=tolerances.product(40) * 100)
+            np.testing.assert_allclose(over(A), table.T @ A, rtol=0, atol=tolerances.product(900) * 100)
+    assert cluster.products(open_source(table), True, 130) is None, "what is in memory here is multiplied here"
+
+
 # Whole studies.
 
 
@@ -157,6 +175,27 @@ def test_a_study_computed_by_a_cluster_is_the_joint_one(cluster):
         assert np.linalg.norm(got.U @ got.U.T - Vt[:3].T @ Vt[:3]) < tolerances.digits_lost(4)
         tolerances.assert_close(got.mean, D.mean(axis=0), tolerances.digits_lost(3))
     tolerances.assert_close(outcome.parties[0].U, alone.parties[0].U, tolerances.digits_lost(4))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+def test_steps_of_a_party_with_chunks_on_a_cluster_are_those_of_the_joint_table(cluster, tmp_path, monkeypatch):
+    asked, products = [], Cluster.products
+    monkeypatch.setattr(Cluster, "products", lambda *given: asked.append(1) or products(*given))
+    rng = np.random.default_rng(8)
+    D = rng.normal(size=(1500, 4)) * (9.0, 6.0, 4.0, 2.0) @ rng.normal(size=(4, 30)) + rng.normal(size=(1500, 30))
+    np.save(tmp_path / "file.npy", D[900:])
+    parties = [
+        PartyData(open_source(part)) for part in (dask.array.from_array(D[:900], (200, 30)), tmp_path / "file.npy")
+    ]
+    study = Study(Task.PCA, Split.HORIZONTAL, scheme=Scheme.STEPS, components=3, release=RELEASE)
+    outcome = run_study(study, parties, engine=cluster, random_state=4)
+    assert len(asked) == 2
+    U, sigma, Vt = np.linalg.svd(D - D.mean(axis=0), full_matrices=False)
+    tolerances.assert_close(outcome.parties[0].sigma, sigma[:3], tolerances.VALUES_BAR)
+    scores = np.concatenate([party.scores_i for party in outcome.parties])
+    for found, expected in ((outcome.parties[0].U.T, Vt[:3]), ((scores / sigma[:3]).T, U[:, :3].T)):
+        tolerances.assert_same_vectors(found, expected, sigma)
 
 
 @pytest.mark.usefixtures("mixing_masks")  # a Haar Q of this width would not fit either

@@ -57,6 +57,12 @@ class OwnSide:
 def own_side(work: Work, A_i: Operand) -> OwnSide:
     """Products by the first way that this data and this machine allow."""
     W = Columns(work.n_i, None if work.device is None else work.device.like)
+    if work.spread is not None and isinstance(A_i, Streamed) and A_i.off_products:
+        by_rows = work.plan.split is Split.VERTICAL
+        made = work.spread.products(A_i.source, by_rows, work.panel(work.source.shape[1 if by_rows else 0]))
+        if made is not None:
+            along, over = made
+            return OwnSide(*_adjusted(work, A_i, *((along, over) if by_rows else (over, along))), W)
     if isinstance(A_i, Streamed) and A_i.off_products:
         if isinstance(A_i.source, SparsePanels) and has_sparse(None if work.device is None else work.device.like):
             return OwnSide(*_of_stored(work, A_i), W)
