@@ -56,8 +56,11 @@ class Played:
         self.restarts, self.starts = restarts, starts
 
 
-def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=200, first=0, widest=0):
-    """The top r of all parts, (n_i, m) each, from ``first`` directions, in a basis of at most ``widest``."""
+def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=200, first=0, widest=0, on=None):
+    """The top r of all parts, (n_i, m) each, from ``first`` directions, in a basis of at most ``widest``.
+
+    ``on`` puts a party's space on a machine of its own.
+    """
     k, m, n = len(parts), parts[0].shape[1], sum(map(len, parts))
     rngs = [np.random.default_rng((seed, i)) for i in range(k)]
 
@@ -76,6 +79,7 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
     width, first = min(r + 8, m), min(first or r + 8, r + 8, m)
     normals, later = normal(size=(m, first)), min(r, first)
     spaces = [Space(start_block(off(i, normals))) for i in range(k)]
+    spaces = spaces if on is None else [on(space, i) for i, space in enumerate(spaces)]
     F = np.sqrt(sum(np.sum(x**2) for x in parts))
     U, s1 = [np.zeros((len(x), 0)) for x in parts], F
     lead, steps, search, said, restarts = spaces[0], [], Search(first, width), Verdict.AFRESH, 0
