@@ -89,7 +89,26 @@ CASES = {
             "weights": "w",
         }
     },
+<<<<<<< HEAD
     "ordinal": {"job": {"task": "ordinal", "label": "y", "classes": ["low", "mid", "high"], "link": "probit"}},
+=======
+    "survival": {
+        "job": {
+            "task": "survival",
+            "label": "y",
+            "event": "died",
+            "group": "arm",
+            "groups": ["a", "b"],
+            "times": [6.0, 12.0],
+            "counts": "exact",
+            "least_count": 10,
+            "test": "peto",
+            "conf_type": "log",
+            "level": 0.9,
+            "until": 9.0,
+        }
+    },
+>>>>>>> bbbbb163 (tests, docs: a report's job file has the options of curves; the page of formats lists every output)
     "matched": {
         "job": {**COLUMNS, "id": ["name", "born"]},
         "match": {
