@@ -89,9 +89,7 @@ CASES = {
             "weights": "w",
         }
     },
-<<<<<<< HEAD
     "ordinal": {"job": {"task": "ordinal", "label": "y", "classes": ["low", "mid", "high"], "link": "probit"}},
-=======
     "survival": {
         "job": {
             "task": "survival",
@@ -108,7 +106,6 @@ CASES = {
             "until": 9.0,
         }
     },
->>>>>>> bbbbb163 (tests, docs: a report's job file has the options of curves; the page of formats lists every output)
     "matched": {
         "job": {**COLUMNS, "id": ["name", "born"]},
         "match": {
