@@ -45,6 +45,9 @@ def test_an_error_page_has_a_cause_and_what_to_do(code):
     cause, todo = text.split("\n## Cause\n")[1].split("\n## What to do\n")
     assert len(cause.split()) >= 6
     assert todo.lstrip().startswith("- ")
+    example = todo.split("\n## How it looks\n")[1]
+    # FSVD-410 and FSVD-500 are bases: one of their kinds is shown.
+    assert re.search(rf"```text\n{code[:6]}\d\d(: |$)", example), "an example of this code"
     index = (ERRORS / "index.md").read_text(encoding="utf-8")
     assert f"[{code}]({code}.md)" in index
     assert f"\n{code}\n" in index

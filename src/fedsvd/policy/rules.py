@@ -337,10 +337,14 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             "coefficients without it",
         )
     else:
+        gives = "which the release does not determine"
+        if What.VECTORS in opened(plan) and plan.releases(Item.SPECTRUM):
+            # As the sentences on U and S say it, which stand on the same screen.
+            gives = f"of which the release gives the top {components(plan)} of {min(plan.m, plan.n)} directions"
         yield Finding(
             "mode",
-            f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which the '
-            f'release does not determine; {agrees}, and mode = "B" gives the same result without it',
+            f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), {gives}; '
+            f'{agrees}, and mode = "B" gives the same result without it',
         )
 
 

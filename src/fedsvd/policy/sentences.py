@@ -94,9 +94,19 @@ def _vectors(plan: SessionPlan) -> Iterator[str]:
     elif What.PRODUCTS in opened(plan):
         yield from _products(plan)
     elif full_u_and_s(plan):
-        yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
+        yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m}){_as_far(plan)}."
     else:
         yield f"Every party learns the top {r} directions of the joint data and its total variance."
+
+
+def _as_far(plan: SessionPlan) -> str:
+    """How much of the others' Gram matrices follows from U and S, where that is not all."""
+    r, more, most = components(plan), searched(plan), min(plan.m, plan.n)
+    outside = plan.n - max(plan.counts)
+    # The last direction follows from the others and the total variance; without S this is not looked into further.
+    if not plan.releases(Item.SPECTRUM) or r + more >= most - 1 or r + more > outside:
+        return ""
+    return f" in the top {r} of {most} directions" + (f", and to 16 bits in up to {more} more" if more else "")
 
 
 def _products(plan: SessionPlan) -> Iterator[str]:
