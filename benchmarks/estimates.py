@@ -7,10 +7,12 @@ where they run, because its threads spin while they wait for each other. ``memor
 first user, the last user and the CSP, each living through the session again alone (``macro/replay.py``), within 25 %;
 roles of a few megabytes are left out, where the interpreter's own memory would be measured.
 
-What the data decides is estimated as the command line does, but for the iterations of a model: bytes are compared for
-as many as there were. Times below half a second count as half a second: the command line says "less than a second" of
-them. ``--scale`` shrinks or stretches both sides of every shape. Rows are printed as they are measured; ``--json FILE``
-writes them with the machine, its load and the rates. The exit status says whether all bars were met.
+What the data decides is estimated as the command line does, but for the iterations of a model, of which bytes are
+compared for as many as there were, and for the steps of a search, of which bytes and time are. Sparse tables are
+estimated as dense ones: a plan does not know how many entries are not zero. Times below half a second count as half a
+second: the command line says "less than a second" of them. ``--scale`` shrinks or stretches both sides of every
+shape. Rows are printed as they are measured; ``--json FILE`` writes them with the machine, its load and the rates. The
+exit status says whether all bars were met.
 """
 
 import argparse
@@ -82,7 +84,7 @@ def compared(shape: Shape, machine: Rates, memory: bool = True) -> Compared:
     """Estimated, run on the clock, and role by role again for its memory."""
     from benchmarks.macro import replay
     from fedsvd.cost.estimate import predict
-    from fedsvd.protocol.tasks import Task
+    from fedsvd.protocol.tasks import Scheme, Task
     from fedsvd.randomness.seed import Seed
     from fedsvd.studies.run import plan_for, run_study
 
@@ -99,8 +101,10 @@ def compared(shape: Shape, machine: Rates, memory: bool = True) -> Compared:
         clock, work, spent = min(clock, took), min(work, process_time() - busy), spent + took
     counted, stages = outcome.certificate.bytes_total, outcome.certificate.seconds_by_stage
     models = outcome.parties[0].models if shape.study.task is Task.GLM else ()
+    passes = outcome.parties[0].checked.order.passes if plan.scheme is Scheme.STEPS else ()
+    cost = predict(plan, machine, passes=passes) if passes else cost
     expected_bytes = predict(
-        plan, machine, iterations=max((model.iterations for model in models), default=None)
+        plan, machine, iterations=max((model.iterations for model in models), default=None), passes=passes
     ).bytes_total
     found = Compared(
         shape.name,

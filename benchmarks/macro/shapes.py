@@ -40,6 +40,19 @@ def ratings(rng: np.random.Generator, samples: int, features: int) -> Any:
     return scipy.sparse.random_array((samples, features), density=_DENSITY, rng=rng, format="csc")
 
 
+def factors(rng: np.random.Generator, samples: int, features: int) -> Any:
+    """Twelve factors above noise: a spectrum that falls, as the top by steps is asked for."""
+    strong = rng.standard_normal((samples, 12)) * np.linspace(6.0, 2.0, 12)
+    return strong @ rng.standard_normal((12, features)) + rng.standard_normal((samples, features))
+
+
+def sparse_factors(rng: np.random.Generator, samples: int, features: int) -> Any:
+    """Few entries that are not zero, of records and features that differ in how many they have."""
+    drawn = ratings(rng, samples, features)
+    rows, columns = (np.exp(rng.standard_normal(count)) for count in (samples, features))
+    return scipy.sparse.diags_array(rows) @ drawn @ scipy.sparse.diags_array(columns)
+
+
 @dataclass(frozen=True)
 class Shape:
     """A study on drawn data: samples x features, cut among k parties."""
@@ -100,6 +113,27 @@ class Shape:
         return PartyData(open_source(np.zeros((self.samples, 1))), ids=np.array([f"p{n:08d}" for n in chosen]))
 
 
+def by_steps() -> tuple[Shape, ...]:
+    """The family `steps`: rows and columns, dense and sparse, scaled, with labels, of few and of many parties."""
+    release = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
+    pca = Study(Task.PCA, components=5, scheme="steps", release=release)
+    svd = Study(Task.SVD, components=5, scheme="steps")
+    lsa = Study(Task.LSA, components=10, scheme="steps")
+    pcr = Study(Task.PCR, components=5, scheme="steps", targets=1)
+    return (
+        Shape("steps, pca, long", pca, 20_000, 1_000, 2, draw=factors),
+        Shape("steps, pca, wide", replace(pca, components=10), 6_000, 4_000, draw=factors),
+        Shape("steps, pca, scaled", replace(pca, unit_variance=True), 8_000, 1_500, draw=factors),
+        Shape("steps, pca, few records", pca, 600, 20_000, draw=factors),
+        Shape("steps, pca, genotypes", replace(pca, components=2), 1_500, 10_000, draw=genotypes),
+        Shape("steps, svd, twenty users", svd, 10_000, 800, 20, draw=factors),
+        Shape("steps, svd, columns split", replace(svd, split=V), 4_000, 3_000, draw=factors),
+        Shape("steps, lsa, sparse rows", lsa, 20_000, 6_000, draw=sparse_factors),
+        Shape("steps, lsa, sparse columns", replace(lsa, split=V), 6_000, 4_000, draw=sparse_factors),
+        Shape("steps, pcr", pcr, 10_000, 2_000, draw=factors),
+    )
+
+
 def shapes() -> tuple[Shape, ...]:
     """From a fraction of a second to some seconds each, on two cores."""
     svd, pca = Study(Task.SVD), Study(Task.PCA, components=10)
@@ -123,6 +157,7 @@ def shapes() -> tuple[Shape, ...]:
         Shape("pca, genotypes", pca, 1_500, 50_000, draw=genotypes),
         Shape("pca, genotypes, scratch", replace(pca, memory=96 << 20), 600, 20_000, draw=genotypes),
         Shape("lsa, sparse", Study(Task.LSA, V, components=50), 1_200, 4_000, draw=ratings),
+        *by_steps(),
         Shape("lr, rows split", regression, 200_000, 200),
         Shape("lr, rows split, inference", inference, 200_000, 100),
         Shape("lr, columns split", split, 80_000, 200, 2),

@@ -2,7 +2,7 @@
 
 import pytest
 from benchmarks import estimates
-from benchmarks.macro.shapes import shapes
+from benchmarks.macro.shapes import by_steps, shapes
 
 from fedsvd.cost.estimate import predict
 from fedsvd.cost.rates import Rates
@@ -27,6 +27,15 @@ def test_bytes_of_a_shape_are_those_that_were_expected(name):
     parties = small.parties()
     expected = predict(plan_for(small.study, parties, Seed(bytes(32)))[0].plan, Rates())
     assert run_study(small.study, parties, policy=Policy.permissive()).certificate.bytes_total == expected.bytes_total
+
+
+@pytest.mark.parametrize("shape", by_steps(), ids=lambda shape: shape.name)
+def test_bytes_of_a_search_by_steps_are_those_of_the_passes_it_took(shape):
+    small = shape.scaled(0.05)
+    parties = small.parties()
+    outcome = run_study(small.study, parties, policy=Policy.permissive())
+    passes = outcome.parties[0].checked.order.passes
+    assert outcome.certificate.bytes_total == predict(outcome.plan, Rates(), passes=passes).bytes_total
 
 
 def test_what_is_off_is_named():

@@ -13,6 +13,7 @@ from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.steps import PlannedStep, StepKind, in_round
 
 _Frame = tuple[tuple[PlannedStep, ...], int, int]  # a body, the next step in it, the round (0: no repetition)
+_ANY = -1  # a round of a repetition that may begin with any: the next name says which
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Played:
         """Play the next step: of one of these kinds, with this name where one is given, and one that ``fits``."""
         found: set[_Place] = set()
         played = None
-        for place in self._places:
+        for place in [_begun(each, name) for each in self._places]:
             step = self._step(place)
             if step is None or step.kind not in kinds or (name is not None and step.name != name):
                 continue
@@ -94,7 +95,7 @@ class Played:
         """The step at a place, under its name in this round; None at the end."""
         if not place.stack:
             return None
-        body, at, round = place.stack[-1]
+        body, at, round = _begun(place, None).stack[-1]
         return in_round(body[at], f" {round}" if round else "")
 
     def _heads(self, place: _Place) -> Iterator[_Place]:
@@ -108,9 +109,10 @@ class Played:
             return
         step = body[at]
         if step.kind in (StepKind.MAYBE, StepKind.REPEAT):
-            rounds = range(1, 1 + (step.times if step.resumes else 1)) if step.kind is StepKind.REPEAT else (round,)
-            for number in rounds:
-                yield from self._heads(_Place((*place.stack, (step.body, 0, number))))
+            repeats = step.kind is StepKind.REPEAT
+            yield from self._heads(_Place((*place.stack, (step.body, 0, 1 if repeats else round))))
+            if repeats and step.resumes and step.times > 1:
+                yield _Place((*place.stack, (step.body, 0, _ANY)))
             yield from self._heads(_after(place))
         elif step.kind in self._unseen or (step.kind is StepKind.EXCHANGE and self._through(step, place)):
             yield from self._heads(_after(place))
@@ -130,6 +132,17 @@ class Played:
     def _through(self, step: PlannedStep, place: _Place) -> bool:
         gives, takes = self._exchanges.get(step.name, ((), ()))
         return place.given == len(gives) and place.taken == len(takes)
+
+
+def _begun(place: _Place, name: str | None) -> _Place:
+    """A place before any round of a repetition, in the round that this name has."""
+    if not place.stack or place.stack[-1][2] != _ANY:
+        return place
+    *outer, (body, at, _) = place.stack
+    times = outer[-1][0][outer[-1][1]].times
+    number = (name or "").rpartition(" ")[2]
+    round = int(number) if number.isdecimal() and 1 < int(number) <= times else 1
+    return _Place((*outer, (body, at, round)))
 
 
 def _after(place: _Place) -> _Place:

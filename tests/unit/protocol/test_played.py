@@ -1,5 +1,7 @@
 """What may come next in a session: the automaton over the steps of a plan, and what it refuses."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,6 +75,25 @@ def test_rounds_are_as_many_as_are_needed_and_each_may_leave_out_what_the_data_d
 def test_a_round_out_of_turn_and_one_too_many_are_refused(names):
     with pytest.raises(LocalProtocolError):
         played(EVALUATED, *names)
+
+
+RESUMED = (bound("held"), replace(EVALUATED[0], resumes=True), wide("end", 1))
+
+
+@pytest.mark.parametrize(
+    "names", [("end",), ("totals 1", "end"), ("totals 2", "gram 2", "answer 2", "totals 3", "end")]
+)
+def test_a_repetition_that_may_be_resumed_begins_with_any_round_and_goes_on_in_turn(names):
+    played(RESUMED, "held", *names).expect_end()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("totals 4",), ("totals 0",), ("gram 2",), ("totals 2", "totals 2"), ("totals 1", "totals 3"), ("totals x",)],
+)
+def test_a_resumed_round_that_there_is_not_and_one_out_of_turn_are_refused(names):
+    with pytest.raises(LocalProtocolError):
+        played(RESUMED, "held", *names)
 
 
 def test_each_direction_of_an_exchange_has_its_own_order():
