@@ -126,7 +126,7 @@ def checked(device: Device, table: Any, V: Any, sigma: Any) -> dict[str, Any]:
 def main() -> None:
     """Run, print and write."""
     asked = options(
-        ("items", 62_423), ("users", 162_541), ("components", 256), ("gib", 48), ("scale", 1), words=("scheme",)
+        ("items", 62_423), ("users", 162_541), ("components", 256), ("gib", 16), ("scale", 1), words=("scheme",)
     )
     device, scale = opened(asked.device), asked.scale
     sizes = asked.items // scale, asked.users // scale, asked.components // scale

@@ -89,6 +89,7 @@ def run(rows: int, genes: int, components: int, memory: int) -> dict[str, Any]:
             "found": {name: own.facts["found"][name] for name in ("steps", "directions")},
         }
         U, s = np.array(shared.arrays["components"]).T, np.array(shared.arrays["singular_values"])
+    print(json.dumps(record, default=str), file=sys.stderr, flush=True)  # before the check, which takes as long
     started = time.perf_counter()
     values, vectors = expected(rows, genes, components)
     apart = U - vectors @ (vectors.T @ U)

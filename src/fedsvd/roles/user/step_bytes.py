@@ -100,17 +100,17 @@ def _whole(number: float, most: int) -> int:
 
 
 def filled(A: Float, width: int) -> Float:
-    """A with zero columns up to this width."""
-    return np.pad(A, ((0, 0), (0, width - A.shape[1])))
+    """A with zero columns up to this width; A itself where it has them: blocks of long sides are most often full."""
+    return A if A.shape[1] == width else np.pad(A, ((0, 0), (0, width - A.shape[1])))
 
 
 def below(A: Float, rows: int) -> Float:
     """A with zero rows up to this number."""
-    return np.pad(A, ((0, rows - len(A)), (0, 0)))
+    return A if len(A) == rows else np.pad(A, ((0, rows - len(A)), (0, 0)))
 
 
 def packed(*parts: Float) -> bytes:
-    return b"".join(np.ascontiguousarray(part, "<f8").tobytes() for part in parts)
+    return b"".join(np.ascontiguousarray(part, "<f8").data.cast("B") for part in parts if part.size)
 
 
 def numbers_of(content: bytes) -> Float:
