@@ -156,7 +156,7 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
     if task is Task.GLM:
         lines += [
             f"label = {json.dumps(label)}",
-            _with('family = "binomial"', "or gaussian, poisson, gamma, multinomial"),
+            _with('family = "binomial"', "or gaussian, poisson, gamma, multinomial, negative-binomial"),
         ]
         lines += [_with('# classes = ["no", "yes"]', "of a label that is not 0 or 1; the first is the reference")]
         lines += [

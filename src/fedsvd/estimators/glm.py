@@ -36,9 +36,10 @@ class FederatedGLM(RegressorMixin, FederatedModel):
 
     Parameters
     ----------
-    family : {"gaussian", "binomial", "poisson", "gamma"}, default="gaussian"
+    family : {"gaussian", "binomial", "poisson", "gamma", "negative-binomial"}, default="gaussian"
         The distribution of the target. A binomial target is 0 or 1, or a share with the number of trials as weight;
-        for labels of classes there is ``FederatedLogisticRegression``.
+        for labels of classes there is ``FederatedLogisticRegression``. Of a negative binomial model theta is found
+        with the coefficients, and is in ``inference_``: R's ``glm.nb``.
     link : str, default=None
         None for the family's usual link: identity, logit, log, log. A binomial family also has "probit".
     alpha : float, default=0.0

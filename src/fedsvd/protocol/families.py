@@ -90,6 +90,18 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             counts=_CLASS_COUNTS,
             draws=_OF_CLASSES,
         ),
+        Family.NEGATIVE_BINOMIAL: ModelFacts(
+            Task.GLM,
+            Outcome.COUNTS,
+            extra=lambda about: 1,  # log theta
+            only_few_digits=True,
+            null_fit=False,
+            likelihood_sum=False,
+            more_bits=36,  # far from the end the curvature may not be positive, and the information is opened again
+            name="negative binomial",
+            counts=_CLASS_COUNTS,
+            draws=("residuals",),
+        ),
         Family.COX: ModelFacts(
             Task.COX,
             Outcome.TIMES,

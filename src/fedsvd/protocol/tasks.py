@@ -228,6 +228,7 @@ class Family(StrEnum):
     POISSON = "poisson"
     GAMMA = "gamma"
     MULTINOMIAL = "multinomial"
+    NEGATIVE_BINOMIAL = "negative-binomial"  # counts that vary more than Poisson's
     COX = "cox"  # times to an event, stratified by site: of task cox alone
     ORDINAL = "ordinal"  # classes in an order: of task ordinal alone
 
@@ -281,6 +282,7 @@ LINKS: dict[Family, tuple[str, ...]] = {
     Family.POISSON: ("log",),
     Family.GAMMA: ("log",),
     Family.MULTINOMIAL: ("logit",),
+    Family.NEGATIVE_BINOMIAL: ("log",),
     Family.COX: ("log",),
     Family.ORDINAL: ("logit", "probit", "cloglog"),
 }

@@ -290,6 +290,7 @@ COX = Family(
     lambda y: True,
     "finite times",
 )
+NEGATIVE_BINOMIAL = replace(POISSON, name="negative-binomial")  # whose likelihood is in ``negative_binomial.py``
 _ORDINAL = [
     replace(family, name="ordinal", link_name=link, inside=lambda y: True, targets="the number of a class")
     for link, family in (("logit", LOGIT), ("probit", PROBIT), ("cloglog", LOGIT))
@@ -300,6 +301,7 @@ FAMILIES = {
     ("binomial", "probit"): PROBIT,
     ("poisson", "log"): POISSON,
     ("gamma", "log"): GAMMA,
+    ("negative-binomial", "log"): NEGATIVE_BINOMIAL,
     ("cox", "log"): COX,
     **{("ordinal", family.link_name): family for family in _ORDINAL},
 }

@@ -177,6 +177,8 @@ class GLMInference:
 def explained(name: str, iterations: int, deviance: float, null_deviance: float, n: int) -> str:
     """What a report says of a model of records that are all compared with one null model."""
     share = 1.0 - deviance / null_deviance if null_deviance > 0.0 else 0.0
+    if math.isnan(null_deviance):
+        return f"{name}: {iterations} iterations, deviance {deviance:.6g}, {n} rows."
     return (
         f"{name}: {iterations} iterations, deviance {deviance:.6g} of {null_deviance:.6g} without features "
         f"({100 * share:.1f} % explained), {n} rows."

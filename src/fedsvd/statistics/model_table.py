@@ -19,13 +19,18 @@ from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.statistics.negative_binomial import NegativeBinomialInference
 from fedsvd.statistics.ordinal import OrdinalInference
 from fedsvd.statistics.table import terms
 from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
 GLModel = GLMInference | MultinomialInference
-KINDS: Mapping[str, type[GLMInference]] = {"cox": CoxInference, "ordinal": OrdinalInference}
+KINDS: Mapping[str, type[GLMInference]] = {
+    "cox": CoxInference,
+    "ordinal": OrdinalInference,
+    "negative-binomial": NegativeBinomialInference,
+}
 """Models of a kind of their own, by the name of their family."""
 
 _COUNTS = ("n", "rank", "iterations")
@@ -75,7 +80,9 @@ def values(model: GLModel) -> dict[str, Any]:
     arrays = {"standard_errors": model.standard_errors, "z": model.z, "covariance": model.covariance}
     reasons = {name: part.reason for name, part in (numbers | arrays).items() if isinstance(part, Undefined)}
     said: dict[str, Any] = {name: getattr(model, name) for name in (*_COUNTS, *_KNOWN, *(_GLM_COUNTS if own else ()))}
-    said |= {name: _finite(number) for name, number in numbers.items()}
+    said |= {name: _finite(number) for name, number in numbers.items()} | {
+        "null_deviance": _finite(model.null_deviance)
+    }
     if isinstance(model, GLMInference):
         said |= model.more()
         said |= {"family": model.family.name, "link": model.family.link_name, "pearson": model.pearson}
@@ -107,6 +114,8 @@ def model_from(
 
     common: dict[str, Any] = {name: said[name] for name in (*_COUNTS, *_KNOWN)}
     common |= {name: number(name) for name in _NUMBERS}
+    if said["null_deviance"] is None:
+        common["null_deviance"] = math.nan
     common |= {"coefficients": w, "intercept": intercept, "covariance": matrix}
     common |= {"solution": w if solution is None else solution, "aliased": tuple(said.get("aliased", ()))}
     common |= {"standard_errors": shaped(tests.errors), "z": shaped(tests.statistic), "p": shaped(tests.p)}

@@ -117,7 +117,8 @@ MODEL = (
         "The distribution of the target.",
         (
             'the distribution of the target: `"gaussian"`, `"binomial"`, `"poisson"`, `"gamma"`, '
-            '`"multinomial"`. Tests of gaussian and gamma models, whose scale is estimated, are Student\'s t, as '
+            '`"multinomial"`, `"negative-binomial"` (counts, theta found with the coefficients). Tests of '
+            "gaussian and gamma models, whose scale is estimated, are Student's t, as "
             "R's are; the likelihood of shares with trials as `weights` has the binomial coefficient, as R's "
             "has"
         ),

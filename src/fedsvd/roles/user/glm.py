@@ -22,6 +22,7 @@ from fedsvd.linalg.wide_factor import WideFactor, factor
 from fedsvd.protocol.model import QUALITY, QUALITY_BITS, QUALITY_NUMBERS
 from fedsvd.protocol.steps import SIZE_CLASSES
 from fedsvd.protocol.tasks import Item
+from fedsvd.roles.user import negative_binomial
 from fedsvd.roles.user.digits import DigitsSession, DigitSums
 from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of, split_labels
 from fedsvd.roles.user.requests import Common, Local, Script, Sum
@@ -67,8 +68,11 @@ def script(work: Work) -> Script:
         raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
     session = DigitsSession(work) if work.plan.glm.few_digits else FittingSession(work)
     found = []
-    for model in models(work.plan):
-        found.append((yield from session.play(model)))
+    if isinstance(session, DigitsSession) and work.plan.glm.facts.only_few_digits:
+        found.append((yield from negative_binomial.fit(work, session, work.plan.glm, work.labels)))
+    else:
+        for model in models(work.plan):
+            found.append((yield from session.play(model)))
     first = int(work.plan.centre)
     if isinstance(found[0], MultinomialInference):
         W = found[0].symmetric()
