@@ -2,13 +2,15 @@
 
 import os
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse
 from tests.tolerances import VALUES_BAR, assert_close, assert_same_vectors, found_by_steps
-from tests.unit.linalg.steps_cases import factors
+from tests.unit.linalg.steps_cases import factors, noise, of_spectrum
 
+from fedsvd.protocol.directions import memory_of_steps
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.storage.record_file import RecordFile
@@ -80,6 +82,28 @@ def test_a_search_that_was_killed_between_steps_goes_on_and_ends_right(asked, tm
     said = results[0].checked.order
     assert len(said.passes) == 1 + played[-1]
     assert said.directions > 3 * (1 + len(played))
+
+
+def test_a_search_whose_basis_started_again_goes_on_from_there(tmp_path):
+    """26 directions are held at a time: the basis starts again after step 5 and after each later one."""
+    X = noise(60, 90)
+    memory = memory_of_steps(replace(pca(X, tmp_path).assemble().plan, memory=1))
+    interrupted(X, tmp_path, "step 8", memory=memory)
+    results, played = resumed(X, tmp_path, memory=memory)
+    expect_right(results, X)
+    assert played[0] == 8
+    assert results[0].checked.order.directions > 26
+
+
+def test_a_second_search_for_copies_goes_on(tmp_path):
+    """40 equal values, of which a first search from 24 directions finds 24; it was killed in the second one."""
+    X = of_spectrum([3.0, *[2.0] * 40, *np.linspace(1.5, 0.1, 40)], 90, 150)
+    interrupted(X, tmp_path, "step 6", components=34)
+    results, played = resumed(X, tmp_path, components=34)
+    s = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    assert_close(results[0].sigma, s[:34], VALUES_BAR, s[0])
+    assert played[0] == 6
+    assert "from 48 random ones" in results[0].checked.order.text
 
 
 def test_means_far_from_zero_are_those_of_the_first_session_to_the_last_digit(tmp_path):

@@ -16,8 +16,12 @@ from fedsvd.types import Float
 _ORTHONORMAL = 1e-13  # of joint products of a block with itself and with earlier ones, at which it is done
 _LEAST = 1e-12  # of the largest eigenvalue, below which a root does not divide: a second pass does the rest
 
-PASSES = 4
-"""How often a block is orthogonalised at most: twice is usual, and singular values over 16 decades took four."""
+_NOISE = 2.0**-46  # of a product that several hundred parties add up, each with noise of 2^-54
+_SEEN = 2.0**-22  # size of a column whose square is above that
+_CLEAR = 2.0**-14  # and of one whose products with others are
+
+PASSES = 6
+"""How often a block is orthogonalised at most: twice is usual, and columns that are noise are shown so by the fifth."""
 
 
 def least_column(s1: float, b: int) -> float:
@@ -65,8 +69,7 @@ class Block:
         ok = g * size > self._least
         root = np.zeros((self.width, int(ok.sum())))
         if ok.any():
-            w, v = np.linalg.eigh(D[np.ix_(ok, ok)] / np.outer(g[ok], g[ok]))
-            root[ok] = (v / np.sqrt(np.maximum(w, _LEAST * w.max()))) / g[ok, None]
+            root[ok] = _whitened(D[np.ix_(ok, ok)], g[ok])
         return root
 
     def expect(self, C: Float, root: Float, done: bool) -> None:
@@ -91,12 +94,29 @@ class Block:
         self._T = self._T @ root
 
     def _outside(self, C: Float) -> tuple[Float, Float]:
-        """Products of the block less what earlier columns have of it, and the size of each column."""
+        """Products of the block less what earlier columns have of it, and the size of each column.
+
+        A column that is smaller than products can show counts as what they can: a root makes it larger, and the next
+        products show it. Divided by its own size in these, it would be noise over noise.
+        """
         before, own = C[: len(C) - self.width], C[len(C) - self.width :]
         D = own - before.T @ before
         D = (D + D.T) / 2.0
-        return D, np.sqrt(np.maximum(np.diagonal(D), 0.0))
+        return D, np.sqrt(np.maximum(np.diagonal(D), _SEEN**2))
 
     def _expect_kept(self, rows: NDArray[np.bool_], size: Float) -> None:
         if np.any(rows & (size <= self._least / SLACK)) or np.any(~rows & (size > self._least * SLACK)):
             raise refused()
+
+
+def _whitened(D: Float, g: Float) -> Float:
+    """A root of D, (b, b), whose columns have the sizes g: columns too small for their products are made larger alone.
+
+    Eigenvalues that may be noise do not divide. A block that exhausts the rank of X has columns that are nothing else.
+    """
+    clear = g > _CLEAR * g.max()
+    scaled = np.where(np.multiply.outer(clear, clear), D / np.multiply.outer(g, g), np.eye(len(g)))
+    w, v = np.linalg.eigh(scaled)
+    least = max(_LEAST, _NOISE / float(g[clear].min()) ** 2)
+    found: Float = v / np.sqrt(np.maximum(w, least * w.max())) / g[:, None]
+    return found

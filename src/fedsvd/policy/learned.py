@@ -163,8 +163,8 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
     elif What.PRODUCTS in opened(plan):
         yield (
             f"The CSP learns the shapes ({shapes}), how many steps were played, which of their blocks were "
-            "orthogonalised a third or fourth time, and where the session was stopped, the code of the reason; nothing "
-            "else of the data."
+            "orthogonalised more than twice, and how often, and where the session was stopped, the code of the reason; "
+            "nothing else of the data."
         )
     elif plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."

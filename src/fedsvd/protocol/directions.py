@@ -31,15 +31,15 @@ CHECKPOINT_BYTES = 8 + 2 * 32
 AT_FIRST = "a search that starts"
 """Why the first block is played: nothing is there to go on from."""
 
-CROSS = ("cross", "cross again", "third cross", "fourth cross")
-ROOT = ("root", "root again", "third root", "fourth root")
+CROSS = ("cross", "cross again", "third cross", "fourth cross", "fifth cross", "sixth cross")
+ROOT = ("root", "root again", "third root", "fourth root", "fifth root", "sixth root")
 """Products of a block with itself and with earlier ones, and what user 1 makes of them: pass after pass."""
 
 assert len(CROSS) == len(ROOT) == PASSES
 
 USUAL_PASSES = 2
-ILL = ("an ill-conditioned block", "a very ill-conditioned block")
-"""Passes of every block, and why a third and a fourth one are played where they are needed."""
+ILL = ("an ill-conditioned block", "a very ill-conditioned block", "a block of little rank", "a block of noise")
+"""Passes of every block, and why up to four more are played where they are needed."""
 
 FULL = "a basis that is full"
 """Why user 1 sends what a restart keeps: after rounds that the plan names."""

@@ -167,6 +167,18 @@ def test_a_start_block_is_the_same_function_of_its_normals_however_qr_chooses_si
     np.testing.assert_allclose(Q @ (Q.T @ normals), normals, rtol=0, atol=product(50, 4))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_that_are_noise_of_the_sums_do_not_make_a_root_large(seed):
+    """Of twelve columns four have something of their own; products of the others are noise of 2^-54 a party."""
+    rng = np.random.default_rng(seed)
+    C = np.zeros((12, 12))
+    C[:4, :4] = np.eye(4)
+    noise = 3 * 2.0**-54 * rng.uniform(-1.0, 1.0, C.shape)
+    root = Block(np.ones(12), 1e-18).propose(C + noise + noise.T)
+    assert np.abs(root).max() <= 2.0**23
+    assert np.abs(root.T @ C @ root).max() <= 2.0
+
+
 def test_columns_of_a_block_come_to_unit_size_by_powers_of_two_that_all_compute_alike():
     energies = np.array([1.0, 0.25, 0.2500001, 3e-200, 0.0, 7.5e30])
     scale = Block(energies, 0.0).scale
