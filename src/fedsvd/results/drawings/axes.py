@@ -14,6 +14,7 @@ COLOURS = ("#2563c9", "#c2500a", "#18795a", "#7448c8", "#a3690b", "#b03060")  # 
 FORMATS = ("png", "pdf")
 _MUTED, _DOTS_PER_INCH = "#545d6e", 300
 _RATIOS = tuple(sorted({float(f"{n}e{e}") for e in range(-6, 6) for n in (1, 2, 5)}))
+_BROAD, _HIGH = 0.12, 0.04  # of the axes, which a short name takes
 _NAME = 190.0  # the most that the name of a row takes, in units of a report
 
 
@@ -81,9 +82,6 @@ def _draw(picture: Picture, ax: Any) -> None:
 def _plane(plane: Plane, ax: Any) -> None:
     ax.set_xlabel(plane.x_label)
     ax.set_ylabel(plane.y_label)
-    if plane.zero:
-        ax.axhline(0.0, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
-        ax.axvline(0.0, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
     for mark in plane.marks:
         match mark:
             case Bars():
@@ -96,6 +94,8 @@ def _plane(plane: Plane, ax: Any) -> None:
                 _dots(mark, ax)
             case Named():
                 _named(mark, ax)
+    if plane.zero:
+        _zeros(ax)
     if plane.x_range is not None:
         ax.set_xlim(*plane.x_range)
     if plane.y_range is not None:
@@ -105,6 +105,15 @@ def _plane(plane: Plane, ax: Any) -> None:
     if any(isinstance(mark, Line | Dots) and mark.label for mark in plane.marks):
         for text in ax.legend(frameon=False, fontsize="small").get_texts():
             text.set_parse_math(False)
+
+
+def _zeros(ax: Any) -> None:
+    """The lines of zero, where the marks reach them: fitted values around 350 need no axis from 0."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    if low <= 0.0 <= high:
+        ax.axhline(0.0, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
+    if left <= 0.0 <= right:
+        ax.axvline(0.0, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
 
 
 def _line(mark: Line, ax: Any) -> None:
@@ -127,9 +136,15 @@ def _dots(mark: Dots, ax: Any) -> None:
 
 def _named(mark: Named, ax: Any) -> None:
     ax.scatter(*mark.points.T, s=0 if mark.arrows else 14, color=COLOURS[1])  # axes reach as far as arrows do
+    taken: list[tuple[float, float]] = []
+    width, height = (abs(high - low) for low, high in (ax.get_xlim(), ax.get_ylim()))
     for (x, y), name in zip(mark.points.tolist(), mark.names, strict=True):
         if mark.arrows:
             ax.annotate("", (x, y), (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": COLOURS[1]})
+        # The first of names that would cover each other is written, as in a report.
+        if any(abs(x - a) < _BROAD * width and abs(y - b) < _HIGH * height for a, b in taken):
+            continue
+        taken.append((x, y))
         # A column's name is text and not mathematics: "$" has no meaning here.
         ax.annotate(
             shortened(name, _NAME),
@@ -162,7 +177,7 @@ def _rows(rows: Rows, ax: Any) -> None:
         ax.set_xlim(*rows.span)
     ax.set_xlabel(rows.x_label)
     ax.set_yticks(places, [shortened(each.name, _NAME) for each in rows.effects], parse_math=False)
-    ax.invert_yaxis()
+    ax.set_ylim(len(places) - 0.4, -0.6)  # from above; no row lies on the frame
     if any(each.shown for each in rows.effects):
         right = ax.secondary_yaxis("right")
         right.set_yticks(places, [each.shown for each in rows.effects], fontsize="small")

@@ -72,13 +72,15 @@ def expected(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture
         raise ConfigError(*_who_has(result, declared[0]))
     found = pictures(result, name, wish)
     if not found:
-        raise ConfigError(f"there is no {name} to draw", _WITHOUT.get(name, "the reader does not hold what it is of"))
+        raise ConfigError(
+            f"{name} cannot be drawn of this result", _WITHOUT.get(name, "the reader does not hold what it is of")
+        )
     return found
 
 
 def _who_has(result: PartyResult, output: Output) -> tuple[str, str]:
     """That an output is not here, and where it is."""
-    receiver, missing = output.receiver(result.split), f"{output.name} is not in this result"
+    receiver, missing = output.receiver(result.split), f"this result has no {output.name}"
     if receiver is To.HOLDER:
         return missing, f"{result.label_holder or 'the party with the labels'} alone has it: load its own folder"
     if receiver is To.OWN:

@@ -77,7 +77,10 @@ def test_a_party_reads_of_the_study_the_spectrum_its_scores_the_costs_and_who_le
     assert set(found.sections) == PARTY_SECTIONS
     for words in ("Report", "north (40 rows), south (35 rows), west (45 rows)", "explained variance", "plan digest"):
         assert words.lower() in found.text.lower()
-    assert "Every party can compute the sum of the others' Gram matrices (6 x 6)." in found.text
+    assert (
+        "Every party can compute the sum of the others' Gram matrices (6 x 6) in the top 3 of 6 directions."
+        in found.text
+    )
     assert "10.1145/3534678.3539402" in found.text
 
 
