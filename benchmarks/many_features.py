@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.decomposition import PCA, TruncatedSVD
 
-from benchmarks.measure import fingerprint, unknown_groups
+from benchmarks.measure import fingerprint, longest_parts, unknown_groups
 from fedsvd.data.open import open_source
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Split, Task
@@ -246,9 +246,6 @@ def described(outcome: Outcome, exact: Any) -> dict[str, Any]:
     links = certificate.bytes_by_link
     up = max(links.get((user(i + 1), CSP), 0) for i in range(plan.k))
     down = max(links.get((CSP, user(i + 1)), 0) for i in range(plan.k))
-    parts: defaultdict[str, float] = defaultdict(float)
-    for (_, stage), seconds in certificate.seconds_by_stage.items():
-        parts[stage] += seconds
     order = getattr(first.checked, "order", None)
     values = np.asarray(first.sigma)
     off = float(np.abs(values - exact[: len(values)]).max() / exact[0]) if len(exact) else None
@@ -258,7 +255,7 @@ def described(outcome: Outcome, exact: Any) -> dict[str, Any]:
         "bytes_up_a_party": up,
         "bytes_down_a_party": down,
         "values_off": off,
-        "parts": {stage: round(each, 4) for stage, each in sorted(parts.items(), key=lambda pair: -pair[1])[:14]},
+        "parts": longest_parts(certificate),
     }
 
 

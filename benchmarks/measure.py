@@ -7,6 +7,7 @@ machine it was measured on: no claim of speed without a row, no row without a fi
 import os
 import platform
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,6 +70,14 @@ def unknown_groups(names: Iterable[str], groups: Iterable[str]) -> str:
     known = list(groups)
     unknown = sorted(set(names) - set(known))
     return f"no group named {', '.join(unknown)}: choose from {', '.join(known)}" if unknown else ""
+
+
+def longest_parts(certificate: Any, most: int = 14) -> dict[str, float]:
+    """What each part of a study took, all parties of one process together, the longest first; in seconds."""
+    parts: defaultdict[str, float] = defaultdict(float)
+    for (_, stage), seconds in certificate.seconds_by_stage.items():
+        parts[stage] += seconds
+    return {stage: round(each, 4) for stage, each in sorted(parts.items(), key=lambda pair: -pair[1])[:most]}
 
 
 def fingerprint() -> dict[str, Any]:
