@@ -9,6 +9,7 @@ from tests.tolerances import digits_lost
 
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import dense_svd as solver
+from fedsvd.linalg import rounded_gram
 from fedsvd.linalg.dense_svd import SVD, dense_svd
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.messages import Factors, Solution
@@ -57,6 +58,7 @@ def test_where_users_factorise_the_others_do_not_accept_what_user_1_got_wrong(fa
 @pytest.mark.parametrize("make", [lr_vertical, lr_horizontal])
 def test_a_wrong_solve_is_not_released(make, monkeypatch):
     solved = solver.of_full_rank
+    monkeypatch.setattr(factorise, "solution_of_rounded", lambda *given: None)  # as of features that are not even
     monkeypatch.setattr(solver, "of_full_rank", lambda *given: solved(*given) * (1 + 1e-9))
     federation = make()
     with pytest.raises(VerificationFailed, match="nothing was released"):
@@ -67,9 +69,19 @@ def test_a_wrong_solve_is_not_released(make, monkeypatch):
 @pytest.mark.parametrize("make", [lr_vertical, lr_horizontal])
 @pytest.mark.parametrize("fault", ["a singular value", "a left vector", "two vectors exchanged"])
 def test_a_wrong_solution_is_not_released(fault, make, monkeypatch):
+    monkeypatch.setattr(factorise, "solution_of_rounded", lambda *given: None)  # as of features that are not even
     monkeypatch.setattr(solver, "of_full_rank", lambda *given: None)  # as where the rank is not proved
     monkeypatch.setattr(solver, "dense_svd", lambda A: FAULTS[fault](*dense_svd(A)))
     federation = make()
+    with pytest.raises(VerificationFailed, match="nothing was released"):
+        federation.run()
+    assert nobody_heard(federation)
+
+
+def test_a_wrong_factor_of_normal_equations_is_not_released(monkeypatch):
+    factored = rounded_gram.cholesky
+    monkeypatch.setattr(rounded_gram, "cholesky", lambda K: factored(K) * (1 + 1e-5))
+    federation = lr_horizontal()
     with pytest.raises(VerificationFailed, match="nothing was released"):
         federation.run()
     assert nobody_heard(federation)

@@ -61,14 +61,10 @@ class WideFactor:
 
 def factor(G: Array, each: Each | None = None) -> WideFactor:
     """The factor of the symmetric m x m matrix G given by the words of its upper triangle, (m (m + 1) / 2, 2)."""
-    m = side(G)
-    ring128.expect_within(G)
-    H = rounded(G)
+    m, H = side(G), rounded_within(G)
     d, size = float(namespace(H).max(_diagonal(H))), backend.norm(H)
     if size == 0.0:
         return WideFactor(H, 0.0, (0.0, 0.0))
-    if d > _MOST_DIAGONAL:
-        raise FixedPointOverflow("a diagonal entry of a Gram matrix is beyond 1/4 of its unit", "check the joint norm")
     order = _pivots(H, 2.0 * _EPS * math.sqrt(m) * d)
     R_0, h = _first(H, order, d)
     del H
@@ -85,6 +81,15 @@ def factor(G: Array, each: Each | None = None) -> WideFactor:
     if not _is_plain(order):
         R = namespace(R).take(R, like(back, R), axis=1)
     return WideFactor(R, residual, (h, second))
+
+
+def rounded_within(G: Array) -> Array:
+    """``rounded``, of a G whose words are within their bounds."""
+    ring128.expect_within(G)
+    H = rounded(G)
+    if float(namespace(H).max(_diagonal(H))) > _MOST_DIAGONAL:
+        raise FixedPointOverflow("a diagonal entry of a Gram matrix is beyond 1/4 of its unit", "check the joint norm")
+    return H
 
 
 def side(G: Array) -> int:

@@ -16,12 +16,10 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.backend import add_gram, gram, matmul, namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import (
-    FEW,
     SVD,
     dense_svd,
     fits,
     known_part,
-    leads,
     least_squares,
     rank,
     svd_of_even,
@@ -30,6 +28,7 @@ from fedsvd.linalg.dense_svd import (
 )
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
+from fedsvd.linalg.rounded_gram import solution_of_rounded, top_of_rounded
 from fedsvd.linalg.solved_columns import SolvedColumns
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.truncated_svd import truncated_svd
@@ -41,7 +40,7 @@ from fedsvd.linalg.verify import (
     verify_svd,
     verify_truncated,
 )
-from fedsvd.linalg.wide_factor import factor
+from fedsvd.linalg.wide_factor import factor, rounded_within
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import shares_inverse, shares_vectors
 from fedsvd.protocol.tasks import Answer
@@ -109,6 +108,9 @@ def factorise(
 
 def factorise_exact(plan: SessionPlan, words: Array, each: Each | None = None) -> Factorised | Solved:
     """U', S' or w' from the exact words of the joint Gram matrix, in units of F; where the words lie."""
+    quick = _from_rounded(plan, words)
+    if quick is not None:
+        return quick
     found = factor(words, each)
     del words  # as large as the factor
     if plan.answer is Answer.SOLUTION:
@@ -116,30 +118,36 @@ def factorise_exact(plan: SessionPlan, words: Array, each: Each | None = None) -
     R_t = namespace(found.R).matrix_transpose(found.R)
     if not isinstance(R_t, np.ndarray) and plan.components is not None and not _whole_pays(plan, R_t.shape, True):
         return replace(_top_on_device(plan, R_t), residual=found.residual)
-    U, sigma = _top_of_square(R_t, plan.planned_rank) or _all_of_square(R_t)
+    U, sigma = _all_of_square(R_t)
     kept = min(rank(sigma, plan.m, plan.n), plan.planned_rank)
     U_masked = to_numpy(U[:, :kept])
     orthogonality = norm(gram(U_masked.T) - np.eye(kept))
     return Factorised(U_masked, to_numpy(sigma[:kept]), found.residual, orthogonality)
 
 
+def _from_rounded(plan: SessionPlan, words: Array) -> Factorised | Solved | None:
+    """The same from G rounded to float64, where it is proved to have all digits that are asked for (ADR 0113)."""
+    if not isinstance(words, np.ndarray):
+        return None
+    if plan.answer is Answer.SOLUTION:
+        if shares_inverse(plan) or shares_vectors(plan):
+            return None  # users will ask for the factor
+        solution = solution_of_rounded(rounded_within(words), plan.targets)
+        if solution is None:
+            return None
+        w, residual = solution
+        return Solved(w, np.zeros((len(w), 0)), len(w), residual)
+    top = top_of_rounded(rounded_within(words), plan.planned_rank, _TOLERANCE)
+    if top is None:
+        return None
+    U, sigma, quality = top
+    return Factorised(U, sigma, quality.residual, quality.orthogonality)
+
+
 def _all_of_square(A: Array) -> tuple[Array, Array]:
     svd = dense_svd(A)
     verify_svd(A, svd.U, svd.sigma, svd.Vt)
     return svd.U, svd.sigma
-
-
-def _top_of_square(A: Array, r: int) -> tuple[Array, Array] | None:
-    """The top r of A, few of many, verified, from its Gram matrix; None where that would cost digits."""
-    if not isinstance(A, np.ndarray) or len(A) < FEW * r:
-        return None
-    K = add_gram(None, A)
-    top = top_of_gram(K, r)
-    if top is None or not leads(K, *top):
-        return None
-    sigma, U = top
-    verify_truncated(A, U, sigma, matmul(A.T, U / sigma).T, _TOLERANCE)
-    return U, sigma
 
 
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:
