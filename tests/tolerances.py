@@ -49,6 +49,10 @@ TEN_DIGITS, SEVEN_DIGITS = 1e-10, 1e-7
 DIGITS_STEP_BAR = 1e-10
 """Standard errors by which coefficients of a model by few digits may be off."""
 
+DESCRIBED_BAR = 1e-9
+"""Means, deviations and p-values of sums in 44 bits: 2^-44 times the noise of a few parties, the square of a range over
+a variance, and what a test statistic makes of it."""
+
 STATSMODELS_BAR = 1e-7
 """The same of statsmodels itself, whose own rounding is 5e-9 where columns differ by ten powers of ten."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind, What
+from fedsvd.protocol.table import TablePlan, Variable
 from fedsvd.protocol.tasks import Align, ChosenBy, Family, Item, Mode, Robust, Split, Task, Ties
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
@@ -22,6 +23,9 @@ RECORDS, FEATURES, PARTIES = 3000, 18, 3
 _ROWS, _COLUMNS = Split.HORIZONTAL, Split.VERTICAL
 _INFERENCE = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)
 _SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
+_NUMBERS = tuple(Variable(name, (), 0.0, 100.0, 0) for name in ("age", "weight", "bilirubin", "albumin"))
+_CATEGORIES = tuple(Variable(name, ("no", "yes")) for name in ("ascites", "spiders", "oedema", "male"))
+_TABLE = TablePlan((Variable("arm", ("placebo", "drug")), *_NUMBERS, *_CATEGORIES), by="arm", digits=Digits.TABLE)
 STUDIES: dict[str, Study] = {
     "SVD, split rows": Study(Task.SVD),
     "SVD of 2 components, split columns": Study(Task.SVD, _COLUMNS, components=2, trust_rows=True),
@@ -65,6 +69,7 @@ STUDIES: dict[str, Study] = {
     "Ordinal regression": Study(
         Task.ORDINAL, targets=1, glm=ModelPlan(Family.ORDINAL, "logit", classes=3, digits=Digits.TABLE)
     ),
+    "Description (Table 1)": Study(Task.DESCRIBE, table=_TABLE),
     "Prediction, split columns": Study(Task.PREDICT, _COLUMNS, targets=1, label_user=1, trust_rows=True),
     "Matching by hashes": Study(Task.MATCH, _COLUMNS, align=Align.SERVER),
     "Matching by blinded points": Study(Task.MATCH, _COLUMNS, align=Align.ECDH),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedsvd.data.open import open_source
     from fedsvd.estimators.cca import FederatedCCA
     from fedsvd.estimators.cox import FederatedCox
+    from fedsvd.estimators.describe import FederatedTable
     from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
     from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
@@ -51,6 +52,7 @@ __all__ = [
     "FederatedRidgeCV",
     "FederatedSVD",
     "FederatedStatistic",
+    "FederatedTable",
     "Federation",
     "Local",
     "Masks",
@@ -83,6 +85,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import ordinal
 
             return ordinal.FederatedOrdinalRegression
+        case "FederatedTable":
+            from fedsvd.estimators import describe
+
+            return describe.FederatedTable
         case "FederatedPCR":
             from fedsvd.estimators import pcr
 

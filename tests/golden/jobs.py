@@ -41,9 +41,31 @@ JOBS: dict[str, dict[str, object]] = {
     "svd of prepared tables": {"task": "svd", "id": "patient", "more": '[prepare]\nmissing = "mean"\nscale = "site"'},
     "glm": {"task": "glm", "label": "outcome", "family": "binomial", "classes": ["no", "yes"], "id": "patient"},
     "survival": {"task": "survival", "label": "outcome", "event": "event", "times": [1.0, 2.0, 3.0], "id": "patient"},
+    "description": {
+        "task": "describe",
+        "by": "older",
+        "id": "patient",
+        "more": '[dictionary]\nfile = "dictionary.toml"\n[prepare]\ncolumns = ["age", "high", "weight"]',
+    },
     "cox": {"task": "cox", "label": "outcome", "event": "event", "ties": "breslow", "id": "patient"},
     "ordinal": {"task": "ordinal", "label": "outcome", "classes": ["low", "mid", "high"], "id": "patient"},
 }
+
+DICTIONARY = """
+[columns.patient]
+role = "id"
+[columns.age]
+range = [40, 60]
+groups = { older = [50] }
+[columns.dose]
+range = [-5, 10]
+groups = { high = [2, 4] }
+[columns.weight]
+range = [60, 100]
+[views]
+main = ["age", "dose", "weight"]
+"""
+"""Of the job that describes a table: groups by age, levels of the dose."""
 
 FEW_DIGITS = {"cox", "ordinal"}
 """Jobs of which no report is recorded: how often their sums are asked for depends on the noise of a run."""
@@ -60,6 +82,7 @@ def folder_of(name: str, folder: Path) -> Path:
         classes = asked.get("classes")
         events = asked["task"] in ("cox", "survival")
         files = hospitals(place, tuple(classes) if isinstance(classes, list) else None, events)
+    (place / "dictionary.toml").write_text(DICTIONARY, encoding="utf-8")
     more = asked.pop("more", "")
     job = files.job(**asked)
     if more:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.protocol.model import Digits, ModelPlan
+from fedsvd.protocol.table import TablePlan, Variable
 from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Ties, Trust
 from fedsvd.studies.foreign import ForeignStudy
 from fedsvd.tasks.declaration import declaration_of
@@ -240,6 +241,24 @@ def survival(k: int = 2) -> Federation:
     return Federation([own.astype(float) for own in D], Task.SURVIVAL, H, options=options)
 
 
+VARIABLES = Variable("arm", ("a", "b")), Variable("age", (), 0.0, 10.0, 0), Variable("stage", ("I", "II", "III"))
+ALL_RECORDS = TablePlan(VARIABLES, counts="exact", digits=Digits.TABLE)
+
+
+def describe(k: int = 2, table: TablePlan | None = None) -> Federation:
+    """A number with gaps, a category with a rare level, and groups."""
+    rng = np.random.default_rng(2)
+    about = table or TablePlan(VARIABLES, by="arm", correlations=True, digits=Digits.TABLE)
+    tables = []
+    for i in range(k):
+        n = 60 + i
+        gaps = np.zeros((n, 3))
+        gaps[: 5 + i, 1] = 1.0
+        codes = rng.permutation(np.where(np.arange(n) < 2, 2, np.arange(n) % 2))
+        tables.append(np.column_stack((np.arange(n) % 2, rng.integers(0, 11, n), codes, gaps)).astype(float))
+    return Federation(tables, Task.DESCRIBE, H, table=about)
+
+
 def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
@@ -334,6 +353,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "cox": cox,
     "survival": survival,
     "ordinal": ordinal,
+    "describe": describe,
+    "describe without groups": lambda k=2: describe(k, table=ALL_RECORDS),
     "predict": predict,
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
@@ -367,6 +388,7 @@ LEAST = (
     "cox",
     "survival",
     "ordinal",
+    "describe",
     "predict",
     "preparation dealt by the TA",
     "foreign dealt by the TA",

@@ -72,6 +72,15 @@ def asked_in(study):
     if study.foreign is not None:
         declaration = study.foreign.declaration
         record["foreign"] = {"name": declaration.name, "options": {"most": 2}, "declaration": declaration.record}
+    if study.table is not None:
+        about = study.table
+        job |= {"counts": about.counts, "correlations": about.correlations, "digits": str(about.digits)}
+        job |= {"by": about.by} if about.by else {}
+        columns = {
+            each.name: {"levels": each.levels} if each.levels else {"range": [each.low, each.high], "decimals": 0}
+            for each in about.variables
+        }
+        record["dictionary"] = {"says": {"columns": columns}}
     record |= {"authority": {"name": "ta"}} if study.trust is Trust.AUTHORITY else {}
     return record | {"party": [{"name": name} for name in NAMES]}
 

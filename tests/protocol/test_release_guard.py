@@ -15,6 +15,7 @@ from fedsvd.policy.learned import full_outputs
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.table import TablePlan, Variable
 from fedsvd.protocol.tasks import Align, Family, Item, Mode, Scheme, Split, Task, Ties, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
@@ -61,6 +62,9 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
         about = {"classes": 3, "digits": Digits.TABLE, "least_class": 10, "least_events": 5}
         fields["glm"] = ModelPlan(Family.ORDINAL, "logit", **about)
+    if task is Task.DESCRIBE:
+        fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
+        fields["table"] = TablePlan((Variable("sex", ("f", "m")), Variable("age", (), 18.0, 99.0)), digits=Digits.TABLE)
     if task is Task.MATCH:
         m, fields = 1, {**fields, "scheme": Scheme.MASK, "mode": None, "align": Align.ECDH, "least_overlap": 10}
     bare = SessionPlan(

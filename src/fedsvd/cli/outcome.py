@@ -10,6 +10,7 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
+from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.tasks import Answer, Scheme, Split, Task
 from fedsvd.results.folder import Table
@@ -20,7 +21,9 @@ from fedsvd.results.report.model import quality_in_words
 from fedsvd.results.report.survival import in_words
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import PARTIES
+from fedsvd.statistics.describe import description_of
 from fedsvd.statistics.summary import linear_summary
+from fedsvd.statistics.table_one import table_one
 from fedsvd.types import byte_size
 
 _ROWS_SHOWN = 5
@@ -65,6 +68,7 @@ def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dic
         "choice": shared.facts.get("choice"),
         "wilks": shared.facts.get("wilks"),
         "quality": shared.facts.get("quality"),
+        "described": shared.facts.get("described"),
     }
 
 
@@ -74,6 +78,8 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     messages, rows = sum(certificate.messages_by_link.values()), how_rows_belong(plan)
     measured = {each.party: each.facts["verified"] for each in results if each.party and "verified" in each.facts}
     memory = f"at most {byte_size(max(certificate.peak_memory.values(), default=0))} in one process"
+    if (described := shared.facts.get("described")) is not None:
+        console.print(str(table_one(description_of(described))), markup=False, highlight=False, soft_wrap=True)
     for table in _leading_tables(shared):
         console.print(top_of(table, _ROWS_SHOWN))
     _show_tables(console, shared)
@@ -109,6 +115,8 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
 def _measured(shared: PartyResult) -> dict[str, Any]:
     """How exact the result is; of a foreign task its name and declaration, for nothing is factorised."""
     about, certificate = shared.plan.foreign, shared.certificate
+    if shared.plan.table is not None:
+        return {"opened": in_bits(expected_bits(shared.plan))}
     if about is not None:
         return {"task": f"{about.name}, declaration {about.declaration[:16]}"}
     if shared.plan.answer is Answer.SUMS:

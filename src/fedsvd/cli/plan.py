@@ -140,6 +140,9 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
         task = plan.foreign.name
         roles["parties"] = f"run the script of {task}, each in a process of its own; open the sums it asks for"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
+    elif plan.table is not None:
+        roles["parties"] = "count and add up their own records, join levels that are rare, open the totals"
+        roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
     elif plan.answer is Answer.SUMS:
         roles["parties"] = "count and compare their own records, open the totals"
         roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
@@ -165,6 +168,8 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
 
 def _released(plan: SessionPlan) -> dict[str, str]:
     """Who gets what: every released item, or every output that a foreign task declares."""
+    if plan.table is not None:
+        return {"table 1": "to every party"}
     if plan.foreign is None:
         return {item: _whom(plan, item) for item in plan.release}
     return {output.name: f"to every party, {output.says}" for output in plan.foreign.outputs}

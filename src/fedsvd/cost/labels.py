@@ -30,6 +30,7 @@ USER: dict[str, tuple[Kernel | None, Kernel | None]] = {
     "script": (users.script, None),
     "counting": (users.script, None),
     "comparing": (users.script, None),
+    "describe": (users.describe, None),
     "preparing": (users.script, None),
     "orthonormalise": (nothing, nothing),
     "first mean": (users.first_mean, None),
@@ -149,6 +150,8 @@ def _beginning(user: User) -> Iterator[str]:
         yield "reading"
     if What.CANONICAL in user.opened:
         yield "orthonormalise"
+    if What.TABLE in user.opened:
+        yield "describe"
 
 
 _BEFORE = {
@@ -182,6 +185,8 @@ def _before(user: User, step: PlannedStep) -> tuple[str, ...]:
     plan = user.plan
     if step.name in _OF_COUNTS:
         return _OF_COUNTS[step.name]
+    if What.TABLE in user.opened:
+        return ()  # one pass before all sums
     if step.what in (What.PREPARED, What.CAPPED, What.DECLARED):  # names of these steps are not ours
         return ("script",) if step.what is What.DECLARED else ("preparing",)
     if plan.few_digits and plan.glm is None:

@@ -5,6 +5,7 @@ messages it holds, at the peak of a piece. Its data at rest is not counted; pane
 float64 arrays in memory and of ``.npy`` files.
 """
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -136,6 +137,12 @@ def _work_of(user: User, planned: PlannedSum) -> Work:
 def script(user: User) -> Pieces:
     """A sum of a preparation or of a foreign task: two passes over the table at most."""
     yield Piece("prepare", Work(memory=2 * 32.0 * user.plan.m * user.n_i), 4.0 * user.plan.m * user.panel)
+
+
+def describe(user: User) -> Pieces:
+    """One pass over a table, column by column: each is sorted, binned and added up."""
+    sorts = 16.0 * math.log2(max(user.n_i, 2))
+    yield Piece("describe", Work(memory=(64.0 + sorts) * user.plan.m * user.n_i), 12.0 * user.n_i)
 
 
 # --- the local factor and its share -----------------------------------------------------------------------------------

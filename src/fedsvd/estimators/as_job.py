@@ -32,6 +32,7 @@ from fedsvd.tasks.options import applies
 _KEYS = {"n_components": "components", "fit_intercept": "intercept"}
 """Parameters whose key in a job file has another name."""
 _NO_KEYS = {"id", "masks", "federation", "whiten", "missing", "multi_class", "label_party", "align", "cluster"}
+_NO_KEYS |= {"columns", "categorical", "dictionary"}
 _ROWS = 1 << 12  # written at a time
 
 

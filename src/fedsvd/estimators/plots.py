@@ -39,6 +39,19 @@ class Plots:
         drawings = dict.fromkeys(name for output in self._found.here.outputs for name in output.draws)
         return f"Plots({', '.join(drawings)})"
 
+    # --- descriptions -------------------------------------------------------------------------------------------------
+
+    def love(self, *, ax: Any = None) -> Any:
+        """Absolute standardised differences of every variable."""
+        return self._drawn("love", ax)
+
+    def histogram(self, name: str, *, ax: Any = None) -> Any:
+        """The histogram of one number, a staircase to each group."""
+        drawn = [picture.of for picture in expected(self.result, "histogram")]
+        if name not in drawn:
+            raise ConfigError(f"there is no histogram of {name!r}", f"one of {', '.join(drawn)}")
+        return self._drawn("histogram", ax, place=drawn.index(name))
+
     # --- components ---------------------------------------------------------------------------------------------------
 
     def scree(self, *, ax: Any = None) -> Any:

@@ -110,7 +110,7 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
     if What.RECORDS in opened(plan):
         return [*matched(plan)]
-    if opened(plan) & {What.PREPARED, What.CAPPED}:
+    if opened(plan) & {What.PREPARED, What.CAPPED} and What.TABLE not in opened(plan):
         return [*prepared_together(plan), *_neighbours(plan)]
     if What.DECLARED in opened(plan):
         return [*foreign_together(plan), *_neighbours(plan)]
@@ -154,6 +154,11 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the shapes ({shapes}), how often the model was evaluated, in how many pieces its "
             "information was added up, and where the session was stopped, the code of the reason; nothing else of the "
             "data."
+        )
+    elif What.TABLE in opened(plan):
+        yield (
+            f"The CSP learns the shapes ({shapes}), the columns and levels of the dictionary, and whether the session "
+            "was stopped; nothing of the data: no count, no mean, and not which levels were joined."
         )
     elif What.ITERATES in opened(plan):
         yield (
@@ -228,6 +233,9 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
             "digits that were opened, from its own part."
         )
         return
+    if What.TABLE in found:
+        yield "With two parties, each can compute the other's counts and sums as it sent them, from its own."
+        return
     if found <= _COUNTED:
         yield "With two parties, each can compute the other's counts as it sent them, from its own."
         return
@@ -263,6 +271,9 @@ def _two_canonical(plan: SessionPlan) -> Iterator[str]:
 
 def _collusion(plan: SessionPlan) -> str:
     who = "The CSP together with any one party (outside the model) could compute"
+    if What.TABLE in opened(plan):
+        both = "counts and sums of all other parties together, as that party alone does"
+        return f"The CSP and a party that pool what they see learn the {both}; lying together, they can alter totals."
     if plan.mode is not None:
         others = "sum of the other parties' Gram matrices, and no single one while two of these parties are honest"
         learned = "Gram matrix of the other" if plan.k == 2 else others

@@ -44,6 +44,8 @@ class StudyColumns:
     bits: int = 0  # that the study opens; 0 where they are not counted
     held: float = 0.0  # bits of one record, where the columns themselves are too many to be stored
     directions: int = 0  # that the study opens by steps, at most
+    described: bool = False  # whether its levels were counted (Table 1)
+    by: int = NOWHERE  # the column whose levels made groups then
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Opened:
     labels: tuple[int, ...] = ()
     roots: int = NOWHERE
     directions: int = 0
+    described: bool = False
+    by: int = NOWHERE
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +122,9 @@ class OpenedColumns:
         places: list[int] = at[: len(study.names)].tolist()
         split = len(study.names) - study.labels
         roots = NOWHERE if study.roots is None else int(at[-1])
-        about = replace(about, features=tuple(places[:split]), labels=tuple(places[split:]), roots=roots)
+        by = NOWHERE if study.by == NOWHERE else places[study.by]
+        about = replace(about, features=tuple(places[:split]), labels=tuple(places[split:]), roots=roots, by=by)
+        about = replace(about, described=study.described)
         return replace(
             self,
             names=(*self.names, *(names[j] for j in new.tolist())),
@@ -145,6 +151,7 @@ class OpenedColumns:
                     features=tuple(new[j] for j in each.features),
                     labels=tuple(new[j] for j in each.labels),
                     roots=new[each.roots],
+                    by=new[each.by],
                 )
                 for other, each in studies.items()
             },

@@ -26,6 +26,7 @@ LARGEST_OFFSET = 20.0
 MOST_VALUES = 20
 """Values of a column that is a code: directions among codes can be guessed, which those among measurements cannot."""
 
+_NAMED = 6  # columns that a sentence names
 _FEWEST_CLUSTERS = 5
 _FEWEST_EVENTS = 50
 _HINT = "log, rank or cap it, or leave it out"
@@ -76,6 +77,9 @@ class OwnRows:
     alike: tuple[str, ...] = ()  # two columns that passed joint counts and that few own records tell apart
     cells: tuple[Cells, ...] = ()  # of columns whose products are asked for
     grids: tuple[Grid, ...] = ()  # whose counts are opened as they are
+    gapped: tuple[str, ...] = ()  # columns that few own records of a group miss, where it is opened how many do
+    groups: tuple[int, ...] = ()  # own records of each group whose ranks are summed
+    visits: bool = False  # whether persons have several rows, each of which is counted
     fills: tuple[str, ...] = ()  # columns with gaps that are filled with numbers unlike their entries
     classes: tuple[int, ...] = ()  # records of each
     events: int = 0  # of two parties, where each has the other's sums: own events whose rows are summed
@@ -100,6 +104,7 @@ def row_findings(own: OwnRows, policy: Policy) -> tuple[Finding, ...]:
         *_at_once(tuple(_leverage(own, policy)), tuple(_few(own, policy)), policy),
         *_cells(own, policy),
         *_grids(own, policy),
+        *_table(own, policy),
         *_fills(own),
         *_classes(own, policy),
         *_clusters(own),
@@ -212,6 +217,27 @@ def _grids(own: OwnRows, policy: Policy) -> Iterator[Finding]:
                 'exact counts are opened. Researchers can leave counts = "exact" out, which rounds them at home'
             )
             yield Finding("cells", text, below=False, asks=True)
+
+
+def _table(own: OwnRows, policy: Policy) -> Iterator[Finding]:
+    """What a description counts that no joint count has cleared: gaps, ranks of few, rows of one person."""
+    few = f"1 to {policy.least_count - 1}"
+    if own.gapped:
+        columns = ", ".join(map(repr, own.gapped[:_NAMED])) + (" and more" if len(own.gapped) > _NAMED else "")
+        text = (
+            f"{few} of your records of a group miss {columns}, and how many records miss a column is opened. "
+            'Researchers can describe a view of complete records (missing = "drop")'
+        )
+        yield Finding("gaps", text, below=False, asks=True)
+    if any(0 < size < policy.least_count for size in own.groups):
+        text = (
+            f"a group has {few} of your records, and their ranks among your other records are summed: a sum of few "
+            "ranks says much of single records. Researchers can name groups with more records"
+        )
+        yield Finding("groups", text, below=False, asks=True)
+    if own.visits:
+        text = "persons have several rows of your table, and a description counts rows: five of them may be one person"
+        yield Finding("persons", text, below=False, asks=True)
 
 
 def _fills(own: OwnRows) -> Iterator[Finding]:

@@ -154,9 +154,9 @@ def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if units and min(units) < policy.least_count:
         rounded = f"counts are rounded to multiples of {min(units)}, {policy.least_count} is asked for"
         yield Finding("least_count", f"{rounded}: a step between two edges could hold fewer records")
-    if not opened(plan) & {What.PREPARED, What.DECLARED}:
+    if not opened(plan) & {What.PREPARED, What.DECLARED, What.TABLE}:
         return
-    if plan.foreign is None and plan.least_count < policy.least_count:
+    if What.PREPARED in opened(plan) and plan.least_count < policy.least_count:
         least = f"from {plan.least_count} records on, {policy.least_count} are asked for"
         yield Finding("least_count", f"levels are named, and means taken, {least}: set minimum under [prepare]")
     fewest = 2 if policy.consent_to_two else policy.parties_for_full

@@ -7,6 +7,7 @@ asks for a task. What follows from several openings together, from the number of
 
 from collections.abc import Callable, Iterator
 
+from fedsvd.policy.described import of_table
 from fedsvd.protocol.directions import DIRECTION_BITS, most_directions
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import expected_bits, granted_bits, opened
@@ -409,6 +410,7 @@ SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.ITERATES, _iterates),
     (What.SCORE, _scores),
     (What.QUALITY, _quality),
+    (What.TABLE, of_table),
     (What.FIVES, _rounded_counts),
     (What.WITHIN, _within),
     (What.CELLS, _exact_counts),

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.steps import SIZE_CLASSES
+from fedsvd.protocol.table import EXACT, FEWEST_MOMENTS, TablePlan
 from fedsvd.secagg.sums import MOST_WORDS
 
 UNKNOWN_COLUMN, NUMBER_COLUMN = 1.0, 8.0
@@ -42,6 +43,30 @@ def _poisson_entropy(mean: float) -> float:
         return 0.5 * math.log2(2.0 * math.pi * math.e * mean)
     logs = (k * math.log(mean) - mean - math.lgamma(k + 1) for k in range(last))
     return -math.fsum(math.exp(each) * each for each in logs) / math.log(2.0)
+
+
+def table_bits(about: TablePlan, n: int) -> int:
+    """Bits that users open by a description of n records (Table 1).
+
+    Counts of the levels of a category are one of the ways to place n records among its levels and groups; counts on a
+    grid are a staircase, one of the ways to place their steps.
+    """
+    groups, numbers = len(about.groups), len(about.numbers)
+    found = _ways(n, groups) + sum(_ways(n, groups * (1 + len(each.levels))) for each in about.categories)
+    found += numbers * _ways(n, 2 * groups) + 2 * numbers * groups * about.bits(max(n / groups, FEWEST_MOMENTS))
+    if about.quantiles:
+        steps = n if about.counts == EXACT else n // about.least
+        times = 1 + int(bool(about.by))  # groups, and all records
+        found += times * sum(_ways(steps, len(each.edges) * groups) for each in about.numbers)
+    found += about.rank_numbers * about.rank_bits if about.by else 0
+    found += numbers * (numbers + 3) / 2 * about.product_bits if about.correlations else 0
+    return math.ceil(found)
+
+
+def _ways(n: int, places: int) -> float:
+    """log2 of the ways to place n equal things in so many places."""
+    logs = math.lgamma(n + places) - math.lgamma(n + 1) - math.lgamma(places)
+    return max(0.0, logs / math.log(2.0))
 
 
 def matrix_bits(P: int) -> int:

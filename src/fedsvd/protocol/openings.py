@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from fedsvd.protocol.directions import DIRECTION_BITS, most_products
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
-from fedsvd.protocol.held import matrix_bits, model_bits, regression_bits
+from fedsvd.protocol.held import matrix_bits, model_bits, regression_bits, table_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.model import QUALITY, QUALITY_BITS, QUALITY_NUMBERS
 from fedsvd.protocol.plan import SessionPlan
@@ -104,6 +104,8 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
     if about is not None:
         more = QUALITY_NUMBERS * (QUALITY_BITS + SIZE_BITS) if plan.releases(Item.QUALITY) else 0
         return more + (model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1))
+    if plan.table is not None:
+        return table_bits(plan.table, plan.n)
     if plan.few_digits:
         return regression_bits(plan.digits, plan.m, plan.centre, plan.targets, bool(plan.robust), label)
     found = totals(each for each in all_openings(plan) if each.to is not To.CSP)
@@ -183,7 +185,7 @@ def _of_step(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
             yield Opening(step.what, To.USERS, step.size // 8, 0, _per(step.what))
         case StepKind.WHOLE if step.what is What.CAPPED:
             yield Opening(step.what, To.USERS, step.size, (CAPPED_AT * plan.k).bit_length())
-        case StepKind.WHOLE if step.what in (What.FIVES, What.CELLS):
+        case StepKind.WHOLE if step.what in (What.FIVES, What.CELLS, What.TABLE):
             yield Opening(step.what, To.USERS, step.size, (plan.n // max(step.step, 1)).bit_length())
         case kind if kind in SUMS and step.what:
             yield _of_sum(step)

@@ -101,9 +101,11 @@ def column(name: str, axis: str, table: str, heading: str, **more: Any) -> Outpu
     return Output(name, (axis,), table=table, heading=heading, **more)
 
 
-def fact(name: str, *, to: To = To.ALL, by_columns: To | None = None, table: str = "") -> Output:
+def fact(
+    name: str, *, to: To = To.ALL, by_columns: To | None = None, table: str = "", draws: tuple[str, ...] = ()
+) -> Output:
     """What the manifest says."""
-    return Output(name, (), to, by_columns, Kind.FACT, table)
+    return Output(name, (), to, by_columns, Kind.FACT, table, draws=draws)
 
 
 def shared_by(outputs: Sequence[Output], split: Split) -> tuple[Output, ...]:

@@ -21,6 +21,7 @@ from fedsvd.protocol.model import FEW, Digits, ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.reasons import Why, in_words
 from fedsvd.protocol.steps import PlannedStep
+from fedsvd.protocol.table import TablePlan
 from fedsvd.protocol.tasks import (
     Align,
     Answer,
@@ -82,6 +83,7 @@ class SessionPlan:
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     glm: ModelPlan | None = None  # what a generalised linear model is, for its task
+    table: TablePlan | None = None  # what a description is of, for its task
     memory: int = 1 << 30  # bytes a role may use for panels and batches
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates

@@ -78,6 +78,8 @@ class What(StrEnum):
     SCORE = "score"  # the gradient of a likelihood, in few digits
     INFORMATION = "information"  # its curvature, in few digits
     RESIDUALS = "residuals"  # the squares of a linear model's, in few digits
+    TABLE = "table"  # how many records have each level in each group, and miss each column
+    RANKS = "ranks"  # sums of ranks of records of each group, among each party's own
     QUALITY = "quality"  # pairs of a case and a control in their order, and squared errors of probabilities
     LEFT_OUT = "left out"  # errors of rows that were left out
     SQUARED_SCORES = "squared scores"

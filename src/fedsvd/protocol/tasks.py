@@ -44,6 +44,7 @@ class Task(StrEnum):
         "Ordinal regression",
         "Ordinal regression (proportional odds) on the joint table",
     )
+    DESCRIBE = "describe", "Description", "Table 1: counts, means, quartiles and tests by group, of the joint table"
     PREDICT = "predict", "Prediction"
     MATCH = "match", "Record matching"  # which records all parties have, before a study on split columns
     PREPARE = "prepare", "Joint preparation of tables"  # joint numbers that tables are prepared with, before a study

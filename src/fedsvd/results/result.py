@@ -28,6 +28,7 @@ from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import PROTOCOL, SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import step_of
+from fedsvd.protocol.table import table_of
 from fedsvd.protocol.tasks import Align, Answer, Check, Item, Labels, Mode, Own, Scheme, Split, Task, Trust
 from fedsvd.results.folder import Table
 
@@ -223,6 +224,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     values["digits"] = Digits(record.get("digits", Digits.ALL))
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])
+    values["table"] = None if record.get("table") is None else table_of(record["table"])
     values["foreign"] = None if record.get("foreign") is None else foreign_of(record["foreign"])
     values["align"] = None if record.get("align") is None else Align(record["align"])
     values["release"] = tuple(Item(item) for item in record["release"])

@@ -23,6 +23,7 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.results import (
     canonical_tables,
     component_tables,
+    describe_table,
     foreign_tables,
     model_table,
     regression_table,
@@ -32,6 +33,7 @@ from fedsvd.results.outputs import Values, stored, written
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
 from fedsvd.roles.user.cca import CCAResult
+from fedsvd.roles.user.describe import DescribedResult
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
@@ -104,6 +106,8 @@ def _values(to: PartyResult, computed: Any, tables: bool) -> Values:
             return model_table.model(to, computed, tables)
         case SurvivalResult():
             return survival_tables.curves(to, computed)
+        case DescribedResult():
+            return describe_table.described(computed, tables)
         case Named():
             return foreign_tables.outputs(to, computed, tables)
     return Values()

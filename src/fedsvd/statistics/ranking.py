@@ -55,12 +55,16 @@ def quality(totals: Float, n: int) -> Quality:
     return Quality(float(round(pairs)), min(concordant / pairs, 1.0), math.sqrt(max(variance, 0.0)) / pairs, score)
 
 
-def _ranks(values: Float) -> Float:
-    """Ranks from 1; equal values share the mean of theirs."""
+def ranks_of(values: Float) -> tuple[Float, Float]:
+    """Ranks from 1, equal values sharing the mean of theirs; and how many records have each value."""
     # Not scipy.stats, which takes a third of a second to import.
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Float = (np.cumsum(counts) - (counts - 1) / 2.0)[place]
-    return ranks
+    return ranks, counts.astype(np.float64)
+
+
+def _ranks(values: Float) -> Float:
+    return ranks_of(values)[0]
 
 
 def roc(outcome: Float, score: Float) -> tuple[Float, Float]:

@@ -20,6 +20,7 @@ from fedsvd.prepare.joint_counts import CountRule
 from fedsvd.prepare.missing import Missing
 from fedsvd.protocol.held import NUMBER_COLUMN
 from fedsvd.protocol.tasks import Split, Task
+from fedsvd.studies.described_table import table_words
 from fedsvd.studies.foreign import ForeignSection
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
@@ -80,6 +81,8 @@ def by_dictionary(
     viewed = _view(dictionary, study, prepare)
     by_formula = prepare.joint.parsed if prepare.formula and prepare.joint is not None else None
     columns = [name for name in viewed or dictionary.features if name not in aside and name not in prepare.drop]
+    if study.task is Task.DESCRIBE:
+        return table_words(dictionary, study.by, prepare, columns, viewed)
     taken = prepare.columns or columns if by_formula is None else by_formula.variables
     _expect_features(dictionary, [name for name in taken if name != SITE])
     outcome = () if by_formula is None else by_formula.outcome
@@ -155,7 +158,8 @@ def _counts(
     parties: int,
 ) -> CountRule | None:
     """Whether joint counts are taken, and what becomes of what is rare: of records that are split among parties."""
-    if study.split is not Split.HORIZONTAL or foreign is not None or study.counted_columns:
+    apart = foreign is not None or study.counted_columns or study.task is Task.DESCRIBE
+    if study.split is not Split.HORIZONTAL or apart:
         return None
     drop = study.task in (Task.SVD, Task.PCA, Task.LSA) and not prepare.formula
     described = {name: column.pool for name, column in dictionary.described.items()}

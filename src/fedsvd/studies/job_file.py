@@ -23,6 +23,7 @@ from fedsvd.protocol.model import Digits
 from fedsvd.protocol.tasks import MODEL_TASKS, Ids, Split, Task, Trust
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.counted_columns import counted_by, with_counted
+from fedsvd.studies.described_table import plan_of_job
 from fedsvd.studies.foreign import ForeignSection, with_declaration
 from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, record_bits, with_dictionary
 from fedsvd.studies.job_faults import first_fault
@@ -196,6 +197,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         least_overlap=job.match.least_overlap if job.match.align else 0,
         check=study.verify,
         glm=model_of(study) if study.task in MODEL_TASKS else None,
+        table=plan_of_job(job.dictionary, study, job.prepare) if study.task is Task.DESCRIBE else None,
         record_bits=record_bits(job.dictionary, job.prepare),
         foreign=None if job.foreign is None else job.foreign.study,
         options=scripted(study.task, lambda option: getattr(study, option.key)),

@@ -29,6 +29,7 @@ from fedsvd.statistics.fives import few_cells
 from fedsvd.statistics.leverage import in_each_column, leverages
 from fedsvd.statistics.life_table import staircases
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.table_cells import measured_table
 from fedsvd.types import Float
 
 _DETERMINE_GRAM = frozenset({What.GRAM, What.REFINED, What.INFORMATION})
@@ -43,6 +44,8 @@ def is_judged(plan: SessionPlan) -> bool:
 
 def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool = False) -> OwnRows:
     """What is judged of a party's rows; with ``refusals`` only what may be refused, which mostly takes no pass."""
+    if plan.table is not None:
+        return OwnRows() if refusals else measured_table(plan, party, policy, persons_of(party))
     rows, model = _Rows.of(plan, party), opens_model(plan)
     own = OwnRows(offset=_largest_offset(plan, party), made=rows.made(policy))
     if rows.weights is not None and model:

@@ -49,7 +49,8 @@ class Before:
 
 def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
     """What a study opens of a party's table, for later ones; None where single records are in none of its sums."""
-    if not judged_by_bits(plan):
+    # A description is judged by its cells, and what it opens counts with later studies.
+    if not judged_by_bits(plan) and plan.table is None:
         return None
     bits = judged_bits(plan, takes_label(plan))
     directions = most_directions(plan) if plan.scheme is Scheme.STEPS else 0
@@ -77,6 +78,8 @@ def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
         gram,
         bits,
         directions=directions,
+        described=plan.table is not None,
+        by=NOWHERE if plan.table is None else plan.table.place,
     )
 
 
@@ -103,6 +106,8 @@ def _labels(plan: SessionPlan, labels: Float) -> Float:
 
 def together(plan: SessionPlan, party: PartyData, before: Before, policy: Policy) -> Together:
     """What stands out in this study and earlier ones together, and in none of them alone."""
+    if plan.table is not None:  # whose cells are judged by themselves (``table_cells.py``)
+        return Together()
     now = None if before.nothing else study_columns(plan, party)
     if now is None or not now.names or len(now.values) < _FEWEST:
         return Together()

@@ -16,6 +16,7 @@ from fedsvd.studies.measured_rows import is_judged, measured
 from fedsvd.studies.opened_before import Before, earlier_bits, together
 from fedsvd.studies.own_bits import as_between, findings_of_bits, judged_at_home, measured_bits
 from fedsvd.studies.parties import PartyData, expect_readable
+from fedsvd.studies.table_cells import cells_together
 
 
 def home_findings(
@@ -26,6 +27,8 @@ def home_findings(
     asked = tuple(finding for finding in findings(plan, policy) if finding.asks)
     rows = _of_rows(plan, party, policy)
     if before is not None and policy.most_leverage < UNJUDGED and is_judged(plan):
+        if plan.table is not None:
+            rows += row_findings(cells_together(plan, party, before.columns, before.record, policy), policy)
         rows += together_findings(together(plan, party, before, policy), policy)
     earlier = _earlier(plan, party, policy, before, beforehand)
     return settled((*asked, *rows, *findings_of_bits(plan, party, policy, earlier)), policy)

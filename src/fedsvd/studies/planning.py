@@ -17,6 +17,7 @@ from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.shared import MOST_SHARED, shares_inverse, shares_vectors
+from fedsvd.protocol.table import TablePlan
 from fedsvd.protocol.tasks import (
     Answer,
     ChosenBy,
@@ -117,7 +118,7 @@ def held_whole(study: Study, m: int, counts: tuple[int, ...]) -> int:
 def _plan_of_sums(
     study: Study, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...]
 ) -> Planned:
-    """The plan of a preparation, a foreign task or counts: sums that the parties open, and nothing else."""
+    """The plan of sums that the parties open, and nothing else: of a preparation, a foreign task, counts, Table 1."""
     plan = _session_plan(study, m, counts, Scheme.SUM, Mode.A, study.memory or DEFAULT_MEMORY)
     _, why = _choose_mode(study, Scheme.SUM, m, counts)
     plan = replace(plan, session=session, why=why, identities=identities)
@@ -166,9 +167,16 @@ def _session_plan(
         check=study.check,
         certain_bound=study.certain_bound,
         glm=None if study.glm is None else _model(study, m, counts),
+        table=_table(study),
         options=completed(study.task, study.options),
         memory=memory,
     )
+
+
+def _table(study: Study) -> TablePlan | None:
+    """What is described, with the digits that its sums will have: few, where no one chose."""
+    about = study.table
+    return replace(about, digits=Digits.TABLE) if about is not None and about.digits is Digits.AUTO else about
 
 
 def _model(study: Study, m: int, counts: tuple[int, ...]) -> ModelPlan | None:
@@ -241,7 +249,7 @@ def other_family(study: Study, planned: Planned) -> Planned | None:
     """The same study in the other family, for comparison; None where only one of them can do it."""
     plan = planned.plan
     other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
-    only_one = plan.opens_nothing or plan.stacks_labels or plan.answer is Answer.GRAM
+    only_one = plan.opens_nothing or plan.stacks_labels or plan.answer in (Answer.GRAM, Answer.SUMS)
     if other is None or only_one or plan.M > _LONGEST_SUMMED:
         return None
     try:

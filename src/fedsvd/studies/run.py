@@ -256,7 +256,7 @@ def assemble(
 
 def _guarded(plan: SessionPlan, source: MatrixSource) -> MatrixSource:
     """A table in files that others may change is hashed whenever it is read; what is in memory is its owner's."""
-    prepares = plan.answer is Answer.SUMS and plan.foreign is None
+    prepares = plan.answer is Answer.SUMS and plan.foreign is None and plan.table is None
     return hashed(source, 0 if plan.by_rows else 1) if source.has_files and not (plan.matches or prepares) else source
 
 

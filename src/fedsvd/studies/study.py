@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.model import Digits, ModelPlan
+from fedsvd.protocol.table import TablePlan
 from fedsvd.protocol.tasks import (
     Align,
     Check,
@@ -64,6 +65,7 @@ class Study:
     check: Check = Check.NONE
     certain_bound: bool = False
     glm: ModelPlan | None = None  # the family, the link, what parties bring
+    table: TablePlan | None = None  # the columns that are described
     record_bits: float | None = None  # of one record by the dictionary of the job; None where nothing is known
     rule: Rule | None = None  # of a joint preparation
     foreign: ForeignStudy | None = None  # which foreign task, with which options
@@ -100,6 +102,8 @@ class Study:
 def with_all_digits(study: Study) -> Study:
     """The same study where no one chose the digits of its model or table: with all of them."""
     study = replace(study, digits=Digits.ALL) if study.digits is Digits.AUTO else study
+    if study.table is not None and study.table.digits is Digits.AUTO:
+        study = replace(study, table=replace(study.table, digits=Digits.ALL))
     about = study.glm
     if about is None or about.digits is not Digits.AUTO:
         return study

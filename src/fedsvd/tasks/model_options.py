@@ -256,7 +256,7 @@ MODEL = (
             "from public numbers alone, and in one process, where one person has all records, `all`. Sums of few "
             "digits need linearly independent columns"
         ),
-        tasks=(Task.LR, *MODEL_TASKS, Task.SURVIVAL),
+        tasks=(Task.LR, *MODEL_TASKS, Task.SURVIVAL, Task.DESCRIBE),
     ),
     Option(
         "quality",

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import Task
+from fedsvd.tasks.describe_options import DESCRIBE
 from fedsvd.tasks.dictionary_options import DICTIONARY
 from fedsvd.tasks.foreign_options import FOREIGN
 from fedsvd.tasks.model_options import MODEL
@@ -23,6 +24,7 @@ OPTIONS: tuple[Option, ...] = (
     *STUDY,
     *MODEL,
     *SURVIVAL,
+    *DESCRIBE,
     *FACTORISATION,
     *DICTIONARY,
     *MATCH,

@@ -177,6 +177,11 @@ _TOGETHER = (
         "prepare tables before the study",
     ),
     Rule(
+        lambda study: (study.table is not None) != (study.task is Task.DESCRIBE),
+        "a description goes with the columns that it is of",
+        'task = "describe", with a dictionary',
+    ),
+    Rule(
         lambda study: study.task is Task.PREPARE and vertical(study),
         "tables are prepared together where rows are split",
         "prepare split columns at home",

@@ -40,8 +40,9 @@ STUDY = (
         NEEDED,
         "",
         (
-            "`svd`, `pca`, `lsa`, `lr`, `glm`, `cox`, `ordinal`, `cca` (canonical correlations of split columns) or "
-            "`pcr` (regression on components, split rows); `foreign` is the statistic that `[foreign]` names"
+            "`svd`, `pca`, `lsa`, `lr`, `glm`, `cox`, `ordinal`, `survival`, `describe` (Table 1), `cca` (canonical "
+            "correlations of split columns) or `pcr` (regression on components, split rows); `foreign` is the "
+            "statistic that `[foreign]` names"
         ),
     ),
     Option(

@@ -54,7 +54,7 @@ SURVIVAL = (
             '`"fives"`: each party rounds its own counts to multiples of `least_count` at home, so that a total is off '
             'by at most 2 records a party; `"exact"`: as they are, which asks the owner of a bin of 1 to 4 records'
         ),
-        tasks=_TASKS,
+        tasks=(*_TASKS, Task.DESCRIBE),
         script=True,
     ),
     Option(

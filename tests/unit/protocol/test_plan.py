@@ -14,6 +14,7 @@ from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, StepKind
+from fedsvd.protocol.table import TablePlan, Variable
 from fedsvd.protocol.tasks import (
     Align,
     Answer,
@@ -90,6 +91,7 @@ OTHER = {
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "glm": ModelPlan(Family.BINOMIAL, "logit", classes=3),
+    "table": TablePlan((Variable("age", low=18.0, high=110.0),), gaps=False),
     "steps": (PlannedStep("totals and counts", StepKind.WIDE, 7),),
     "options": (("shrink", 0.25),),
     "foreign": ForeignPlan("one-sum", "A sum.", "ab" * 32, "{}", (), (("sums", "totals"),), (), ()),

@@ -54,6 +54,9 @@ NOT_OF_A_JOB = {
     "verbose": False,
     "federation": None,
     "masks": None,
+    "columns": (),  # of the tables that are described: [prepare] columns
+    "categorical": (),  # in one process, where a dictionary is made of the tables
+    "dictionary": None,  # [dictionary] file
 }
 # The options of a foreign task are its declaration's, not rows of the table.
 NAMED = [name for name in sorted(fedsvd.__all__) if name.startswith("Federated") and name != "FederatedStatistic"]

@@ -188,6 +188,10 @@ REFUSED = {
             "conf_type": "log",
             "level": 0.9,
             "until": 1.0,
+            "by": "arm",
+            "nonnormal": ["age"],
+            "quantiles": False,
+            "correlations": True,
         }.items()
     ]
     + [

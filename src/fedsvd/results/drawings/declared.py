@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.outputs import Output, To
-from fedsvd.results.drawings import components, models, survival
+from fedsvd.protocol.outputs import Kind, Output, To
+from fedsvd.results.drawings import components, described, models, survival
 from fedsvd.results.drawings.picture import USUAL, Picture, Wish
 from fedsvd.results.result import PartyResult
 
@@ -27,6 +27,8 @@ DRAWINGS: Mapping[str, Callable[[PartyResult, Wish], Iterator[Picture]]] = {
     "qq": models.qq,
     "leverage": models.leverage,
     "survival": survival.survival,
+    "love": described.love,
+    "histogram": described.histograms,
 }
 
 _WITHOUT = {
@@ -39,6 +41,8 @@ _WITHOUT = {
     "calibration": "the target has no classes, or these records have one of them alone",
     "qq": "residuals of this family do not follow a normal law",
     "ridge": "one penalty was tried",
+    "love": "there are no groups, or no difference could be standardised",
+    "histogram": "the table has no numbers, or no counts on grids were opened (quantiles=True)",
 }
 
 
@@ -49,11 +53,15 @@ def declaring(result: PartyResult, name: str) -> list[Output]:
 
 def pictures(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture]:
     """The pictures of one drawing; none where the reader does not hold what it is made of."""
-    if not any(output.name in result.arrays for output in declaring(result, name)):
+    if not any(_is_here(result, output) for output in declaring(result, name)):
         return []
     if name == "biplot" and "components" not in result.arrays:
         return []
     return list(DRAWINGS[name](result, wish))
+
+
+def _is_here(result: PartyResult, output: Output) -> bool:
+    return output.name in (result.facts if output.kind is Kind.FACT else result.arrays)
 
 
 def all_pictures(result: PartyResult) -> list[Picture]:
@@ -68,7 +76,7 @@ def expected(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture
     if not declared:
         others = dict.fromkeys(other for output in result.outputs for other in output.draws)
         raise ConfigError(f"task {str(result.task)!r} has no {name} to draw", f"one of {', '.join(others)}")
-    if not any(output.name in result.arrays for output in declared):
+    if not any(_is_here(result, output) for output in declared):
         raise ConfigError(*_who_has(result, declared[0]))
     found = pictures(result, name, wish)
     if not found:

@@ -12,6 +12,7 @@ from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.results.drawings.components import loading_scale, samples_of, shares, weights
 from fedsvd.results.report import components, model, regression
 from fedsvd.results.report.declared import declared_outputs
+from fedsvd.results.report.described import described
 from fedsvd.results.report.figures import figures
 from fedsvd.results.report.sections import Section, grid
 from fedsvd.results.report.survival import survival_sections
@@ -24,6 +25,7 @@ def findings(result: PartyResult) -> Iterator[Section]:
     """The sections on results, as far as this reader holds any."""
     yield from declared_outputs(result)
     yield from survival_sections(result)
+    yield from described(result)
     if result.facts.get("models"):
         yield model.model_section(result)
     if result.plan.targets and result.plan.glm is None and result.arrays.keys() & {"coefficients", "intercept"}:

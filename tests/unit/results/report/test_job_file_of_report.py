@@ -106,6 +106,19 @@ CASES = {
             "until": 9.0,
         }
     },
+    "description by a dictionary": {
+        "job": {
+            "task": "describe",
+            "by": "arm",
+            "nonnormal": ["dose"],
+            "counts": "exact",
+            "quantiles": True,
+            "correlations": True,
+        },
+        "dictionary": {
+            "says": {"columns": {"age": {"range": [18, 100]}, "dose": {"range": [0, 5]}, "arm": {"levels": ["a", "b"]}}}
+        },
+    },
     "matched": {
         "job": {**COLUMNS, "id": ["name", "born"]},
         "match": {

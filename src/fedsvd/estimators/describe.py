@@ -1,0 +1,352 @@
+"""Table 1 of records that several parties hold: ``FederatedTable``."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError
+from fedsvd.estimators.as_job import asked_of, job_file
+from fedsvd.estimators.base import Federated, one_of
+from fedsvd.estimators.federation import Local
+from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.stored import Found, of_outcome, of_results, results_in, store
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.described import described
+from fedsvd.prepare.dictionary import Dictionary, read_dictionary, spelt_dictionary
+from fedsvd.protocol.model import Digits
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Task
+from fedsvd.statistics.describe import Description, Number, description_of
+from fedsvd.statistics.table_one import (
+    TABLEONE,
+    TableOne,
+    histograms_of,
+    numbers_of,
+    table_one,
+    tests_of,
+)
+from fedsvd.studies.described_table import silent_dictionary, table_plan, table_words
+from fedsvd.studies.job_dictionary import with_dictionary
+from fedsvd.studies.job_file import job_from
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.stages import prepared_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SUFFIXES = {".html": "html", ".tex": "latex", ".docx": "docx", ".csv": "csv", ".txt": "text"}
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class FederatedTable(Federated):
+    """Table 1 over records that stay with their parties: counts, means, quartiles, tests and standardised differences.
+
+    Counts and what follows from them equal those of ``tableone`` on the joint table; means and deviations too, to the
+    digits that are opened. Levels that too few records have outside of some party are joined. Medians, quartiles and
+    histograms come from counts on a grid, which every party rounds to multiples of five at home; no smallest or largest
+    value is opened. Ranks are those within each party. Between institutions columns are described by a dictionary; in
+    one process one is made of the tables.
+
+    Parameters
+    ----------
+    by : str, default=None
+        The column whose levels are the groups.
+    columns : sequence of str, default=()
+        The columns that are described; all where left out.
+    categorical : sequence of str, default=()
+        Columns of numbers that are categories. Texts always are.
+    nonnormal : sequence of str, default=()
+        Numbers that are shown by median and quartiles, with a test of ranks within sites.
+    counts : {{"fives", "exact"}}, default="fives"
+        Counts on grids, rounded at home or as they are.
+    quantiles : bool, default=True
+        Whether counts on grids are opened.
+    correlations : bool, default=False
+        Whether Pearson's correlations of all numbers are.
+    digits : str, default="auto"
+        Digits of sums: ``table`` opens 10, 16 or 24 bits by the size of a group, ``more`` 44; ``auto`` is 44 bits in
+        one process.
+    dictionary : path, default=None
+        The consortium's ``dictionary.toml``; None makes one of the tables.
+    {parameters}
+
+    Attributes
+    ----------
+    description_ : Description
+        Everything below, as numbers.
+    table_ : DataFrame
+        Table 1 as ``tableone`` prints it.
+    numbers_ : DataFrame
+        The same unrounded, a row for each variable, level and group.
+    tests_ : DataFrame
+        Every test: t, Welch, analysis of variance, chi-squared, Fisher, ranks within sites.
+    smd_ : DataFrame
+        Standardised differences, a column for each pair of groups.
+    histogram_ : DataFrame
+        Counts between the edges of every number's grid.
+    correlations_ : DataFrame
+        With ``correlations``: r, low, high of every pair.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from fedsvd import FederatedTable
+    >>> rng = np.random.default_rng(0)
+    >>> tables = [
+    ...     pd.DataFrame({{"arm": rng.choice(["a", "b"], n), "age": rng.integers(40, 80, n)}}) for n in (120, 90, 150)
+    ... ]
+    >>> print(FederatedTable("arm").fit(tables).table_.iloc[:2, :4].to_string(index=False))
+                   Missing         a         b
+                 n               186       174
+    age (mean (SD))       0 60.0 (11.1) 59.8 (11.4)
+    """
+
+    split = "horizontal"
+
+    by: str | None = field(default=None, kw_only=False)
+    columns: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    nonnormal: Sequence[str] = ()
+    counts: str = "fives"
+    quantiles: bool = True
+    correlations: bool = False
+    digits: str = "auto"
+    dictionary: str | Path | None = None
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party
+            pandas or polars frames, paths, MatrixSource; None on a ``Federation``, whose tables are at the parties.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        if self._between(Task.DESCRIBE, X):
+            return self
+        if not isinstance(X, list | tuple) or len(X) < 2:
+            raise ConfigError("Table 1 is of the tables of two parties or more", "give a list, one table per party")
+        sources = [open_source(each) for each in X]
+        ids = [self.id] if isinstance(self.id, str) else list(self.id or ())
+        sources = [each.without([name for name in ids if name in (each.names or ())]) for each in sources]
+        agreed = self._dictionary(sources)
+        if isinstance(self._where, Local):
+            found = self._locally(self._where, sources, agreed)
+        else:
+            found = self._here(sources, agreed)
+        self.n_features_in_ = len(found.plan.table.variables) if found.plan.table is not None else 0
+        store(self, found)
+        return self
+
+    def _dictionary(self, sources: Sequence[MatrixSource]) -> Dictionary:
+        if self.dictionary is not None:
+            return read_dictionary(Path(self.dictionary))
+        columns = tuple(self.columns)
+        more = () if self.by is None else (self.by,)
+        if columns and self.by is not None and self.by not in columns:
+            columns = (self.by, *columns)
+        return silent_dictionary(sources, columns, tuple(dict.fromkeys((*self.categorical, *more))))
+
+    def _here(self, sources: Sequence[MatrixSource], agreed: Dictionary) -> Found:
+        words = PrepareSection.model_validate({"columns": tuple(self.columns)})
+        words = table_words(agreed, self.by, words, agreed.features, ())
+        digits = Digits(one_of("digits", self.digits, tuple(Digits)))
+        counts = one_of("counts", self.counts, ("fives", "exact"))
+        flags = bool(self.quantiles), bool(self.correlations)
+        about = table_plan(agreed, words, self.by, self.nonnormal, counts, *flags, digits)
+        tables = [described(each, agreed, words.columns) for each in sources]
+        parties = [PartyData(prepared_for(words, each, (), None, False).table) for each in tables]
+        ran = self._simulated(self._study(Task.DESCRIBE, table=about), parties, rehearsed=False)
+        return of_outcome(ran)
+
+    def _locally(self, where: Local, sources: Sequence[MatrixSource], agreed: Dictionary) -> Found:
+        """Processes on this machine, on files in a private folder that is gone afterwards."""
+        from fedsvd.service.local import local_federation  # a simulation needs neither sockets nor certificates
+
+        words = {**asked_of(Task.DESCRIBE, self.get_params(deep=False)), "device": where.device, "engine": where.engine}
+        words = {key: value for key, value in words.items() if value is not None}
+        with TemporaryDirectory(prefix="fedsvd-tables-") as root:
+            folder = Path(root)
+            (folder / "dictionary.toml").write_text(spelt_dictionary(agreed), encoding="utf-8")
+            parties = []
+            for number, source in enumerate(sources, start=1):
+                path = folder / f"party-{number}.csv"
+                _write(path, source, agreed)
+                parties.append({"name": f"party-{number}", "data": str(path)})
+            file = job_file({"name": "fit", **words}, self._masks, parties)
+            file |= {"dictionary": {"file": "dictionary.toml"}}
+            file |= {"prepare": {"columns": list(self.columns)}} if self.columns else {}
+            job = job_from(with_dictionary(file, folder), folder)
+            policy = where.policy or Policy()
+            with local_federation(job, policy=policy, scratch=folder) as federation:
+                federation.run(job).write(folder / "results")
+            return of_results(*results_in(folder / "results"))
+
+    def _store(self, found: Found) -> None:
+        kept = found.here.objects.get("described")
+        if not isinstance(kept, Description):
+            kept = description_of(found.fact("described"))
+        self.description_: Description = kept
+
+    @property
+    def table_(self) -> "pd.DataFrame":
+        """Table 1 as ``tableone`` prints it."""
+        return _frame(self.as_table())
+
+    @property
+    def numbers_(self) -> "pd.DataFrame":
+        """The same unrounded, in long form."""
+        return _data_frame(numbers_of(self._described))
+
+    @property
+    def tests_(self) -> "pd.DataFrame":
+        """Every test of every variable."""
+        return _data_frame(tests_of(self._described))
+
+    @property
+    def smd_(self) -> "pd.DataFrame":
+        """Standardised differences of every pair of groups."""
+        import pandas as pd
+
+        found = {each.name: dict(each.smd) for each in self._described.variables}
+        return pd.DataFrame.from_dict(found, orient="index")
+
+    @property
+    def histogram_(self) -> "pd.DataFrame":
+        """Counts between the edges of every number's grid."""
+        return _data_frame(histograms_of(self._described))
+
+    @property
+    def correlations_(self) -> "pd.DataFrame":
+        """Correlations of every pair of numbers, with intervals."""
+        found = self._described.correlations
+        if found is None:
+            raise AttributeError("this table has no correlations: fit with correlations=True")
+        upper = [(a, b) for a in range(len(found.names)) for b in range(a + 1, len(found.names))]
+        rows = [(found.names[a], found.names[b], found.r[a, b], found.low[a, b], found.high[a, b]) for a, b in upper]
+        columns = ("first", "second", "r", "low", "high")
+        return _data_frame({key: [row[j] for row in rows] for j, key in enumerate(columns)})
+
+    @property
+    def _described(self) -> Description:
+        self._expect_fitted()
+        return self.description_
+
+    def as_table(self, style: str = TABLEONE, decimals: int = 1) -> TableOne:
+        """Table 1 as texts, to print or to write.
+
+        Parameters
+        ----------
+        style : {{"tableone", "gtsummary"}}
+            Whose wording rows have.
+        decimals : int
+            Of means, deviations, quartiles and shares.
+
+        Returns
+        -------
+        TableOne
+            ``str()``, ``html()``, ``latex()`` and ``docx()`` of it are the table in these formats.
+        """
+        return table_one(self._described, style, decimals)
+
+    def write(self, path: str | Path, style: str = TABLEONE, decimals: int = 1) -> None:
+        """Write Table 1; the suffix says how: .html, .tex, .docx, .csv or .txt.
+
+        Parameters
+        ----------
+        path : path
+            Where to.
+        style, decimals
+            As in ``as_table``.
+        """
+        path, shown = Path(path), self.as_table(style, decimals)
+        kind = _SUFFIXES.get(path.suffix)
+        if kind is None:
+            raise ConfigError(f"{path.name} has no suffix of a table", f"one of {', '.join(_SUFFIXES)}")
+        if kind == "docx":
+            path.write_bytes(shown.docx())
+        elif kind == "csv":
+            _frame(shown).to_csv(path, index=False)
+        else:
+            made = {"html": shown.html, "latex": shown.latex, "text": shown.__str__}[kind]()
+            path.write_text(made + "\n", encoding="utf-8")
+
+    def quantile(self, name: str, share: float, column: str = "Overall") -> float:
+        """A quantile of a number, from its counts on the grid.
+
+        Parameters
+        ----------
+        name : str
+            The number.
+        share : float
+            Between 0.05 and 0.95: beyond, it is close to single records.
+        column : str
+            The group, or "Overall".
+
+        Returns
+        -------
+        float
+        """
+        from fedsvd.statistics.describe import quantile
+
+        found = self._described.of(name)
+        if not isinstance(found, Number) or found.grid is None or found.edges is None:
+            raise ConfigError(f"{name!r} has no grid", "name a number of a table with quantiles")
+        if not 0.05 <= share <= 0.95:
+            raise ConfigError(f"a share of {share:g}", "between 0.05 and 0.95")
+        place = self._described.columns.index(column)
+        every = self.plan_.table is not None and next(
+            each.every_value for each in self.plan_.table.numbers if each.name == name
+        )
+        return quantile(found.grid[place], found.edges, share, every)
+
+
+def _frame(shown: TableOne) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(list(shown.rows), columns=list(shown.header))
+
+
+def _data_frame(columns: dict[str, list[object]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(columns)
+
+
+def _write(path: Path, source: MatrixSource, agreed: Dictionary) -> None:
+    """The columns of the dictionary as CSV: categories as texts, numbers to the last digit, gaps as empty cells."""
+    columns = []
+    for name in agreed.described:
+        if agreed.levels_of(name):
+            values, gaps = source.text(name)
+            columns.append(np.where(gaps, "", values).tolist())
+        else:
+            place = names_of(source).index(name)
+            numbers = source.raw(slice(0, source.shape[0]), slice(place, place + 1))[:, 0].tolist()
+            columns.append(["" if value != value else repr(value) for value in numbers])
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(list(agreed.described))
+        writer.writerows(zip(*columns, strict=True))
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedTable, FederatedTable
