@@ -113,7 +113,8 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
             space, rotation = yield from _restarted(work, space, ritz, step)
             own.columns = Columns.of(combined(own.W, rotation[0]))
             search = search.at(space.K.shape[1])
-        steps.take(Found(Z, *sent, number, to_numpy(kept), s1, said, search, rotation))
+        if steps.file is not None:  # own columns are long, and a device would wait for them
+            steps.take(Found(Z, *sent, number, to_numpy(kept), s1, said, search, rotation))
     if ritz is None:
         ritz = yield Local("ritz values", partial(_ritz, work, space))
     U, s, p = yield from _answer(work, space, ritz, said)

@@ -43,7 +43,7 @@ class Sizes:
 
     def read(self, content: bytes, held: int) -> tuple[Verdict, Float, Float]:
         """The verdict, N and c, where the reservoir holds so many directions before N."""
-        numbers = numbers_of(content)
+        numbers = np.frombuffer(content, "<f8").astype(np.float64, copy=False)  # N is long, and no one writes to it
         said, new, chosen = (
             _whole(numbers[0], max(Verdict)),
             _whole(numbers[1], self.width),
