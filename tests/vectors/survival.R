@@ -6,7 +6,8 @@ grids <- list(made = c(1, 24), heart = c(60, 30), lung = c(30, 34), colon = c(90
 # Counts in bins, half of the censored at risk: a censored record is half a record that left before the bin's events and
 # half of one that left after them, as case weights.
 binned <- function(d, edges) {
-  bin <- findInterval(d$time, edges, left.open = TRUE) + 1
+  # An event at an edge is in the bin that ends there; who is censored at an edge was at risk up to it.
+  bin <- ifelse(d$status == 1, findInterval(d$time, edges, left.open = TRUE), findInterval(d$time, edges)) + 1
   one <- data.frame(time = 2 * bin, status = d$status, w = ifelse(d$status == 1, 1, .5))
   two <- data.frame(time = 2 * bin - 1, status = 0, w = ifelse(d$status == 1, 0, .5))
   both <- rbind(one, two)

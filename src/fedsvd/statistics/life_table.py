@@ -55,8 +55,15 @@ class Curve:
 
 
 def staircases(time: Float, event: Float, edges: Float) -> Float:
-    """Own cumulative events, departures and records, as they are summed."""
-    return np.concatenate((cumulative(time[event > 0.0], edges), cumulative(time, edges), [float(len(time))]))
+    """Own cumulative events, departures and records, as they are summed.
+
+    Who is censored at an edge was at risk up to it, as where follow-up ends for all at the last one: such a departure
+    counts in the next bin.
+    """
+    seen = event > 0.0
+    events = cumulative(time[seen], edges)
+    ended = np.searchsorted(np.sort(time[~seen]), edges, side="left")
+    return np.concatenate((events, events + ended, [float(len(time))]))
 
 
 def curves(totals: Float, edges: Float, interval: str, level: float) -> tuple[Curve, ...]:

@@ -1,0 +1,56 @@
+"""``fedsvd survival``: curves and the test on screen, in files, in the report, and read back; a dictionary's times."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies import hospitals
+from tests.unit.results.report.pages import page
+
+from fedsvd import FederatedKaplanMeier, load
+
+DICTIONARY = """name = "wards"
+[columns.outcome]
+role = "time"
+times = [1.0, 2.0, 3.0]
+[columns.event]
+role = "event"
+"""
+
+
+@pytest.fixture
+def times(tmp_path):
+    return hospitals(tmp_path, events=True)
+
+
+def counted(joint, edge):
+    return int(np.count_nonzero((joint["outcome"] <= edge) & (joint["event"] == 1)))
+
+
+def test_a_command_gives_curves_a_report_and_what_is_loaded(fedsvd, times):
+    words = ["--label", "outcome", "--event", "event", "--times", "1", "--times", "2", "--counts", "exact"]
+    said = fedsvd("survival", *times.options(), *words, "--id", "patient", "--out", times.folder / "out")
+    assert said.code == 0, said.err
+    table = pd.read_csv(times.folder / "out/curves.csv")
+    assert list(table.columns[1:6]) == ["time", "n.risk", "n.event", "n.censor", "estimate"]
+    assert table["n.event"].cumsum().tolist() == [counted(times.joint, 1.0), counted(times.joint, 2.0)]
+    loaded = load(times.folder / "out")
+    assert isinstance(loaded, FederatedKaplanMeier)
+    assert np.allclose(loaded.tidy()["estimate"], table["estimate"])
+    assert "Numbers at risk" in page(times.folder / "out").text
+
+
+def test_times_are_the_dictionarys_and_others_are_refused(fedsvd, times):
+    (times.folder / "dictionary.toml").write_text(DICTIONARY, encoding="utf-8")
+    words = ["--label", "outcome", "--event", "event", "--dictionary", times.folder / "dictionary.toml"]
+    said = fedsvd("survival", *times.options(), *words, "--out", times.folder / "out")
+    assert said.code == 0, said.err
+    assert pd.read_csv(times.folder / "out/curves.csv")["time"].tolist() == [1.0, 2.0, 3.0]
+    said = fedsvd("survival", *times.options(), *words, "--times", "1.5", "--out", times.folder / "other")
+    assert said.code != 0
+    assert "times that are not the dictionary's" in said.err
+
+
+def test_a_job_without_times_is_refused(fedsvd, times):
+    said = fedsvd("survival", *times.options(), "--label", "outcome", "--event", "event")
+    assert said.code != 0
+    assert "need the times at which counts are opened" in said.err
