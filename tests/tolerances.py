@@ -68,6 +68,12 @@ CURVE_BAR = 1e-14
 WITHIN_BAR, WITHIN_MORE_BAR = 1e-4, 1e-10
 """A chi-squared of totals of 24 bits, and of 44, relative: what is asked of the log-rank test within sites."""
 
+MIXED_LIKELIHOOD_BAR = 1e-9
+"""Of the log-likelihood of a mixed model, against lme4."""
+
+STATSMODELS_MIXED_BAR = 1e-4
+"""Of statsmodels' own end of a mixed model, in standard errors; it is 6e-5 from lme4 on public data."""
+
 A_TENTH = 0.1
 """Of a standard deviation: an attack that comes so near to every entry of a record has read it."""
 

@@ -70,6 +70,9 @@ STUDIES: dict[str, Study] = {
         Task.ORDINAL, targets=1, glm=ModelPlan(Family.ORDINAL, "logit", classes=3, digits=Digits.TABLE)
     ),
     "Description (Table 1)": Study(Task.DESCRIBE, table=_TABLE),
+    "Linear mixed model, restricted likelihood": Study(
+        Task.MIXED, targets=2, glm=ModelPlan(Family.MIXED, "identity", beside=("subject",), digits=Digits.TABLE)
+    ),
     "Prediction, split columns": Study(Task.PREDICT, _COLUMNS, targets=1, label_user=1, trust_rows=True),
     "Matching by hashes": Study(Task.MATCH, _COLUMNS, align=Align.SERVER),
     "Matching by blinded points": Study(Task.MATCH, _COLUMNS, align=Align.ECDH),

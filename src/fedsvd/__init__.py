@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.load import load
     from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
     from fedsvd.estimators.lsa import FederatedLSA
+    from fedsvd.estimators.mixed import FederatedMixedLM
     from fedsvd.estimators.ordinal import FederatedOrdinalRegression
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.pcr import FederatedPCR
@@ -46,6 +47,7 @@ __all__ = [
     "FederatedLSA",
     "FederatedLinearRegression",
     "FederatedLogisticRegression",
+    "FederatedMixedLM",
     "FederatedOrdinalRegression",
     "FederatedPCA",
     "FederatedPCR",
@@ -105,6 +107,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import logistic_regression
 
             return logistic_regression.FederatedLogisticRegression
+        case "FederatedMixedLM":
+            from fedsvd.estimators import mixed
+
+            return mixed.FederatedMixedLM
         case "FederatedLSA":
             from fedsvd.estimators import lsa
 

@@ -259,6 +259,20 @@ def describe(k: int = 2, table: TablePlan | None = None) -> Federation:
     return Federation(tables, Task.DESCRIBE, H, table=about)
 
 
+def mixed(k: int = 2, reml: bool = True) -> Federation:
+    """Rows of persons whose outcomes differ, and a column that tells something of them."""
+    rng = np.random.default_rng(1)
+    D = [rng.normal(size=(24 + 3 * i, 1)) for i in range(k)]
+    persons = [np.arange(len(own)) // 3 for own in D]
+    effects = [rng.normal(size=len(own))[person] for own, person in zip(D, persons, strict=True)]
+    y = [
+        np.column_stack((own[:, 0] + of + rng.normal(size=len(own)) / 2.0, person))
+        for own, of, person in zip(D, effects, persons, strict=True)
+    ]
+    about = ModelPlan(Family.MIXED, "identity", tolerance=1e-3, digits=Digits.TABLE, beside=("subject",), reml=reml)
+    return Federation(D, Task.MIXED, H, labels=y, glm=about)
+
+
 def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
@@ -355,6 +369,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "ordinal": ordinal,
     "describe": describe,
     "describe without groups": lambda k=2: describe(k, table=ALL_RECORDS),
+    "mixed": mixed,
+    "mixed by maximum likelihood": lambda k=2: mixed(k, False),
     "predict": predict,
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
@@ -389,6 +405,7 @@ LEAST = (
     "survival",
     "ordinal",
     "describe",
+    "mixed",
     "predict",
     "preparation dealt by the TA",
     "foreign dealt by the TA",

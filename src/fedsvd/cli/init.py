@@ -174,6 +174,12 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
             _with('# strata = "clinic"', "compare records of one site and one clinic"),
             _with('# ties = "breslow"', "efron where left out"),
         ]
+    if task is Task.MIXED:
+        lines += [
+            _with('subject = "patient"', "persons or clinics that have random effects; each lies in one party"),
+            _with('# slope = "year"', "with a random slope too; it stays a feature"),
+            _with('# criterion = "ml"', "reml where left out"),
+        ]
     if task is Task.PCA:
         lines.append('release = ["components", "mean", "spectrum"]  # leave "spectrum" out to show others less')
         lines.append(_with("# unit_variance = true", "scale every column first"))

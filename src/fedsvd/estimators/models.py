@@ -147,7 +147,7 @@ class FederatedModel(Federated, ModelTable):
             policy = replace(Policy(), least_class=0, least_events=0)
         asked: dict[str, Any] = {}
         task = declared(self._task)
-        if task.centred:
+        if task.centred and "fit_intercept" in self.get_params(deep=False):
             asked["centre"] = bool(self.fit_intercept)
         if Item.QUALITY in task.on_request and self.quality:
             asked["release"] = (*task.released, Item.QUALITY)

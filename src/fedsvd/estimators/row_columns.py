@@ -30,7 +30,8 @@ def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDA
             )
     if "cluster" in named:
         found["cluster"] = [row_ids(source, named["cluster"]) for source in sources]
-    rest = [source.without(list(named.values())) for source in sources]
+    # A random slope is of a column that has a fixed effect too.
+    rest = [source.without([name for key, name in named.items() if key != "slope"]) for source in sources]
     return rest[0] if one else rest, found
 
 

@@ -41,11 +41,13 @@ class ModelFacts:
     against_rest: bool = False  # more than two classes are a model for each, against the rest
     least_classes: int = 2
     extra: Callable[["ModelPlan"], int] = lambda about: 0  # beyond one a column: thresholds, log theta, variances
+    grouped: str = ""  # the column of ``beside`` with the groups that have random effects
     offsets: bool = True
     centred: bool = False  # columns are centred without an intercept, which the extra parameters take up
     # --- sums
     only_few_digits: bool = False  # there is no Gram matrix of weighted rows, so no sum has all digits
     class_counts: bool = False  # one count for each class is opened at the beginning, else one sum of the outcome
+    more_sums: Callable[["ModelPlan"], int] = lambda about: 0  # and further ones: its squares, those of a slope
     sums_weights: bool = True  # and the sum of the prior weights
     whole_counts: bool = False  # whose counts are whole numbers whatever the weights are
     dispersion: bool = False  # estimated
@@ -53,6 +55,7 @@ class ModelFacts:
     null_sums: bool = True  # the null model's deviance is summed at the end
     likelihood_sum: bool = True  # and the log-likelihood
     more_bits: int = 0  # of each number of the information, beyond those of a generalised linear model
+    own_bits: Callable[["ModelPlan", int], int] = lambda about, P: 0  # expected beyond these, with P coefficients
     # --- judged at home
     weighs_by_outcome: bool = False  # records weigh about as much as their outcome
     few_events: bool = False  # two parties: fewer than fifty own events ask
@@ -63,6 +66,21 @@ class ModelFacts:
     stays: tuple[str, ...] = ()  # and on what stays with each
     counts: str = ""  # what every party learns of the outcome: ``least_class`` and ``least_events`` are filled in
     draws: tuple[str, ...] = ("residuals", "qq")  # of a party's own rows
+
+
+def variances(about: "ModelPlan") -> int:
+    """Of a mixed model: those of residuals, of a random intercept, and with a slope of that and their covariance."""
+    return 2 + (1 + int(about.correlated) if "slope" in about.beside else 0)
+
+
+def _mixed_bits(about: "ModelPlan", P: int) -> int:
+    """Bits of a mixed model beyond those of others: more steps, and the slopes of a restricted likelihood."""
+    v = variances(about)
+    p = P - v
+    triangle = p * (p + 1) // 2
+    if not about.reml:
+        return 28 * (1 + v) * triangle + 100
+    return 190 * (1 + v) * triangle + 50 * (v * (v + 1) // 2) * triangle + 100
 
 
 _CLASS_COUNTS = (
@@ -146,6 +164,34 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             name="ordinal",
             counts=_CLASS_COUNTS,
             draws=_OF_CLASSES,
+        ),
+        Family.MIXED: ModelFacts(
+            Task.MIXED,
+            Outcome.NUMBER,
+            beside=("subject", "slope"),
+            needs=("subject",),
+            grouped="subject",
+            extra=variances,
+            offsets=False,
+            only_few_digits=True,
+            more_sums=lambda about: 3 if "slope" in about.beside else 1,
+            sums_weights=False,
+            null_fit=False,
+            null_sums=False,
+            likelihood_sum=False,
+            more_bits=60,  # its information mostly needs a third twelve, and several evaluations have it
+            own_bits=_mixed_bits,
+            name="mixed",
+            begins="the mean of each column in 16 bits, and the spread of the outcome",
+            learns=(
+                "Every party learns how many groups there are in all, the variances of their random effects, and "
+                "sums of products of the columns inside groups, in a few digits.",
+            ),
+            stays=(
+                "A group, a person or a clinic, lies in one party: which rows it has, their sums and the predictions "
+                "of its random effects stay there.",
+            ),
+            draws=("residuals", "qq"),
         ),
     }
 )

@@ -78,7 +78,8 @@ def model_bits(about: ModelPlan, P: int) -> int:
     """Bits that users are expected to open of a model of P coefficients by few digits (specification, section 3)."""
     matrix = 29 if about.digits is Digits.MORE else 24
     matrix += about.facts.more_bits
-    return about.fits * (160 * P + matrix * P * (P + 1) + 200 * about.null_fits)
+    usual = 160 * P + matrix * P * (P + 1) + 200 * about.null_fits
+    return about.fits * (usual + about.facts.own_bits(about, P))
 
 
 def regression_bits(digits: Digits, features: int, intercept: bool, targets: int, robust: bool, label: bool) -> int:

@@ -69,6 +69,8 @@ class ModelPlan:
     least_events: int = 0  # events for each coefficient, likewise
     digits: Digits = Digits.ALL  # of the sums
     ties: str = ""  # of a Cox model; empty for all others
+    reml: bool = True  # of a mixed model: by the restricted likelihood, else by the likelihood
+    correlated: bool = True  # of a mixed model: a random slope and intercept of one group may be
     beside: tuple[str, ...] = ()  # columns between target and offset, in the order of ``facts``; needed ones are added
 
     def __post_init__(self) -> None:
@@ -176,7 +178,7 @@ class ModelPlan:
     @property
     def targets(self) -> int:
         """Those of them that are of the outcome: its sum, or one for each class."""
-        return self.classes if self.facts.class_counts else 1
+        return (self.classes if self.facts.class_counts else 1) + self.facts.more_sums(self)
 
     @property
     def counted(self) -> bool:

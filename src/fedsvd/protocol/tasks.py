@@ -45,6 +45,11 @@ class Task(StrEnum):
         "Ordinal regression (proportional odds) on the joint table",
     )
     DESCRIBE = "describe", "Description", "Table 1: counts, means, quartiles and tests by group, of the joint table"
+    MIXED = (
+        "mixed",
+        "Linear mixed model",
+        "Linear model with random effects of persons or clinics, on the joint table",
+    )
     PREDICT = "predict", "Prediction"
     MATCH = "match", "Record matching"  # which records all parties have, before a study on split columns
     PREPARE = "prepare", "Joint preparation of tables"  # joint numbers that tables are prepared with, before a study
@@ -232,6 +237,7 @@ class Family(StrEnum):
     NEGATIVE_BINOMIAL = "negative-binomial"  # counts that vary more than Poisson's
     COX = "cox"  # times to an event, stratified by site: of task cox alone
     ORDINAL = "ordinal"  # classes in an order: of task ordinal alone
+    MIXED = "mixed"  # numbers in groups that have random effects: of task mixed alone
 
 
 OWN_FAMILY = {task: family for task in Task for family in Family if task.value == family.value}
@@ -242,6 +248,13 @@ FAMILIES = tuple(family for family in Family if family not in OWN_FAMILY.values(
 
 MODEL_TASKS = (Task.GLM, *OWN_FAMILY)
 """Tasks whose plan has a model (``ModelPlan``)."""
+
+
+class Criterion(StrEnum):
+    """By which likelihood the variances of a mixed model are found."""
+
+    REML = "reml"
+    ML = "ml"
 
 
 class Ties(StrEnum):
@@ -286,5 +299,6 @@ LINKS: dict[Family, tuple[str, ...]] = {
     Family.NEGATIVE_BINOMIAL: ("log",),
     Family.COX: ("log",),
     Family.ORDINAL: ("logit", "probit", "cloglog"),
+    Family.MIXED: ("identity",),
 }
 """The links of each family, the usual one first."""

@@ -19,9 +19,11 @@ from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.cox import cohort
 from fedsvd.roles.user.glm import GLMResult
+from fedsvd.roles.user.mixed import predicted
 from fedsvd.roles.user.models import split_labels
 from fedsvd.statistics.cox import deviance_residuals
 from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.model_table import GLModel, columns, model_from, values
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.ranking import area_under, brier
@@ -146,6 +148,18 @@ def martingale(to: PartyResult, models: Sequence[GLModel], table: MatrixSource, 
     arrays = {"fitted": own_rows(to, models, eta, None)[0], "residuals": left[:, None]}
     arrays["deviance_residuals"] = deviance_residuals(left, labels[:, 1])[:, None]
     return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
+
+
+def with_random_effects(to: PartyResult, table: MatrixSource, computed: GLMResult, labels: Float) -> Values:
+    """Of own rows of a mixed model: the random effects of their groups, fitted values with them, and what is left."""
+    about, (model,) = to.plan.glm, computed.models
+    assert about is not None
+    assert isinstance(model, MixedInference)
+    effects, fitted = predicted(about, model, table.rows(0, table.shape[0]), labels)
+    left = (labels[:, 0] - fitted)[:, None]
+    facts = {"own_rows": _fit(False, labels[:, :1], fitted[:, None], None)}
+    arrays = {"fitted": fitted[:, None], "residuals": left, "random_effects": effects}
+    return Values(arrays, facts, labels={CLASS: to.targets})
 
 
 def predicted_columns(result: PartyResult, fitted: Float) -> Sequence[str]:

@@ -19,7 +19,7 @@ from fedsvd.statistics.undefined import EXACT_FIT, Numbers, Undefined
 from fedsvd.types import Float
 
 
-def t_two_sided(t: ArrayLike, freedom: float) -> Float:
+def t_two_sided(t: ArrayLike, freedom: float | Float) -> Float:
     """The probability of a value of Student's t at least this far from 0."""
     with np.errstate(over="ignore", invalid="ignore"):  # of an exact fit t may be 1e200, and its square is infinite
         square = np.square(np.asarray(t, dtype=np.float64))
@@ -29,9 +29,9 @@ def t_two_sided(t: ArrayLike, freedom: float) -> Float:
     return tail
 
 
-def t_reach(level: float, freedom: float) -> float:
+def t_reach(level: float, freedom: float | Float) -> Float:
     """How many standard errors a confidence interval of this level reaches to each side."""
-    return float(special.stdtrit(freedom, 0.5 + level / 2.0))
+    return np.asarray(special.stdtrit(freedom, 0.5 + level / 2.0))
 
 
 def normal_two_sided(z: ArrayLike) -> Float:
@@ -75,8 +75,8 @@ class Wald:
     intervals: Numbers  # (q, 2)
 
 
-def wald(w: Float, errors: Numbers, level: float, freedom: int | None = None) -> Wald:
-    """The tests of coefficients w with these standard errors; without ``freedom`` by the normal law."""
+def wald(w: Float, errors: Numbers, level: float, freedom: int | Float | None = None) -> Wald:
+    """The tests of coefficients w with these standard errors; by the normal law without ``freedom``, of all or each."""
     expect_level(level)
     if isinstance(errors, Undefined):
         return Wald(errors, errors, errors, errors)

@@ -295,6 +295,7 @@ _ORDINAL = [
     replace(family, name="ordinal", link_name=link, inside=lambda y: True, targets="the number of a class")
     for link, family in (("logit", LOGIT), ("probit", PROBIT), ("cloglog", LOGIT))
 ]  # whose likelihood is in ``ordinal.py``
+MIXED = replace(GAUSSIAN, name="mixed")
 FAMILIES = {
     ("gaussian", "identity"): GAUSSIAN,
     ("binomial", "logit"): LOGIT,
@@ -304,6 +305,7 @@ FAMILIES = {
     ("negative-binomial", "log"): NEGATIVE_BINOMIAL,
     ("cox", "log"): COX,
     **{("ordinal", family.link_name): family for family in _ORDINAL},
+    ("mixed", "identity"): MIXED,
 }
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import Wald, wald
-from fedsvd.statistics.families import Family, share_entropy
+from fedsvd.statistics.families import Family, family_named, share_entropy
 from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
@@ -90,7 +90,7 @@ class GLMInference:
         return wald(self.coefficients, errors, self.level, self.df_residual)
 
     @property
-    def freedom(self) -> int | None:
+    def freedom(self) -> int | Float | None:
         """Of Student's t, by which R tests coefficients where a scale is estimated; None: the normal law."""
         return self.df_residual if self.family.dispersion else None
 
@@ -144,6 +144,12 @@ class GLMInference:
     def expected(self, eta: Float) -> Float:
         """The expected target of rows with this linear predictor, (rows, columns)."""
         return self.family.evaluate(eta, np.ones_like(eta)).mu
+
+    @classmethod
+    def freedom_from(cls, said: Mapping[str, Any]) -> int | Float | None:
+        """The same from a model's record."""
+        dispersion = family_named(said["family"], said["link"]).dispersion
+        return int(said["df_residual"]) if dispersion else None
 
     def more(self) -> dict[str, Any]:
         """Fields of this kind of model alone, for JSON."""

@@ -18,6 +18,7 @@ from fedsvd.statistics.cox import CoxInference
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.negative_binomial import NegativeBinomialInference
 from fedsvd.statistics.ordinal import OrdinalInference
@@ -30,6 +31,7 @@ KINDS: Mapping[str, type[GLMInference]] = {
     "cox": CoxInference,
     "ordinal": OrdinalInference,
     "negative-binomial": NegativeBinomialInference,
+    "mixed": MixedInference,
 }
 """Models of a kind of their own, by the name of their family."""
 
@@ -107,7 +109,8 @@ def model_from(
     matrix: Numbers = Undefined(reasons["covariance"]) if covariance is None else covariance
     errors: Numbers = np.sqrt(np.diag(matrix)) if is_array(matrix) else matrix
     family = None if said["family"] == "multinomial" else family_named(said["family"], said["link"])
-    tests = wald(np.ravel(w), errors, said["level"], said["df_residual"] if family and family.dispersion else None)
+    kind = KINDS.get(said["family"], GLMInference)
+    tests = wald(np.ravel(w), errors, said["level"], None if family is None else kind.freedom_from(said))
 
     def shaped(part: Numbers, *more: int) -> Numbers:
         return part.reshape(*w.shape, *more) if is_array(part) else part
@@ -124,7 +127,6 @@ def model_from(
         return MultinomialInference(counts=np.array(said["class_counts"]), **common)
     more = {name: said[name] for name in _GLM_COUNTS} | {"weight": said.get("weight", 0.0)}
     common |= {"family": family, "scale": number("scale"), "pearson": said["pearson"], **more}
-    kind = KINDS.get(said["family"], GLMInference)
     return kind(**common, **kind.own_fields(said))
 
 

@@ -70,7 +70,8 @@ class Traits:
     signed: bool = False  # the deviance may be below zero
     allowed: Callable[[Float], bool] = lambda beta: True  # a step to any other point is halved; may raise
     vanished: Callable[[Float], Exception] = lambda beta: separated()  # where a direction has no information left
-    # From a point a generator of what it opens, which ends with a term of the score, (P,), and one of the deviance.
+    # From a point a generator of what it opens, which ends with a term of the score, (P,), one of the deviance, and one
+    # of the information, (P, P), of parameters in units of 1: the first of these stands in every step from then on.
     # It is asked for once steps are short, and stands in every score from then on (a restricted likelihood's trace).
     tilt: Callable[[Point], Fitting] | None = None
 
@@ -151,6 +152,8 @@ class _Newton:
     def __init__(self, shape: Shape, moments: Moments, centre: Float, traits: Traits) -> None:
         self.shape, self.moments, self.centre, self.traits = shape, moments, centre, traits
         self.tilted = False
+        self.A = np.zeros((0, 0))  # the information, as it was opened last
+        self.lean: Float | None = None  # of it, from the first tilt
         self.triangle = np.triu_indices(shape.coefficients)
         self.bits = TWELVE
         self.first: Float | None = None
@@ -236,7 +239,8 @@ class _Newton:
         """Deviance and score at a point; None where a party's own deviance is beyond its limit."""
         tilt, more = None, 0.0
         if self.tilted and self.traits.tilt is not None:
-            tilt, more = yield from self.traits.tilt(at)
+            tilt, more, lean = yield from self.traits.tilt(at)
+            self._lean_by(lean)
         told = (self.deviance_unit, self.pearson_unit if self.shape.dispersion else 0.0) if deviance else (0.0, 0.0)
         units = np.concatenate((told, self.unit * self.scales))
         answer = yield Asked("score", units, replace(at, tilt=tilt), self.dispersion)
@@ -253,6 +257,16 @@ class _Newton:
         if self.shape.penalty is not None:
             score = score - product(self.shape.penalty, at.beta) / self.scales
         return float(answer.values[0]) + more, score
+
+    def _lean_by(self, lean: Float) -> None:
+        """Take a public term into the information, unless it is no longer positive with it."""
+        if self.lean is not None:
+            return
+        found = factor(self.A + lean)
+        self.lean = lean if isinstance(found, Factor) else np.zeros_like(lean)
+        self.A = self.A + self.lean
+        if isinstance(found, Factor):
+            self.factor, self.inverse = found, squares(found.inverse_root())
 
     def _again(self, at: Point, deviance: bool = False) -> Fitting:
         """The score at the same point: in a finer unit, or with what was not asked for there before."""
@@ -272,7 +286,11 @@ class _Newton:
             self.first = A
         elif self.shape.penalty is None and isinstance(factor(A - _VANISHED * self.first), int):
             raise self.traits.vanished(at.beta)
-        found = factor(A)
+        found = factor(A if self.lean is None else A + self.lean)
+        if self.lean is not None and isinstance(found, Factor):
+            A = A + self.lean
+        else:
+            found = factor(A)
         assert isinstance(found, Factor)
         self.factor, self.A = found, A
         self.inverse = squares(found.inverse_root())  # the trace of the inverse

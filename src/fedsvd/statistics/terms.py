@@ -48,7 +48,8 @@ def freedom(model: Model) -> int | None:
     """Degrees of freedom of the estimated scale; None where there is none to estimate."""
     if isinstance(model, LinearInference):
         return model.df_residual if model.distribution == "t" else None
-    return model.freedom
+    found = model.freedom  # of a mixed model every effect has its own: tests of several are by the normal law
+    return found if isinstance(found, int) else None
 
 
 def estimates(model: Model) -> tuple[Float, Float]:

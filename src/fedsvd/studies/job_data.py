@@ -189,14 +189,15 @@ def party_data(
     cluster: str | None = None,
     weights: str | None = None,
     offset: str | None = None,
+    stays: str | None = None,
 ) -> PartyData:
     """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
 
     Where the first label is one of these classes, it becomes the number of its class. The ``outcome`` of a formula is
-    the first label. Labels are less their offset.
+    the first label. Labels are less their offset. ``stays`` is a label that is a feature too.
     """
     aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
-    table = source.without([name for name in aside if name in (source.names or ())])
+    table = source.without([name for name in aside if name in (source.names or ()) and name != stays])
     named = labels_in(source, labels, classes if outcome is None else ()) if labels else None
     if outcome is not None and classes:
         outcome = class_codes("the outcome of the formula", as_text(outcome[:, 0]), classes)[:, None]
@@ -251,7 +252,7 @@ def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, 
     """The columns next to the labels of a linear regression: clusters, weights, an offset."""
     study = job.study
     if study.task is not Task.LR:
-        return {}
+        return {"stays": study.slope}
     fitted = bool(labels or job.targets)
     return {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if fitted else None}
 

@@ -8,7 +8,7 @@ from pydantic import model_validator
 from fedsvd.prepare.identifiers import BETWEEN
 from fedsvd.protocol.families import FACTS, Outcome
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, OWN_FAMILY, Item, Robust, Split, Task
+from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, OWN_FAMILY, Criterion, Item, Robust, Split, Task
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.studies.study import released
 from fedsvd.tasks.job_rules import MODEL_RULES
@@ -81,7 +81,9 @@ class StudySection(Section):
 
     @property
     def _sides(self) -> dict[str, str | None]:
-        return {key: getattr(self, key) for key in ("event", "entry", "strata", "offset", "weights")}
+        return {
+            key: getattr(self, key) for key in ("event", "entry", "strata", "subject", "slope", "offset", "weights")
+        }
 
     @property
     def about(self) -> dict[str, Any]:
@@ -109,5 +111,7 @@ def model_of(keys: StudySection) -> ModelPlan:
         least_events=keys.least_events,
         digits=keys.digits,
         ties=str(keys.ties) if facts.outcome is Outcome.TIMES else "",
+        reml=keys.criterion is Criterion.REML,
+        correlated=keys.correlated,
         beside=tuple(name for name in facts.beside if getattr(keys, name) is not None),
     )

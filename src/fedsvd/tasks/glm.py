@@ -67,19 +67,31 @@ def _quality(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     return sizes(f"{QUALITY} sizes", QUALITY_NUMBERS), counted
 
 
-def newton_steps(plan: SessionPlan, about: ModelPlan, *before: PlannedStep) -> tuple[PlannedStep, ...]:
-    """The evaluations of a model by sums of few digits; ``before`` are steps of its own ahead of each score."""
-    return (repeat("evaluation", about.evaluations, *_by_digits(plan, about, before)),)
+def newton_steps(
+    plan: SessionPlan, about: ModelPlan, *before: PlannedStep, ending: tuple[PlannedStep, ...] | None = None
+) -> tuple[PlannedStep, ...]:
+    """The evaluations of a model by sums of few digits; ``before`` are steps of its own ahead of each score, and
+    ``ending`` those after its table."""
+    ends = _ending(about) if ending is None else ending
+    return (repeat("evaluation", about.evaluations, *_by_digits(plan, about, before, ends)),)
 
 
-def _by_digits(plan: SessionPlan, about: ModelPlan, before: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
+def _ending(about: ModelPlan) -> tuple[PlannedStep, ...]:
+    """Deviance and Pearson's sum, the same of the null model, and the likelihood."""
+    bits = ENDING_BITS[about.digits]
+    likelihood = maybe(ESTIMATED, sizes("likelihood sizes", 1), digits("likelihood", 1, bits, What.DEVIANCE))
+    null = maybe(CONSTANT, sizes("null sizes", 2), digits("null", 2, bits, What.DEVIANCE), likelihood)
+    return sizes("end sizes", 2), digits("end", 2, bits, What.DEVIANCE), null
+
+
+def _by_digits(
+    plan: SessionPlan, about: ModelPlan, before: tuple[PlannedStep, ...], ending: tuple[PlannedStep, ...]
+) -> tuple[PlannedStep, ...]:
     """One evaluation of a model whose sums open few digits: what it begins with, its score, what it may ask for then.
 
     The first words of a score say whether a home test failed; they and the deviance have less bits than are declared.
     """
     m, P = plan.m, plan.M - 1
-    ending = ENDING_BITS[about.digits]
-    likelihood = maybe(ESTIMATED, sizes("likelihood sizes", 1), digits("likelihood", 1, ending, What.DEVIANCE))
     return (
         maybe(
             BEGINS,
@@ -90,13 +102,7 @@ def _by_digits(plan: SessionPlan, about: ModelPlan, before: tuple[PlannedStep, .
         *before,
         digits("score", HOME_TESTS + 2 + P, SCORE_BITS, What.SCORE),
         maybe(CURVED, *pieces("information", P)),
-        maybe(
-            ENDS,
-            *pieces("table", P),
-            sizes("end sizes", 2),
-            digits("end", 2, ending, What.DEVIANCE),
-            maybe(CONSTANT, sizes("null sizes", 2), digits("null", 2, ending, What.DEVIANCE), likelihood),
-        ),
+        maybe(ENDS, *pieces("table", P), *ending),
     )
 
 

@@ -100,6 +100,11 @@ MODEL_RULES = (
         "task 'ordinal' needs the names of three classes or more, from the lowest to the highest",
         'classes = ["low", "medium", "high"] (--class low ...); two are task glm with family = "binomial"',
     ),
+    Rule(
+        lambda study: study.task is Task.MIXED and study.subject is None,
+        "task 'mixed' needs the column of subjects",
+        'subject = "patient", say: persons or clinics that have random effects',
+    ),
     Rule(lambda study: len(set(study.classes)) < len(study.classes), "a class is named twice", "name every class once"),
     Rule(
         lambda study: study.family is not None and len(study.classes) < FACTS[study.family].least_classes > 2,

@@ -2,12 +2,25 @@
 
 from fedsvd.protocol.families import FACTS
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.tasks import FAMILIES, LINKS, MODEL_TASKS, ChosenBy, Clusters, Family, Robust, Task, Ties
+from fedsvd.protocol.tasks import (
+    FAMILIES,
+    LINKS,
+    MODEL_TASKS,
+    ChosenBy,
+    Clusters,
+    Criterion,
+    Family,
+    Robust,
+    Task,
+    Ties,
+)
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
 from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, number, optional, whole, word
 
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
 _MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
+_WEIGHTED = tuple(task for task in MODEL_TASKS if task not in {facts.task for facts in FACTS.values() if facts.grouped})
+_WEIGHTED_MODELS = ", ".join(f"`{task}`" for task in _WEIGHTED)
 _OFFSETS = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if facts.offsets))
 _EVERY_LINK = tuple(dict.fromkeys(link for links in LINKS.values() for link in links))
 
@@ -18,8 +31,8 @@ MODEL = (
         number(ge=0, allow_inf_nan=False),
         0.0,
         "Strength of the ridge; 0 for ordinary least squares.",
-        f"strength of a ridge (`lr`, {_MODELS}); the intercept is never penalised",
-        tasks=(Task.LR, *MODEL_TASKS),
+        f"strength of a ridge (`lr`, {_WEIGHTED_MODELS}); the intercept is never penalised",
+        tasks=(Task.LR, *_WEIGHTED),
     ),
     Option(
         "intercept",
@@ -173,11 +186,11 @@ MODEL = (
         None,
         "The column of prior weights.",
         (
-            f"a column of weights of the rows (`lr`, {_MODELS}): inverse variances, as in R and statsmodels. Rows of "
-            "weight 0 are left out. With split columns every party has the column, and a difference ends the "
+            f"a column of weights of the rows (`lr`, {_WEIGHTED_MODELS}): inverse variances, as in R and statsmodels. "
+            "Rows of weight 0 are left out. With split columns every party has the column, and a difference ends the "
             "session"
         ),
-        tasks=(Task.LR, *MODEL_TASKS),
+        tasks=(Task.LR, *_WEIGHTED),
         columns=True,
     ),
     Option(
@@ -222,6 +235,50 @@ MODEL = (
         "How events at one time share a risk set: efron or breslow.",
         '`"efron"` (R\'s default) or `"breslow"`: how events at one time share a risk set',
         tasks=(Task.COX,),
+    ),
+    Option(
+        "subject",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column of subjects, persons or clinics, that have random effects.",
+        "the column of subjects, persons or clinics, that have a random intercept; each lies in one party (`mixed`)",
+        unset="needed for `mixed`",
+        tasks=(Task.MIXED,),
+        columns=True,
+        defaults={CLI: NEEDED},
+    ),
+    Option(
+        "slope",
+        "job",
+        optional(COLUMN),
+        None,
+        "The column that has a random slope in each subject; it stays a feature.",
+        "a column of numbers that has a random slope in each subject; it stays among the features (`mixed`)",
+        unset="intercepts alone are random",
+        tasks=(Task.MIXED,),
+        columns=True,
+    ),
+    Option(
+        "criterion",
+        "job",
+        word(Criterion),
+        Criterion.REML,
+        "The restricted likelihood (reml), or the likelihood (ml).",
+        (
+            '`"reml"`, the restricted likelihood, or `"ml"`, the likelihood, by which models of different effects can '
+            "be compared (`mixed`)"
+        ),
+        tasks=(Task.MIXED,),
+    ),
+    Option(
+        "correlated",
+        "job",
+        FLAG,
+        True,
+        "Whether a random slope and intercept may be correlated.",
+        "whether a random slope and intercept of one subject may be correlated (`mixed`)",
+        tasks=(Task.MIXED,),
     ),
     Option(
         "tolerance",
@@ -279,9 +336,9 @@ MODEL = (
         "Rows of the smallest class, below which the session ends.",
         (
             "rows of the smallest class (events, for `poisson` and `cox`), below which the session ends before a Gram "
-            f"matrix is opened ({_MODELS})"
+            f"matrix is opened ({_WEIGHTED_MODELS})"
         ),
-        tasks=MODEL_TASKS,
+        tasks=_WEIGHTED,
     ),
     Option(
         "least_events",
@@ -289,7 +346,7 @@ MODEL = (
         whole(0),
         5,
         "Events for each coefficient, below which the session ends.",
-        f"events, or rows of the smallest class, for each coefficient; likewise ({_MODELS})",
-        tasks=MODEL_TASKS,
+        f"events, or rows of the smallest class, for each coefficient; likewise ({_WEIGHTED_MODELS})",
+        tasks=_WEIGHTED,
     ),
 )

@@ -14,7 +14,7 @@ from tests.unit.statistics.statsmodels_glm import assert_same
 
 from fedsvd.errors import ConfigError, DataError, NotConverged, Separated, ShapeError
 from fedsvd.statistics import glm
-from fedsvd.statistics.families import COX, FAMILIES, GAMMA, GAUSSIAN, LOGIT, POISSON, PROBIT, family_named
+from fedsvd.statistics.families import COX, FAMILIES, GAMMA, GAUSSIAN, LOGIT, MIXED, POISSON, PROBIT, family_named
 from fedsvd.statistics.irls import Answer, Request
 from fedsvd.statistics.undefined import PENALISED
 
@@ -316,7 +316,7 @@ def test_new_rows_have_their_expected_targets():
 
 def test_families_are_found_by_name():
     assert family_named("binomial") is LOGIT
-    assert {family_named(*key) for key in FAMILIES} >= {GAUSSIAN, LOGIT, PROBIT, POISSON, GAMMA, COX}
+    assert {family_named(*key) for key in FAMILIES} >= {GAUSSIAN, LOGIT, PROBIT, POISSON, GAMMA, COX, MIXED}
     with pytest.raises(ConfigError, match="cauchit"):
         family_named("binomial", "cauchit")
 

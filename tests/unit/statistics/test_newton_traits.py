@@ -93,7 +93,7 @@ def test_a_term_that_is_no_sum_moves_the_optimum_as_scipy_finds_it():
         # A ridge of a twentieth of the number of all records, which is opened for it.
         yield from by_size("tilt", at, USERS, 40)
         (n,) = np.rint((yield from opened(Asked("tilt", np.array([2.0**-20]), at))))
-        return -0.05 * n * at.beta, 0.05 * n * float(at.beta @ at.beta)
+        return -0.05 * n * at.beta, 0.05 * n * float(at.beta @ at.beta), np.zeros((2, 2))
 
     found, seen = play(fitted(shape(2), MOMENTS, np.zeros(2), Traits(tilt=tilt)), parts, two_rates, opens)
 

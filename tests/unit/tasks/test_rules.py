@@ -192,6 +192,10 @@ REFUSED = {
             "nonnormal": ["age"],
             "quantiles": False,
             "correlations": True,
+            "subject": "g",
+            "slope": "s",
+            "criterion": "ml",
+            "correlated": False,
         }.items()
     ]
     + [
@@ -213,6 +217,7 @@ REFUSED = {
         ({"job": {"task": "glm", "label": "y"}}, "task 'glm' needs a family"),
         ({"job": {"task": "cox", "label": "y"}}, "task 'cox' needs the column of events"),
         ({"job": {"task": "ordinal", "label": "y", "classes": ["a", "b"]}}, "task 'ordinal' needs the names of three"),
+        ({"job": {"task": "mixed", "label": "y"}}, "task 'mixed' needs the column of subjects"),
         ({"job": {**GLM, "classes": ["a", "a"]}}, "a class is named twice"),
         ({"job": {**GLM, "family": "multinomial", "classes": ["a", "b"]}}, "a multinomial model needs the names"),
     ],

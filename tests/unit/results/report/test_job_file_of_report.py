@@ -119,6 +119,16 @@ CASES = {
             "says": {"columns": {"age": {"range": [18, 100]}, "dose": {"range": [0, 5]}, "arm": {"levels": ["a", "b"]}}}
         },
     },
+    "mixed": {
+        "job": {
+            "task": "mixed",
+            "label": "y",
+            "subject": "patient",
+            "slope": "year",
+            "criterion": "ml",
+            "correlated": False,
+        }
+    },
     "matched": {
         "job": {**COLUMNS, "id": ["name", "born"]},
         "match": {

@@ -1,0 +1,126 @@
+"""Linear mixed models over records that several parties hold."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from fedsvd.errors import ConfigError
+from fedsvd.estimators.base import Federated, one_of
+from fedsvd.estimators.models import FederatedModel
+from fedsvd.estimators.parameters import documented
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import LINKS, Criterion, Family, Task
+from fedsvd.types import Float
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class FederatedMixedLM(FederatedModel):
+    """A linear model with random effects of groups, each of which lies in one party.
+
+    The result is that of lme4's ``lmer(y ~ ... + (1 | subject))``, or of ``(slope | subject)``, on the joint table:
+    effects to 1e-7 standard errors, the log-likelihood to 1e-9, degrees of freedom by Satterthwaite as lmerTest has
+    them. What the parties open are sums of scores and information in a few digits; which rows a group has, and the
+    predictions of its random effects, stay with its party.
+
+    Parameters
+    ----------
+    criterion : {"reml", "ml"}, default="reml"
+        The restricted likelihood, or the likelihood, by which models of different effects can be compared.
+    correlated : bool, default=True
+        Whether a random slope and intercept of one group may be: ``(x | id)``, else ``(x || id)``.
+    tolerance : float, default=1e-9
+        The iteration ends when the next step is below this number of standard errors.
+    max_iterations : int, default=25
+        Beyond, the fit ends in ``NotConverged``.
+    digits : str, default="auto"
+        Digits of the sums that parties open: ``table`` or ``more``; ``auto`` is ``more`` in one process.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Fixed effects.
+    intercept_ : float
+        The fixed intercept.
+    inference_ : tuple of MixedInference
+        Of length one: covariance, variances of random effects, degrees of freedom, log-likelihood, AIC, BIC, ...
+    random_effects_ : ndarray of shape (n_samples, 1 or 2)
+        Of each row the predicted random effects of its group; between institutions those of own rows.
+    n_iter_ : int
+        How many iterations it took.
+    target_name_ : str
+        The name of y where it has one, else "y".
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedMixedLM
+    >>> rng = np.random.default_rng(0)
+    >>> tables = [rng.normal(size=(n, 1)) for n in (400, 300, 300)]
+    >>> persons = [np.arange(len(X)) // 5 for X in tables]
+    >>> own = [rng.normal(size=len(X))[p] for X, p in zip(tables, persons)]
+    >>> y = [2.0 + 0.5 * X[:, 0] + u + 0.5 * rng.normal(size=len(X)) for X, u in zip(tables, own)]
+    >>> mixed = FederatedMixedLM().fit(tables, y, persons)
+    >>> mixed.summary_frame().round(2)[["coef", "se"]].values.tolist()
+    [[2.06, 0.08], [0.48, 0.02]]
+    """
+
+    fit_intercept = True
+    alpha = 0.0
+    _task = Task.MIXED
+
+    criterion: str = field(default="reml", kw_only=False)
+    correlated: bool = True
+    tolerance: float = 1e-9
+    max_iterations: int = 25
+    digits: str = "auto"
+
+    def fit(self, X: Any, y: Any, subject: Any = None, slope: Any = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, or one table of shape (n_samples, n_features)
+            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table is
+            divided evenly among the parties of ``federation``; a group that lies in two parts is then two.
+        y : str, array-like of shape (n_samples,), or a list of one per party
+            Outcomes. A text names a column of every table, which is then no feature.
+        subject : str, array-like of shape (n_samples,), or a list of one per party
+            The group of each row, a person or a clinic: numbers. A text names a column, which is then no feature.
+        slope : likewise, default=None
+            What has a random slope: numbers. A column that is named stays among the features.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, None, None, {"subject": subject, "slope": slope})
+
+    def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
+        if "subject" not in beside:
+            raise ConfigError("a mixed model needs subjects", "give the group of each row: subject = ...")
+        reml = one_of("criterion", self.criterion, tuple(Criterion)) == Criterion.REML
+        settings: dict[str, Any] = {"beside": beside, "reml": reml, "correlated": bool(self.correlated)}
+        return ModelPlan(Family.MIXED, LINKS[Family.MIXED][0], **settings, **self._iterations())
+
+    def predict(self, X: Any) -> Float:
+        """Expected outcomes of samples by the fixed effects alone; nothing is sent.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
+            A list is read as in ``fit``: one part of the joint table per party.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        found: Float = self._linear(X)[:, 0]
+        return found
+
+
+def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:
+    """The estimator of a result, and that of one party's columns alone."""
+    return FederatedMixedLM, FederatedMixedLM
