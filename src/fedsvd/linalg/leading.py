@@ -1,7 +1,6 @@
 """The leading singular triplets of a small matrix: all of LAPACK's, or a few of many by squares where that is safe."""
 
 import numpy as np
-from scipy.linalg import eigh
 
 from fedsvd.linalg.backend import svd
 from fedsvd.types import Float
@@ -19,6 +18,8 @@ def leading(R: Float, count: int) -> tuple[Float, Float, Float]:
     """
     d = R.shape[1]
     if d > _ALL and 2 * count < d and count <= R.shape[0]:
+        from scipy.linalg import eigh  # --help reads plans, which need no SciPy
+
         squares, y = eigh(R.T @ R, subset_by_index=(d - count, d - 1), check_finite=False)
         if squares[0] > 0.0 and squares[-1] < _SAFE**2 * squares[0]:
             P = np.linalg.qr(R @ y[:, ::-1])[0]

@@ -52,8 +52,8 @@ def test_a_job_file_and_a_study_are_refused_by_one_check(job, masks, study):
     [
         ((False, True, False), None, 2),
         ((False, True, False), "b", 2),
-        ((False, False, False), None, "found at no party"),
-        ((True, True, False), None, "found at a, b"),
+        ((False, False, False), None, "no party's table has the label column"),
+        ((True, True, False), None, "in the tables of a, b"),
         ((True, True, False), "b", "a has a column with the name of the label too"),
         ((True, False, False), "b", "party b has no label column"),
     ],
