@@ -85,7 +85,17 @@ def test_a_federation_in_five_commands_as_typed(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["genotypes", "ratings", "regression-table", "outcome", "survival", "table-1", "mixed-models"]
+    "name",
+    [
+        "genotypes",
+        "ratings",
+        "regression-table",
+        "outcome",
+        "survival",
+        "table-1",
+        "mixed-models",
+        "ordinal-and-counts",
+    ],
 )
 def test_a_how_to_as_typed(name, tmp_path):
     said = typed(page(f"howto/{name}.md"), tmp_path)

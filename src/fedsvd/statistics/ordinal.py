@@ -166,7 +166,7 @@ class OrdinalInference(GLMInference):
 
     @property
     def ratio(self) -> str:
-        return {"logit": "odds ratio", "cloglog": "hazard ratio"}.get(self.family.link_name, "")
+        return "odds ratio" if self.family.link_name == "logit" else ""
 
     def terms(self, features: Sequence[str]) -> list[str]:
         return [*features, *(f"{low}|{high}" for low, high in zip(self.levels, self.levels[1:], strict=False))]

@@ -31,6 +31,7 @@ class Summary:
     names: tuple[str, ...]
     cells: dict[str, tuple[float, ...]]  # columns by header; NaN where not defined
     notes: tuple[str, ...]
+    apart: int = 0  # rows at the end that are no effects: thresholds
 
     def __str__(self) -> str:
         return self.text()
@@ -98,11 +99,11 @@ class Summary:
         )
 
     def printed(self) -> list[list[str]]:
-        """Each term but intercepts with its ratio and interval as journals print them, and p."""
+        """Each term but intercepts and thresholds with its ratio and interval as journals print them, and p."""
         columns = list(self.cells.values())
         found = []
         for k, name in enumerate(self.names):
-            if name.endswith(INTERCEPT):
+            if name.endswith(INTERCEPT) or k >= len(self.names) - self.apart:
                 continue
             value, low, high, p = (columns[place][k] for place in (0, 4, 5, 3))
             cell = _DASH if math.isnan(low) else printed_ratio(*_exponentials((value, low, high)))
@@ -199,7 +200,8 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
         )
     said = {**model.said(), "AIC": model.aic, "BIC": model.bic, "penalty": model.alpha}
     facts = (("target", printable(target, _LONGEST_NAME)), *((name, _fact(value)) for name, value in said.items()))
-    return Summary(model.title, facts, rows, cells, (*_aliased(rows, model.aliased), *notes))
+    apart = len(rows) - len(names) - int(model.intercept)
+    return Summary(model.title, facts, rows, cells, (*_aliased(rows, model.aliased), *notes), apart)
 
 
 def _fact(value: Fact) -> str:

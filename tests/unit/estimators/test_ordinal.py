@@ -25,6 +25,7 @@ def test_texts_with_levels_are_the_numbers_in_that_order():
     assert np.abs(numbers.coef_ - texts.coef_).max() < PRINTED_BAR
     assert texts.classes_.tolist() == WORDS.tolist()
     assert texts.summary().names == ("x0", "x1", "mild|grave", "grave|fatal")
+    assert [name for name, *_ in texts.summary().printed()] == ["x0", "x1"], "thresholds are no odds ratios"
     proba = texts.predict_proba(X)
     assert np.abs(proba.sum(axis=1) - 1.0).max() < PRINTED_BAR
     assert (texts.predict(X) == WORDS[proba.argmax(axis=1)]).all()
