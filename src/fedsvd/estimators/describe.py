@@ -67,7 +67,7 @@ class FederatedTable(Federated):
         Columns of numbers that are categories. Texts always are.
     nonnormal : sequence of str, default=()
         Numbers that are shown by median and quartiles, with a test of ranks within sites.
-    counts : {{"fives", "exact"}}, default="fives"
+    counts : {"fives", "exact"}, default="fives"
         Counts on grids, rounded at home or as they are.
     quantiles : bool, default=True
         Whether counts on grids are opened.
@@ -105,12 +105,11 @@ class FederatedTable(Federated):
     >>> from fedsvd import FederatedTable
     >>> rng = np.random.default_rng(0)
     >>> tables = [
-    ...     pd.DataFrame({{"arm": rng.choice(["a", "b"], n), "age": rng.integers(40, 80, n)}}) for n in (120, 90, 150)
+    ...     pd.DataFrame({"arm": rng.choice(["a", "b"], n), "age": rng.integers(40, 80, n)}) for n in (120, 90, 150)
     ... ]
-    >>> print(FederatedTable("arm").fit(tables).table_.iloc[:2, :4].to_string(index=False))
-                   Missing         a         b
-                 n               186       174
-    age (mean (SD))       0 60.0 (11.1) 59.8 (11.4)
+    >>> table = FederatedTable("arm").fit(tables)
+    >>> table.description_.columns, int(table.description_.sizes[-1])
+    (('a', 'b', 'Overall'), 360)
     """
 
     split = "horizontal"
@@ -254,7 +253,7 @@ class FederatedTable(Federated):
 
         Parameters
         ----------
-        style : {{"tableone", "gtsummary"}}
+        style : {"tableone", "gtsummary"}
             Whose wording rows have.
         decimals : int
             Of means, deviations, quartiles and shares.
