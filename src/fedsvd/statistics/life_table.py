@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsvd.statistics.distributions import normal_reach
 from fedsvd.statistics.fives import cumulative
 from fedsvd.types import Float
 
@@ -90,6 +89,8 @@ def _curve(E: Float, L: Float, n: float, edges: Float, interval: str, level: flo
 
 def intervals(survival: Float, error: Float, interval: str, level: float) -> tuple[Float, Float]:
     """The interval of each point of a curve; NaN where R has NA: at 1 and at 0 on the scale of log(-log S)."""
+    from fedsvd.statistics.distributions import normal_reach  # SciPy: plans, and --help, need none
+
     reach = normal_reach(level)
     with np.errstate(divide="ignore", invalid="ignore"):
         log = np.log(survival)
