@@ -256,7 +256,7 @@ def describe(k: int = 2, table: TablePlan | None = None) -> Federation:
         gaps[: 5 + i, 1] = 1.0
         codes = rng.permutation(np.where(np.arange(n) < 2, 2, np.arange(n) % 2))
         tables.append(np.column_stack((np.arange(n) % 2, rng.integers(0, 11, n), codes, gaps)).astype(float))
-    return Federation(tables, Task.DESCRIBE, H, table=about)
+    return Federation(tables, Task.DESCRIBE, H, table=about, options=(("counts", about.counts),))
 
 
 def mixed(k: int = 2, reml: bool = True) -> Federation:
@@ -269,7 +269,10 @@ def mixed(k: int = 2, reml: bool = True) -> Federation:
         np.column_stack((own[:, 0] + of + rng.normal(size=len(own)) / 2.0, person))
         for own, of, person in zip(D, effects, persons, strict=True)
     ]
-    about = ModelPlan(Family.MIXED, "identity", tolerance=1e-3, digits=Digits.TABLE, beside=("subject",), reml=reml)
+    counted = {"least_class": 10, "least_events": 5}  # as a job has them
+    about = ModelPlan(
+        Family.MIXED, "identity", tolerance=1e-3, digits=Digits.TABLE, beside=("subject",), reml=reml, **counted
+    )
     return Federation(D, Task.MIXED, H, labels=y, glm=about)
 
 
@@ -382,6 +385,9 @@ CASES: dict[str, Callable[..., Federation]] = {
     "match by blinded points": lambda k=2: match(Align.ECDH, k),
     "match by blinded points, two ids a message": lambda k=2: match(Align.ECDH, k, memory=512),
 }
+
+FREE = ("ordinal", "mixed", "mixed by maximum likelihood")
+"""Cases in which the data decides more than the number of iterations: which ask for information, and for slopes."""
 
 LEAST = (
     "svd",

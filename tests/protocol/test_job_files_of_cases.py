@@ -56,9 +56,13 @@ def asked_in(study):
         job |= {"release": named} if study.task in option_of("job", "release").tasks else {}
     if study.glm is not None:
         classes = [f"c{place}" for place in range(study.glm.classes)]
-        job |= {key: getattr(study.glm, key) for key in ("tolerance", "digits", "least_class", "least_events")}
+        job |= {key: getattr(study.glm, key) for key in ("tolerance", "digits")}
+        if study.task is not Task.MIXED:
+            job |= {key: getattr(study.glm, key) for key in ("least_class", "least_events")}
         if study.task is Task.COX:
             job |= {"label": "y", "event": "died", "strata": "clinic", "ties": str(study.glm.ties)}
+        elif study.task is Task.MIXED:
+            job |= {"label": "y", "subject": "patient", "criterion": "reml" if study.glm.reml else "ml"}
         elif study.task is Task.ORDINAL:
             job["link"] = study.glm.link
         else:

@@ -62,6 +62,9 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
         about = {"classes": 3, "digits": Digits.TABLE, "least_class": 10, "least_events": 5}
         fields["glm"] = ModelPlan(Family.ORDINAL, "logit", **about)
+    if task is Task.MIXED:
+        fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL, "centre": True}
+        fields["glm"] = ModelPlan(Family.MIXED, "identity", digits=Digits.TABLE, beside=("subject",))
     if task is Task.DESCRIBE:
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
         fields["table"] = TablePlan((Variable("sex", ("f", "m")), Variable("age", (), 18.0, 99.0)), digits=Digits.TABLE)

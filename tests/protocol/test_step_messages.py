@@ -5,8 +5,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.protocol.cases import CASES, lr_vertical
+from tests.protocol.cases import CASES, FREE, lr_vertical
 
+from fedsvd.cost import traffic
 from fedsvd.cost.traffic import Expected, full_rank, messages_of
 from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.messages import Solution, size
@@ -35,13 +36,27 @@ def decided_by_data(session):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", [name for name in CASES if name not in FREE])
 def test_the_messages_of_a_session_follow_from_the_steps_of_its_plan(name, k):
     warnings.simplefilter("ignore", PrivacyWarning)
     session = CASES[name](k)
     session.run()
     planned = counted(messages_of(session.plan, decided_by_data(session)))
     assert planned == counted((*sent, 1) for sent in session.sent)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", FREE)
+def test_no_message_is_sent_that_the_steps_of_a_plan_do_not_have(name, k, monkeypatch):
+    """Where the data decides which steps are played, each of them is one of the plan, of its length."""
+    warnings.simplefilter("ignore", PrivacyWarning)
+    session = CASES[name](k)
+    session.run()
+    plan, expected = session.plan, decided_by_data(session)
+    every = [set() for _ in range(plan.glm.evaluations)]
+    monkeypatch.setattr(traffic, "evaluations_of", lambda *_: iter(every))
+    planned = counted(messages_of(plan, expected))
+    assert not counted((*sent, 1) for sent in session.sent) - planned
 
 
 def test_a_step_that_is_left_out_of_the_plan_leaves_out_its_messages():

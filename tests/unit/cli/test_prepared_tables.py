@@ -228,7 +228,7 @@ def test_a_column_in_another_unit_at_one_site_is_pointed_out_to_that_site(fedsvd
         rows[NUMBERS].assign(**{"mean area": rows["mean area"] * factor}).to_csv(here / f"{name}.csv", index=False)
     said = fedsvd("pca", "--party", "a.csv", "--party", "b.csv", "--missing", "mean", "--components", "1")
     assert said.code == 0, said.out + said.err
-    told = [line for line in said.err.splitlines() if "another unit?" in line]
+    told = [line for line in said.err.splitlines() if "the mean of column 'mean area' here is " in line]
     assert len(told) == 2
     assert "b: " in told[1]
     assert "the mean of column 'mean area' here is " in told[1]
