@@ -1,5 +1,7 @@
 """The leading singular triplets of a small matrix: all of LAPACK's, or a few of many by squares where that is safe."""
 
+from typing import Any
+
 import numpy as np
 
 from fedsvd.linalg.backend import svd
@@ -7,6 +9,14 @@ from fedsvd.types import Float
 
 _ALL = 160  # columns up to which all triplets cost next to nothing
 _SAFE = 64.0  # s_1 / s_r: eigenvalues of a square are off by eps s_1^2, singular values by eps s_1 times this
+
+
+def eigh(A: Float, **asked: Any) -> tuple[Float, Float]:
+    """SciPy's, loaded where it is called: ``--help`` reads plans, which need no SciPy."""
+    from scipy import linalg
+
+    found: tuple[Float, Float] = linalg.eigh(A, **asked)
+    return found
 
 
 def leading(R: Float, count: int) -> tuple[Float, Float, Float]:
@@ -18,8 +28,6 @@ def leading(R: Float, count: int) -> tuple[Float, Float, Float]:
     """
     d = R.shape[1]
     if d > _ALL and 2 * count < d and count <= R.shape[0]:
-        from scipy.linalg import eigh  # --help reads plans, which need no SciPy
-
         squares, y = eigh(R.T @ R, subset_by_index=(d - count, d - 1), check_finite=False)
         if squares[0] > 0.0 and squares[-1] < _SAFE**2 * squares[0]:
             P = np.linalg.qr(R @ y[:, ::-1])[0]
