@@ -47,8 +47,8 @@ class FederatedKaplanMeier(Federated):
     Parameters
     ----------
     times : sequence of float, default=()
-        The times at which counts are opened, rising, at most 200. In one process about 40 even ones are made where
-        there are none; a job between institutions names them, or has those of its dictionary.
+        The times at which counts are opened, rising, at most 200. In one process about 40 even ones are made if
+        none are given; a job between institutions names them, or has those of its dictionary.
     groups : sequence, default=()
         The values of the groups, in their order; those that there are, in one process.
     counts : {"fives", "exact"}, default="fives"

@@ -56,5 +56,5 @@ class CurvesPlan:
 
     @property
     def test_numbers(self) -> int:
-        """Totals of the comparison of groups; 0 where there is none."""
+        """Totals of the comparison of groups; 0 without a comparison."""
         return 0 if self.test is RankTest.NONE else numbers(len(self.groups))

@@ -166,8 +166,8 @@ def pays(r: int, m: int, counts: Sequence[int]) -> bool:
     """Whether steps are the quicker way to r components of m features, and open little of many records.
 
     A law of public shapes. Flops that steps may take, with a spectrum that falls slowly, against those of exact Gram
-    matrices and of a factorisation; measured on one core from 600 to 2,000 features. There are then so many records
-    outside of the largest party that columns of one and a half bits, as genotypes, hold more than is opened: by
+    matrices and of a factorisation; measured on one core from 600 to 2,000 features. Enough records are
+    then outside of the largest party that columns of one and a half bits, as genotypes, hold more than is opened: by
     ``auto`` no owner is asked more than for a Gram matrix that the CSP opens.
     """
     n, outside = max(counts), sum(counts) - max(counts)
