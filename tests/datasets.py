@@ -1,7 +1,7 @@
 """Public data sets for tests that want real data; a test that asks for one that is not on this machine is skipped.
 
 They are looked for in ``$FEDSVD_DATA``, else in ``../shared/data`` beside the repository; nothing is downloaded. Tables
-that come with R's packages (``kit``) are under the GPL and are no part of this repository.
+that come with R's packages are in ``tests/kit.py``.
 """
 
 import gzip
@@ -17,11 +17,9 @@ from fedsvd.types import Float
 def folder(name: str) -> Path:
     """Where a data set lies, or a skip."""
     root, shared = os.environ.get("FEDSVD_DATA"), Path(__file__).parents[2] / "shared"
-    places = [Path(root) if root else shared / "data"]
-    places = [*(place / name for place in places), *([shared / "prototype" / "kit_data"] if name == "kit" else [])]
-    for place in places:
-        if place.is_dir():
-            return place
+    place = (Path(root) if root else shared / "data") / name
+    if place.is_dir():
+        return place
     pytest.skip(f"the data set {name} is not here; set FEDSVD_DATA to the folder that holds it")
 
 

@@ -1,8 +1,8 @@
 """Times to an event for tests against R, and R's answers: ``python -m tests.survival_data FOLDER`` writes the tables.
 
 ``tests/vectors/survival.R`` reads them (``Rscript tests/vectors/survival.R FOLDER``) and prints ``survival-r.json``, in
-which the versions of R and of its package survival stand. Two tables are made here or come with statsmodels, so that CI
-has them; those of R's own package are compared where they lie (``tests/datasets.py``).
+which the versions of R and of its package survival stand. One table is made here, one comes with statsmodels, the
+others with R's own package (``tests/kit.py``).
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import statsmodels.datasets as econometric
-from tests.datasets import folder
+from tests.kit import kit
 
 MADE = ("made", "heart")
 OF_R = ("lung", "colon", "pbc", "veteran")
@@ -62,7 +62,7 @@ def _heart() -> pd.DataFrame:
 
 
 def _of_r(name: str) -> pd.DataFrame:
-    data = pd.read_csv(folder("kit") / f"{name}.csv")
+    data = kit(name)
     by = {"lung": data.get("sex"), "colon": data.get("lev5"), "pbc": data.get("edema"), "veteran": data.get("trt")}
     return data.assign(group=1 + np.unique(by[name] > by[name].min(), return_inverse=True)[1])
 

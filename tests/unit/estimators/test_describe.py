@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tests.datasets import folder
+from tests.kit import kit
 from tests.tolerances import DESCRIBED_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd import FederatedTable, Local, Policy, Simulation
@@ -245,7 +245,7 @@ STUDIES = {
 
 
 def sites_of(name: str) -> list[pd.DataFrame]:
-    joint = pd.read_csv(folder("kit") / f"{name}.csv")
+    joint = kit(name).copy()
     if name == "colon":
         joint["arm"] = np.where(joint.lev5 == 1, "Lev+5FU", np.where(joint.lev == 1, "Lev", "Obs"))
     return [own.reset_index(drop=True) for _, own in joint.groupby("site")]

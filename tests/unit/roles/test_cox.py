@@ -1,13 +1,12 @@
 """Cox models through the real roles: statsmodels' stratified PHReg, R's recorded values, and every degenerate case."""
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from tests.datasets import folder
+from tests.kit import kit, r_said
 from tests.survival_data import MADE, OF_R
 from tests.survival_data import table as survival_table
 from tests.tolerances import (
@@ -147,31 +146,22 @@ def test_weights_are_numbers_of_records_with_breslows_ties():
 # --- R ----------------------------------------------------------------------------------------------------------------
 
 # Effects and standard errors that R 4.2.2 with survival 3.5.3 printed for coxph(Surv(time, status) ~ ... +
-# strata(site)) on tables that come with survival, each cut into sites. Tables and values are not in this repository,
-# since the tables are under the GPL.
+# strata(site)) on tables that come with survival, each cut into sites (``tests/kit.py``).
 
 
 @pytest.mark.parametrize(
     ("name", "ties"), [("lung", "efron"), ("pbc", "efron"), ("veteran", "breslow"), ("colon", "efron")]
 )
 def test_recorded_values_of_r_are_met(name, ties):
-    where = folder("kit")
-    rows = list(csv.reader((where / f"{name}.csv").open(encoding="utf-8")))
-    table, head = np.array(rows[1:], dtype=float), rows[0]
+    data = kit(name)
+    table, head = data.to_numpy(float), list(data.columns)
     features = [j for j, column in enumerate(head) if column not in ("time", "status", "site")]
     beside = [head.index("time"), head.index("status")]
     sites = [table[table[:, head.index("site")] == s] for s in np.unique(table[:, head.index("site")])]
     model = session([own[:, features] for own in sites], [own[:, beside] for own in sites], ties).run()[0].models[0]
-    said = {}
-    for line in (where / "r_values.txt").read_text(encoding="utf-8").splitlines():
-        for kind in ("coef", "se"):
-            if line.startswith(f"{name} cox_site {ties} {kind} "):
-                said[kind] = np.array(line.split()[4:], dtype=float)
-        if line.startswith(f"{name} concordance_site "):
-            concordance = float(line.split()[2])
     if ties == "efron":
-        assert abs(model.concordance - concordance) < DIGITS_ERRORS_BAR
-    step, relative = apart(model, said["coef"], said["se"])
+        assert abs(model.concordance - r_said(name, "concordance_site")[0]) < DIGITS_ERRORS_BAR
+    step, relative = apart(model, *(r_said(name, "cox_site", ties, kind) for kind in ("coef", "se")))
     assert step < DIGITS_STEP_BAR
     assert relative < DIGITS_ERRORS_BAR
 

@@ -1,11 +1,9 @@
 """Mixed models through the real roles: lme4's recorded values, statsmodels, and every degenerate case."""
 
-import csv
-
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from tests.datasets import folder
+from tests.kit import kit, r_said
 from tests.tolerances import DIGITS_ERRORS_BAR, MIXED_LIKELIHOOD_BAR, SEVEN_DIGITS, STATSMODELS_MIXED_BAR
 
 from fedsvd.errors import DataError, NotConverged
@@ -47,18 +45,13 @@ STUDIES = {
 
 def of_r(name, criterion):
     """What lme4 1.1.31 and lmerTest 3.1.3 of R 4.2.2 printed."""
-    said = {}
-    for line in (folder("kit") / "r_values.txt").read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        if words[:2] == [name, criterion]:
-            said[words[2]] = np.array(words[3:], dtype=float)
-    return said
+    return {kind: r_said(name, criterion, kind) for kind in ("coef", "se", "loglik", "vc", "df")}
 
 
 def sites_of(name):
     file, y, columns, slope = STUDIES[name]
-    rows = list(csv.reader((folder("kit") / f"{file}.csv").open(encoding="utf-8")))
-    head, table = rows[0], np.array(rows[1:], dtype=float)
+    data = kit(file)
+    head, table = list(data.columns), data.to_numpy(float)
     beside = [head.index(column) for column in (y, "id", *columns[: int(slope)])]
     sites = [table[table[:, head.index("site")] == s] for s in np.unique(table[:, head.index("site")])]
     return [own[:, [head.index(column) for column in columns]] for own in sites], [own[:, beside] for own in sites]

@@ -1,6 +1,5 @@
 """Negative binomial models through the real roles: R's recorded values, SciPy's, and every degenerate case."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import optimize, stats
-from tests.datasets import folder
+from tests.kit import kit, r_said
 from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_MORE_BAR, PRINTED_BAR, SEVEN_DIGITS
 
 from fedsvd.errors import ConfigError, DataError, NotConverged, ReleaseRefused
@@ -76,15 +75,13 @@ def test_recorded_values_of_r_are_met(said):
 
 
 def test_quine_is_as_r_has_it():
-    where = folder("kit")
-    rows = list(csv.reader((where / "quine.csv").open(encoding="utf-8")))
-    table, head = np.array(rows[1:], dtype=float), rows[0]
+    data = kit("quine")
+    table, head = data.to_numpy(float), list(data.columns)
     features = [j for j, column in enumerate(head) if column not in ("y", "site")]
     sites = [table[table[:, head.index("site")] == s] for s in np.unique(table[:, head.index("site")])]
     labels = [own[:, head.index("y")] for own in sites]
     model = session([own[:, features] for own in sites], labels, Digits.MORE).run()[0].models[0]
-    text = (where / "r_values.txt").read_text(encoding="utf-8").splitlines()
-    said = {line.split()[1]: np.array(line.split()[2:], float) for line in text if line.startswith("quine ")}
+    said = {kind: r_said("quine", kind) for kind in ("coef", "se", "loglik")}
     assert np.max(np.abs(model.coefficients - said["coef"][:7]) / said["se"][:7]) < SEVEN_DIGITS
     assert np.max(np.abs(model.standard_errors / said["se"][:7] - 1.0)) < DIGITS_MORE_BAR
     assert abs(model.theta / said["coef"][7] - 1.0) < SEVEN_DIGITS

@@ -1,6 +1,5 @@
 """Ordinal regression through the real roles: R's recorded values, statsmodels, and every degenerate case."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import optimize, special
-from tests.datasets import folder
+from tests.kit import kit, r_said
 from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_MORE_BAR, DIGITS_STEP_BAR, PRINTED_BAR, SEVEN_DIGITS
 
 from fedsvd.errors import ConfigError, DataError, NotConverged, ReleaseRefused, Separated
@@ -87,21 +86,18 @@ def test_recorded_values_of_r_are_met(said):
 
 
 def test_housing_is_as_r_has_it():
-    where = folder("kit")
-    rows = list(csv.reader((where / "housing.csv").open(encoding="utf-8")))
-    table, head = np.array(rows[1:], dtype=float), rows[0]
+    data = kit("housing")
+    table, head = data.to_numpy(float), list(data.columns)
     table = table[table[:, head.index("w")] > 0]
     features = [j for j, column in enumerate(head) if column not in ("y", "w", "site")]
     sites = [table[table[:, head.index("site")] == s] for s in np.unique(table[:, head.index("site")])]
     sites = [np.repeat(own, own[:, head.index("w")].astype(int), axis=0) for own in sites]  # a row for each household
     labels = [own[:, head.index("y")] - 1 for own in sites]
     model = session([own[:, features] for own in sites], labels, digits=Digits.MORE).run()[0].models[0]
-    text = (where / "r_values.txt").read_text(encoding="utf-8").splitlines()
-    said = {line.split()[1]: np.array(line.split()[2:], float) for line in text if line.startswith("housing ")}
-    step, relative = apart(model, said["coef"], said["se"])
+    step, relative = apart(model, r_said("housing", "coef"), r_said("housing", "se"))
     assert step < SEVEN_DIGITS
     assert relative < SEVEN_DIGITS
-    assert abs(model.deviance / said["deviance"][0] - 1.0) < 1e-2 * SEVEN_DIGITS
+    assert abs(model.deviance / r_said("housing", "deviance")[0] - 1.0) < 1e-2 * SEVEN_DIGITS
 
 
 MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 68)]
