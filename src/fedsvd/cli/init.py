@@ -20,7 +20,7 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.storage import private
 from fedsvd.studies.job_faults import NAME_RULE
 from fedsvd.studies.job_file import job_from, schema
@@ -29,8 +29,9 @@ from fedsvd.tasks.option import TASKS
 from fedsvd.tasks.options import applies
 from fedsvd.types import near
 
-JOB = "job.toml"
-Answer = TypeVar("Answer")
+JOB, DICTIONARY = "job.toml", "dictionary.toml"
+Said = TypeVar("Said")
+_ANY_DICTIONARY = {"says": {"columns": {"age": {"range": [0, 120]}}}}  # in the place of one that is yet to be written
 _ASKED = [str(task) for task in TASKS if task.line]  # with a command of its own
 
 
@@ -63,18 +64,25 @@ def init(
     if len(declared(chosen).splits) > 1 or split is not None:
         divided = ask("Parties hold different rows or columns", split, "rows", _split)
     count = ask("How many components", components, "5", _count) if applies("components", chosen) else ""
-    target = ask("The column to predict", label, "outcome", _column) if declared(chosen).labelled else ""
+    target = ask(*_label(chosen, label), _column) if applies("label", chosen) else ""
     text = job_text(study, chosen, divided, parties, count, target)
-    job_from(tomllib.loads(text), folder)  # a job file that is right, or an error that says why not
+    described = {"dictionary": _ANY_DICTIONARY} if declared(chosen).by_dictionary else {}
+    job_from(tomllib.loads(text) | described, folder)  # a job file that is right, or an error that says why not
     files = {folder / JOB: text, folder / POLICY: spelt_policy(Policy())}
     _write(files)
+    first = f"fedsvd dictionary propose {folder / 'data' / parties[0]}.csv --out {folder / DICTIONARY}"
+    steps = [*([first] if described else []), f"fedsvd plan {folder / JOB}", f"fedsvd run {folder / JOB}"]
+    said = [f"wrote {' and '.join(map(str, files))}", "next: put the tables where the [[party]] entries say, then"]
     output.answer(
         {"written": [str(path) for path in files]},
-        lambda console: console.print(
-            f"wrote {' and '.join(map(str, files))}\nnext: put the tables where the [[party]] entries say, then\n"
-            f"  fedsvd plan {folder / JOB}\n  fedsvd run {folder / JOB}"
-        ),
+        lambda console: console.print("\n  ".join(["\n".join(said), *steps]), soft_wrap=True),
     )
+
+
+def _label(task: Task, given: str | None) -> tuple[str, str | None, str]:
+    """The question for the label column, what is given, and the default."""
+    usual = declared(task).first_label
+    return f"The column {'of times' if usual == 'time' else 'to predict'}", given, usual
 
 
 class Asking:
@@ -83,7 +91,7 @@ class Asking:
     def __init__(self, interactive: bool) -> None:
         self.interactive = interactive
 
-    def __call__(self, question: str, given: object, default: str, read: Callable[[str], Answer]) -> Answer:
+    def __call__(self, question: str, given: object, default: str, read: Callable[[str], Said]) -> Said:
         if given is not None:
             return read(str(given).strip())
         while self.interactive:
@@ -149,44 +157,20 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
     if components:
         rules = "or a share of the variance: 0.95, mle, parallel, gavish-donoho" if task is Task.PCA else ""
         lines.append(_with(f"components = {components}", rules) if rules else f"components = {components}")
-    lines += [f"label = {json.dumps(label)}"] if declared(task).labelled else []
-    if task is Task.LR:
-        lines += [_with("# alpha = 0.1", "a ridge")]
-        lines += [f"label_party = {json.dumps(parties[-1])}"] if vertical else []
-    if task is Task.GLM:
-        lines += [
-            f"label = {json.dumps(label)}",
-            _with('family = "binomial"', "or gaussian, poisson, gamma, multinomial, negative-binomial"),
-        ]
-        lines += [_with('# classes = ["no", "yes"]', "of a label that is not 0 or 1; the first is the reference")]
-        lines += [
-            _with('# offset = "log_time"', "added to the linear predictor"),
-            _with('# weights = "w"', "prior weights"),
-        ]
-        lines += [_with("# alpha = 0.1", "a ridge; there are no standard errors then")]
-    if task is Task.ORDINAL:
-        lines += [_with('classes = ["low", "medium", "high"]', "of the label, from the lowest to the highest")]
-        lines += [_with('# link = "probit"', "or cloglog; logit where left out")]
-    if task is Task.COX:
-        lines += [
-            _with('event = "event"', "1 where the event was seen at that time, 0 where follow-up ended"),
-            _with('# entry = "entry"', "the time from which a record was observed"),
-            _with('# strata = "clinic"', "compare records of one site and one clinic"),
-            _with('# ties = "breslow"', "efron where left out"),
-        ]
-    if task is Task.MIXED:
-        lines += [
-            _with('subject = "patient"', "persons or clinics that have random effects; each lies in one party"),
-            _with('# slope = "year"', "with a random slope too; it stays a feature"),
-            _with('# criterion = "ml"', "reml where left out"),
-        ]
-    if task is Task.PCA:
-        lines.append('release = ["components", "mean", "spectrum"]  # leave "spectrum" out to show others less')
-        lines.append(_with("# unit_variance = true", "scale every column first"))
+    lines += [f"label = {json.dumps(label)}"] if label else []
+    lines += [f"label_party = {json.dumps(parties[-1])}"] if label and vertical else []
+    lines += [_with(line, comment) for line, comment in declared(task).first_lines]
     without = 'compared, not part of the data; without one it warns (ids = "trust": no warning)'
     lines.append(_with('# id = "patient"', f"names the rows; {without if vertical else 'it is not part of the data'}"))
     lines += [_with("# sort_by_id = true", "every party sorts its own rows by id first")] if vertical else []
     lines.append(_with('# memory = "2 GiB"', "for panels and batches, in each role"))
+    mark = "" if declared(task).by_dictionary else "# "
+    lines += ["", _with(f"{mark}[dictionary]", "the consortium's codebook: columns, units, levels")]
+    lines.append(_with(f'{mark}file = "{DICTIONARY}"', "fedsvd dictionary propose FILE writes a first one"))
+    if declared(task).answer is not Answer.SUMS and not vertical:
+        lines += ["", _with("# [prepare]", "what is done to every party's table first")]
+        lines.append(_with('# columns = ["age", "weight"]', "those of the study; all where left out"))
+        lines.append(_with('# missing = "drop"', "rows with an empty cell; an error where left out"))
     lines += ["", "# [masks]", _with('# scheme = "auto"', "or sum, mask, steps"), ""]
     lines += [_with("# [csp]", "between institutions"), '# address = "csp.example.org:7443"', ""]
     lines += [_with("# [authority]", "a Trusted Authority deals the masks"), '# name = "ta"']
@@ -198,7 +182,7 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
 
 
 def _with(line: str, comment: str) -> str:
-    return f"{line:<32}# {comment}"
+    return f"{line:<34}  # {comment}"
 
 
 def _expect_free(paths: Iterable[Path]) -> None:

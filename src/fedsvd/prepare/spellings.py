@@ -97,9 +97,7 @@ def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> lis
     """
     said = []
     for who, own in counts.items():
-        others = sorted({level for other, held in counts.items() if other != who for level in held})
-        lost = {level: n for level, n in own.items() if level not in others}
-        alike = {level: found for level in lost if (found := like(level, others)) is not None}
+        others, lost, alike = _alone(who, counts)
         every, records = sum(own.values()), sum(lost.values())
         if not records or not (alike or records > MOST_POOLED * every):
             continue
@@ -111,6 +109,27 @@ def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> lis
             "the map of the table: map=, --map)"
         )
     return said if len(said) < len(counts) or len(counts) == 2 else []
+
+
+def expect_one_spelling(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
+    """Refuse a column in which most records of one table have levels that look like the others' in another spelling."""
+    for who, own in counts.items():
+        _, lost, alike = _alone(who, counts)
+        records, every = sum(lost.values()), sum(own.values())
+        if sum(lost[level] for level in alike) > MOST_POOLED * every:
+            shown = sorted(set(alike.values()))
+            fault = f"{who}: {records} of {every} records of column {name!r} have levels that no other table has"
+            raise DataError(
+                f"{fault}, and they look like {listed(shown[:_SHOWN])} in another spelling",
+                f"recode them without editing the file ({recoding(name, shown[0])} in the map of the table)",
+            )
+
+
+def _alone(who: str, counts: Mapping[str, Mapping[str, int]]) -> tuple[list[str], dict[str, int], dict[str, str]]:
+    """The levels of the other tables, those that this one alone has with their records, and what these look like."""
+    others = sorted({level for other, held in counts.items() if other != who for level in held})
+    lost = {level: n for level, n in counts[who].items() if level not in others}
+    return others, lost, {level: found for level in lost if (found := like(level, others)) is not None}
 
 
 def expect_shared(labels: Mapping[str, NDArray[np.str_]]) -> None:

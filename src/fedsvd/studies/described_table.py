@@ -15,10 +15,12 @@ from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.dictionary import Dictionary, dictionary_of
 from fedsvd.prepare.missing import Missing
+from fedsvd.prepare.spellings import expect_one_spelling
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.table import TablePlan, Variable
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study_section import StudySection
+from fedsvd.types import near
 
 _MOST_DECIMALS = 6
 _MOST_LEVELS = 1000
@@ -91,7 +93,9 @@ def silent_dictionary(
     taken = columns or held
     lacking = [name for name in (*taken, *categorical) if any(name not in names_of(each) for each in sources)]
     if lacking:
-        raise DataError(f"a table has no column {lacking[0]!r}", "give every party the same columns")
+        where = next(i for i, each in enumerate(sources, start=1) if lacking[0] not in names_of(each))
+        fix = f"name columns that every party has (columns), or rename it there (rename){near(lacking[0], held)}"
+        raise DataError(f"the table of party {where} has no column {lacking[0]!r}", fix)
     found: dict[str, dict[str, Any]] = {}
     for name in taken:
         text = name in categorical or any(name in each.text_names for each in sources)
@@ -100,10 +104,13 @@ def silent_dictionary(
 
 
 def _levels(sources: Sequence[MatrixSource], name: str) -> dict[str, Any]:
-    levels: set[str] = set()
-    for source in sources:
+    counts: dict[str, dict[str, int]] = {}
+    for i, source in enumerate(sources, start=1):
         values, gaps = source.text(name)
-        levels |= set(np.unique(values[~gaps]).tolist())
+        held, records = np.unique(values[~gaps], return_counts=True)
+        counts[f"party {i}"] = dict(zip(held.tolist(), records.tolist(), strict=True))
+    expect_one_spelling(name, counts)
+    levels = set().union(*counts.values())
     if not levels or len(levels) > _MOST_LEVELS:
         raise DataError(f"column {name!r} has {len(levels)} levels", "leave it out, or describe groups of its levels")
     return {"levels": sorted(levels, key=_in_order)}

@@ -32,4 +32,11 @@ TASK = Declared(
     opened_by_users=Why.ITERATIONS,
     steps=steps,
     outputs=OUTPUTS,
+    first_label="time",
+    first_lines=(
+        ('event = "event"', "1 where the event was seen at that time, 0 where follow-up ended"),
+        ('# entry = "entry"', "the time from which a record was observed"),
+        ('# strata = "clinic"', "compare records of one site and one clinic"),
+        ('# ties = "breslow"', "efron where left out"),
+    ),
 )

@@ -37,6 +37,10 @@ class Declared:
     opened_by_users: Why | None = None  # why the users open the sum, whatever is released; None: the release decides
     steps: Callable[[SessionPlan], tuple[PlannedStep, ...]] | None = None  # None where the study brings them
     outputs: tuple[Output, ...] = ()
+    by_dictionary: bool = False  # whether it is of columns that a dictionary describes
+    # What ``fedsvd init`` writes: the name of the label column, and lines of [job] with what each says.
+    first_label: str = "outcome"
+    first_lines: tuple[tuple[str, str], ...] = ()
 
     @property
     def labelled(self) -> bool:

@@ -59,4 +59,10 @@ TASK = Declared(
     opened_by_users=Why.PREPARATION,
     steps=steps,
     outputs=OUTPUTS,
+    by_dictionary=True,
+    first_lines=(
+        ('# by = "treatment"', "the category whose levels are the columns of the table"),
+        ('# nonnormal = ["stay"]', "numbers that are shown by median and quartiles"),
+        ('# counts = "exact"', "fives where left out: own counts are rounded at home"),
+    ),
 )

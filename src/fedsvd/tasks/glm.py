@@ -118,4 +118,11 @@ TASK = Declared(
     opened_by_users=Why.ITERATIONS,
     steps=steps,
     outputs=OUTPUTS,
+    first_lines=(
+        ('family = "binomial"', "or gaussian, poisson, gamma, multinomial, negative-binomial"),
+        ('# classes = ["no", "yes"]', "of a label that is not 0 or 1; the first is the reference"),
+        ('# offset = "log_time"', "added to the linear predictor"),
+        ('# weights = "w"', "prior weights"),
+        ("# alpha = 0.1", "a ridge; there are no standard errors then"),
+    ),
 )

@@ -164,4 +164,8 @@ TASK = Declared(
     c=104,
     steps=steps,
     outputs=OUTPUTS,
+    first_lines=(
+        ("# inference = true", "standard errors; on split rows all parties then hold the joint Gram matrix"),
+        ("# alpha = 0.1", "a ridge"),
+    ),
 )

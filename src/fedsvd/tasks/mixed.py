@@ -61,4 +61,9 @@ TASK = Declared(
     opened_by_users=Why.ITERATIONS,
     steps=steps,
     outputs=OUTPUTS,
+    first_lines=(
+        ('subject = "patient"', "persons or clinics that have random effects; each lies in one party"),
+        ('# slope = "year"', "with a random slope too; it stays a feature"),
+        ('# criterion = "ml"', "reml where left out"),
+    ),
 )

@@ -31,4 +31,8 @@ TASK = Declared(
     opened_by_users=Why.ITERATIONS,
     steps=steps,
     outputs=OUTPUTS,
+    first_lines=(
+        ('classes = ["low", "medium", "high"]', "of the label, from the lowest to the highest"),
+        ('# link = "probit"', "or cloglog; logit where left out"),
+    ),
 )

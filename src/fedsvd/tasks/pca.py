@@ -39,4 +39,8 @@ TASK = Declared(
     by_steps=True,
     steps=steps,
     outputs=OUTPUTS,
+    first_lines=(
+        ('release = ["components", "mean", "spectrum"]', 'leave "spectrum" out to show others less'),
+        ("# unit_variance = true", "scale every column first"),
+    ),
 )

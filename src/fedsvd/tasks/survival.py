@@ -42,5 +42,19 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
 
 
 TASK = Declared(
-    Task.SURVIVAL, Answer.SUMS, (Split.HORIZONTAL,), held=3, opened_by_users=Why.COUNTED, steps=steps, outputs=OUTPUTS
+    Task.SURVIVAL,
+    Answer.SUMS,
+    (Split.HORIZONTAL,),
+    held=3,
+    opened_by_users=Why.COUNTED,
+    steps=steps,
+    outputs=OUTPUTS,
+    first_label="time",
+    first_lines=(
+        ('event = "event"', "1 where the event was seen at that time, 0 where follow-up ended"),
+        ("times = [90, 180, 365, 730]", "at which counts are opened; a dictionary may have them"),
+        ('# group = "treatment"', "a curve for each of these groups"),
+        ('# groups = ["control", "treated"]', "the values of that column"),
+        ('# counts = "exact"', "fives where left out: own counts are rounded at home"),
+    ),
 )

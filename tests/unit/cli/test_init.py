@@ -7,22 +7,29 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from fedsvd import __version__
 from fedsvd.cli import init as init_module
 from fedsvd.policy.policy_file import read_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.tasks import Split
 from fedsvd.studies.job_file import read_job
+from fedsvd.tasks.declared import declared
+from fedsvd.tasks.option import TASKS
+from fedsvd.tasks.options import applies, section_of
+
+KINDS = [(task, split) for task in TASKS if task.line for split in declared(task).splits]
 
 
-@pytest.mark.parametrize(
-    ("task", "split"),
-    [(task, split) for task in ("svd", "lsa", "lr") for split in ("horizontal", "vertical")] + [("pca", "horizontal")],
-)
+@pytest.mark.parametrize(("task", "split"), KINDS, ids=lambda word: str(word))
 def test_what_is_written_is_read_back(fedsvd, tmp_path, task, split):
     said = fedsvd("init", tmp_path, "--task", task, "--split", split, "--party", "bank", "--party", "shop")
     assert said.code == 0, said.err
+    if declared(task).by_dictionary:
+        (tmp_path / "dictionary.toml").write_text("[columns.age]\nrange = [0, 120]\n")
     job = read_job(tmp_path / "job.toml")
     assert (job.study.task, job.study.name) == (task, f"our-{task}")
     assert job.study.split == split
@@ -31,13 +38,59 @@ def test_what_is_written_is_read_back(fedsvd, tmp_path, task, split):
     assert "fedsvd plan" in said.out
 
 
-def test_every_key_that_is_commented_out_is_one_that_exists(fedsvd, tmp_path):
-    fedsvd("init", tmp_path, "--task", "lr", "--split", "vertical", "--party", "bank", "--party", "shop")
-    path = tmp_path / "job.toml"
-    lines = path.read_text().splitlines()[2:]
-    path.write_text("\n".join(line.removeprefix("# ") for line in lines))
-    job = read_job(path)
-    assert (job.study.sort_by_id, job.study.alpha, job.authority.name) == (True, 0.1, "ta")
+def tables(folder, rows=(120, 110, 130)):
+    """Three tables with every column that a first job file names, and one study's worth of others."""
+    rng = np.random.default_rng(29)
+    for name, n in zip(("north", "south", "west"), rows, strict=True):
+        age, dose = rng.integers(30, 80, n), rng.normal(size=n).round(3)
+        frame = pd.DataFrame({"age": age, "dose": dose, "patient": np.arange(n) // 2})
+        frame["time"] = rng.exponential(400, n).round() + 1
+        frame["event"] = rng.integers(0, 2, n)
+        effect = np.repeat(rng.normal(size=n), 2)[:n]  # of a patient
+        frame["outcome"] = (0.02 * age + dose + effect + rng.normal(size=n)).round(3)
+        (folder / "data").mkdir(exist_ok=True)
+        frame.to_csv(folder / f"data/{name}.csv", index=False)
+
+
+LABELLED = ("lr", "pcr", "glm", "ordinal", "mixed")
+AT_SIDE = {"mixed": ["patient"], "cox": ["time", "event"], "survival": ["time", "event"]}
+
+
+def at_hand(task, folder):
+    """The tables of a study with the outcome that its model takes and the columns that it is of."""
+    for path in (folder / "data").glob("*.csv"):
+        frame = pd.read_csv(path)
+        if task in ("glm", "ordinal"):
+            words = ["low", "medium", "high"] if task == "ordinal" else [0, 1]
+            frame["outcome"] = pd.qcut(frame["outcome"], len(words), labels=words)
+        names = ["age", "dose", *(["outcome"] if task in LABELLED else []), *AT_SIDE.get(task, [])]
+        frame[names].to_csv(path, index=False)
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task.line and Split.HORIZONTAL in declared(task).splits])
+def test_a_first_job_file_runs_to_its_results(fedsvd, tmp_path, monkeypatch, task):
+    monkeypatch.chdir(tmp_path)
+    names = [word for name in ("north", "south", "west") for word in ("--party", name)]
+    components = ("--components", "2") if applies("components", task) else ()
+    said = fedsvd("init", tmp_path, "--task", task, *names, *components)
+    assert said.code == 0, said.err
+    tables(tmp_path)
+    at_hand(task, tmp_path)
+    for line in said.out.splitlines():
+        if line.startswith("  fedsvd "):  # what a person is shown to type next
+            done = fedsvd(*line.split()[1:])
+            assert done.code == 0, done.err
+    assert (tmp_path / f"results/our-{task}/report.html").is_file()
+
+
+@pytest.mark.parametrize(("task", "split"), KINDS, ids=lambda word: str(word))
+def test_every_key_that_is_commented_out_is_one_that_the_task_heeds(fedsvd, tmp_path, task, split):
+    fedsvd("init", tmp_path, "--task", task, "--split", split, "--party", "bank", "--party", "shop")
+    lines = (tmp_path / "job.toml").read_text().splitlines()[2:]
+    record = tomllib.loads("\n".join(line.removeprefix("# ") for line in lines))
+    for section in ("prepare", "dictionary", "masks"):
+        assert {*record.get(section, {})} <= {option.key for option in section_of(section)}
+    assert all(applies(key, task) for key in record["job"] if key not in ("name", "task", "split"))
 
 
 def test_a_person_is_asked_for_what_options_do_not_say(tmp_path, fedsvd, monkeypatch):

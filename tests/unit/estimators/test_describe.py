@@ -330,3 +330,17 @@ def test_rows_are_those_that_tableone_prints(name):
         for level in () if found.pooled else found.levels:
             row = rows.get((variable, level)) or rows[variable, f"{float(level):.1f}"]
             assert printed[f"{variable} = {level} (%)"][2 : 2 + groups] == tuple(row[4 : 4 + groups])
+
+
+def test_levels_in_another_spelling_are_refused_and_levels_of_their_own_are_not():
+    rng = np.random.default_rng(5)
+    tables = [pd.DataFrame({"sex": rng.choice(["f", "m"], 60), "ward": f"W{i}"}) for i in range(3)]
+    assert FederatedTable(columns=["sex", "ward"], federation=ANY).fit(tables).description_.of("sex").levels == (
+        "f",
+        "m",
+    )
+    tables[2]["sex"] = tables[2]["sex"].map({"f": "Female", "m": "Male"})
+    with pytest.raises(DataError, match=r"party 3: 60 of 60 records of column 'sex'.* look like 'f', 'm'"):
+        FederatedTable(columns=["sex"], federation=ANY).fit(tables)
+    with pytest.raises(DataError, match=r"party 1 has no column 'sexx'.*did you mean 'sex'"):
+        FederatedTable(columns=["sexx"], federation=ANY).fit(tables)
