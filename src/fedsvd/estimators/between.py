@@ -55,7 +55,7 @@ def job_of(estimator: Any, where: Federation, task: Task, masks: Masks, given: M
     _expect_elsewhere(given.get("X"))
     parameters = estimator.get_params(deep=False)
     words = asked_of(task, parameters) | {"label": _columns("y", given.get("y"))}
-    words |= {key: _column(key, given.get(key)) for key in ("event", "entry", "strata", "group", "weights", "offset")}
+    words |= {key: _column(key, given[key]) for key in given if key not in ("X", "y", "groups", "formula")}
     words |= {"cluster": parameters.get("cluster"), "id": list(id_columns(estimator.id)) or None}
     if given.get("groups") is not None:
         raise ConfigError("groups are an array, and tables are not here", 'name the column: cluster="COLUMN"')
@@ -66,6 +66,8 @@ def job_of(estimator: Any, where: Federation, task: Task, masks: Masks, given: M
     sections: dict[str, Any] = {}
     if where.columns:
         sections["prepare"] = {"columns": list(where.columns)}
+    if given.get("formula") is not None:
+        sections["prepare"] = {**sections.get("prepare", {}), "formula": given["formula"]}
     if estimator.align is not None:
         sections["match"] = {"align": estimator.align} if isinstance(estimator.align, str) else dict(estimator.align)
     return _job(where, words, masks, sections)

@@ -78,12 +78,14 @@ class FederatedCox(FederatedModel):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         event: Any = None,
         entry: Any = None,
         strata: Any = None,
         sample_weight: Any = None,
         offset: Any = None,
+        *,
+        formula: str | None = None,
     ) -> Self:
         """Run the study.
 
@@ -100,17 +102,20 @@ class FederatedCox(FederatedModel):
         entry : likewise, default=None
             Times after which records were at risk; from the beginning where left out.
         strata : likewise, default=None
-            Numbers: records are compared with those of their own site and the same number alone.
+            Records are compared with those of their own site and the same value alone.
         sample_weight : likewise, default=None
             Weights, 0 or more, as R's ``weights``.
         offset : likewise, default=None
             What is added to the linear predictor.
+        formula : str, default=None
+            In the place of y and all that follow it, for tables with names: ``"Surv(time, event) ~ age + C(sex) +
+            strata(clinic)"``; ``Surv(start, stop, event)``, ``offset(x)``. Terms as ``fedsvd.prepared`` has them.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, offset, {"event": event, "entry": entry, "strata": strata})
+        return self._fit(X, y, sample_weight, offset, {"event": event, "entry": entry, "strata": strata}, formula)
 
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         if "event" not in beside:

@@ -77,7 +77,7 @@ class FederatedMixedLM(FederatedModel):
     max_iterations: int = 25
     digits: str = "auto"
 
-    def fit(self, X: Any, y: Any, subject: Any = None, slope: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, subject: Any = None, slope: Any = None, *, formula: str | None = None) -> Self:
         """Run the study.
 
         Parameters
@@ -91,12 +91,15 @@ class FederatedMixedLM(FederatedModel):
             The group of each row, a person or a clinic: numbers. A text names a column, which is then no feature.
         slope : likewise, default=None
             What has a random slope: numbers. A column that is named stays among the features.
+        formula : str, default=None
+            In the place of y and all that follow it, for tables with names: ``"value ~ age + (visit | patient)"``;
+            ``||`` has no correlation. Terms of fixed effects as ``fedsvd.prepared`` has them.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, None, None, {"subject": subject, "slope": slope})
+        return self._fit(X, y, None, None, {"subject": subject, "slope": slope}, formula)
 
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         if "subject" not in beside:

@@ -17,6 +17,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from fedsvd.errors import ConfigError, DataError, ShapeError, warn_caller
 from fedsvd.estimators.base import Federated, projected, whole_number
+from fedsvd.estimators.by_formula import by_formula, read_formula
 from fedsvd.estimators.federation import Local
 from fedsvd.estimators.model_table import ModelTable
 from fedsvd.estimators.row_columns import set_aside
@@ -67,15 +68,27 @@ class FederatedModel(Federated, ModelTable):
         """The model of a target with this number of classes, and these columns next to it."""
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any, beside: Mapping[str, Any] = MappingProxyType({})
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        offset: Any,
+        beside: Mapping[str, Any] = MappingProxyType({}),
+        formula: str | None = None,
     ) -> Self:
         """Run the study, here or between institutions; ``beside`` is what stands between y and the offset."""
-        if self._between(self._task, X, y, weights=sample_weight, offset=offset, **beside):
+        columns, settings = {**beside, "offset": offset, "weights": sample_weight}, dict[str, Any]()
+        parsed = None if formula is None else read_formula(formula, self._task, {"y": y, **beside, "offset": offset})
+        if self._between(self._task, X, y, formula=formula, **columns):
             return self
-        given = {key: value for key, value in beside.items() if value is not None}
+        if parsed is not None:
+            X, y, said, settings = by_formula(X, parsed, sample_weight, self._where.policy)
+            columns |= said
+        given = {key: columns[key] for key in beside if columns[key] is not None}
+        sample_weight, offset = columns["weights"], columns["offset"]
         if not self._of_classes:
-            about = self._about(0, tuple(given))
-            X, target = target_in(X, y, Split.HORIZONTAL)
+            about = replace(self._about(0, tuple(given)), **settings)
+            X, target = (X, y) if isinstance(y, Target) else target_in(X, y, Split.HORIZONTAL)
             self._fit_here(X, target.values, target, sample_weight, offset, about, given, flat=True)
             return self
         X, target = target_in(X, y, Split.HORIZONTAL, classes=True)

@@ -23,6 +23,8 @@ def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDA
     for key, name in named.items():
         expect_everywhere(sources, key, name)
     found = {key: [source.column(name) for source in sources] for key, name in named.items() if key != "cluster"}
+    for key in {"strata", "subject"} & set(found):  # names of one party alone, so that any numbers will do
+        found[key] = [column if column.dtype.kind in "iuf" else _codes(column) for column in found[key]]
     for key, columns in found.items():
         if any(column.dtype.kind not in "iuf" for column in columns):
             raise NotNumeric(
@@ -33,6 +35,10 @@ def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDA
     # A random slope is of a column that has a fixed effect too.
     rest = [source.without([name for key, name in named.items() if key != "slope"]) for source in sources]
     return rest[0] if one else rest, found
+
+
+def _codes(column: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.unique(column.astype(np.str_), return_inverse=True)[1], np.float64)
 
 
 def opened(X: Any) -> tuple[MatrixSource, ...]:

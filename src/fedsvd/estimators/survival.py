@@ -12,6 +12,7 @@ from fedsvd.data.arrays import ArraySource
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.estimators.after_fit import data_frames
 from fedsvd.estimators.base import Federated
+from fedsvd.estimators.by_formula import read_formula
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.row_columns import expect_everywhere, opened
 from fedsvd.estimators.stored import Found
@@ -24,6 +25,7 @@ from fedsvd.results.survival_tables import curve_columns, group_columns, group_n
 from fedsvd.statistics.fives import LEAST_COUNT
 from fedsvd.statistics.life_table import Curve
 from fedsvd.statistics.log_rank import GroupTest
+from fedsvd.studies.formula_options import columns_of_curves
 from fedsvd.studies.study import Study
 from fedsvd.studies.table_columns import as_text
 from fedsvd.tasks.option import ESTIMATOR
@@ -107,7 +109,7 @@ class FederatedKaplanMeier(Federated):
     until: float = 0.0
     digits: str = "auto"
 
-    def fit(self, X: Any, y: Any, event: Any = None, group: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, event: Any = None, group: Any = None, *, formula: str | None = None) -> Self:
         """Run the study.
 
         Parameters
@@ -120,11 +122,17 @@ class FederatedKaplanMeier(Federated):
             1 where the event was seen at that time, 0 where follow-up ended.
         group : likewise, default=None
             Of which group each record is.
+        formula : str, default=None
+            In their place: ``"Surv(time, event) ~ group"``, or ``~ 1`` for one curve.
 
         Returns
         -------
         self
         """
+        if formula is not None:
+            y, event, group = columns_of_curves(
+                read_formula(formula, Task.SURVIVAL, {"y": y, "event": event, "group": group})
+            )
         if self._between(Task.SURVIVAL, X, y, event=event, group=group):
             return self
         if event is None:

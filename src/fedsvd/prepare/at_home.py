@@ -144,14 +144,15 @@ def prepared_at_home(
     if problems:
         raise together(problems)
     held, dropped = set(names), set(rule.drop)
-    features = [name for name in rule.columns or names if name in held and name not in aside and name not in dropped]
+    apart = set() if rule.by_formula else aside  # what a formula has as a term is a feature, a random slope too
+    features = [name for name in rule.columns or names if name in held and name not in apart and name not in dropped]
     if not [name for name in features if name not in (text or {})]:
         raise ConfigError(
             "columns and drop leave no column of numbers of this table", "name more columns, or drop fewer"
         )
     taken = {*features, *labels}
     codes = {name: levels for name, levels in rule.ordinal if name in taken}
-    table = arranged(source, [*features, *(name for name in labels if name in held)])
+    table = arranged(source, list(dict.fromkeys([*features, *(name for name in labels if name in held)])))
     levels_of = {name: level for name, level in (text or {}).items() if name in taken}
     strange = [n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of]
     _expect_classes([name for name in strange if name in labels or name in rule.outcome])

@@ -1,8 +1,8 @@
 """The grammar of formulas: ``outcome ~ age * C(sex) + log(dose)``, read into terms; nothing of it is evaluated.
 
-A formula comes from another party. What is not in the grammar (names, calls of ``formula_factors.py``, and
-``+ - * : 0 1 ~ ( )``) is refused by its token. Terms are counted before any is expanded: ``a*b*c*...`` has 2^n of them.
-The columns themselves are made in ``formula_table.py``.
+A formula comes from another party. What is not in the grammar (names, calls of ``formula_factors.py``, terms of
+``formula_terms.py`` that are no columns of the model, and ``+ - * : 0 1 ~ ( )``) is refused by its token. Terms are
+counted before any is expanded: ``a*b*c*...`` has 2^n of them. The columns are made in ``formula_table.py``.
 """
 
 import re
@@ -13,6 +13,18 @@ from itertools import product
 
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.formula_factors import ALLOWED, AT_HOME, SPLINE, Factor, Token, factor_of, refused
+from fedsvd.prepare.formula_terms import (
+    ASIDE,
+    BARS,
+    NONE,
+    SITE,
+    SURVIVAL,
+    Beside,
+    called,
+    survival,
+    with_aside,
+    with_random,
+)
 
 LONGEST = 2_000
 """Characters of a formula."""
@@ -23,19 +35,17 @@ MOST_TERMS = 200
 MOST_FACTORS = 3
 """Columns that may be multiplied with each other in a term."""
 
-SITE = "site"
-"""Which party a row is of, as a term (``site_term.py``)."""
-
 _DEEPEST = 20  # brackets within brackets
 _WORD = re.compile(r"[.\w]+")
-_OPERATORS = re.compile(r"%in%|\*\*|[~+\-*/:^|!<>=&@,;?$#%]")
+_OPERATORS = re.compile(r"%in%|\*\*|\|\||[~+\-*/:^|!<>=&@,;?$#%]")
 _OPERAND = "write terms such as y ~ age + C(sex)"
 _INSTEAD = {
     "**": "write products out (a*b), and powers as poly(a, 2, raw=True)",
     "^": "write products out (a*b), and powers as poly(a, 2, raw=True)",
     "/": "write a + a:b for b within a, and I(x / 10) to divide a column",
     "%in%": "write a + a:b for b within a",
-    "|": "write the site as a term: y ~ age + site",
+    "||": "write random effects in brackets: (visit || patient)",
+    "|": "write random effects in brackets, (1 | patient), and the site as a term: y ~ age + site",
 }
 
 
@@ -52,6 +62,7 @@ class Parsed:
     intercept: bool
     left: tuple[Factor, ...] = ()
     terms: tuple[Term, ...] = ()  # right of ~, less the intercept, by the number of their factors
+    beside: Beside = NONE  # columns next to the outcome that are none of the model
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -81,16 +92,16 @@ def parse(text: str) -> Parsed:
     """A formula that any party may have written; what is not in the grammar is refused."""
     if len(text) > LONGEST:
         raise ConfigError(f"the formula has {len(text):,} characters", f"at most {LONGEST:,}; {AT_HOME}")
-    left, right, intercept = _Reader(list(_tokens(text))).formula()
+    reader = _Reader(list(_tokens(text)))
+    left, right, intercept = reader.formula()
     # As formulaic and R order terms: by degree, in the order of the text otherwise.
     terms = tuple(sorted(right, key=len))
     outcome = [name for factor in left for name in factor.columns]
     variables = [name for term in terms for factor in term for name in factor.columns]
-    if not variables:
+    if not variables and reader.beside.event is None:
         raise ConfigError("the formula reads no column", _OPERAND)
-    return Parsed(
-        text, tuple(dict.fromkeys([*outcome, *variables])), tuple(dict.fromkeys(outcome)), intercept, left, terms
-    )
+    every = tuple(dict.fromkeys([*outcome, *variables]))
+    return Parsed(text, every, tuple(dict.fromkeys(outcome)), intercept, left, terms, reader.beside)
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -157,6 +168,7 @@ class _Reader:
         self._next = 0
         self._depth = 0
         self._intercept = True
+        self.beside = NONE
 
     def formula(self) -> tuple[tuple[Factor, ...], tuple[Term, ...], bool]:
         """Both sides, or the only one, to the end; and whether there is an intercept."""
@@ -173,7 +185,10 @@ class _Reader:
         return left, terms, self._intercept
 
     def _outcomes(self) -> tuple[Factor, ...]:
-        """What stands left of ``~``: columns, or functions of one, with + between them."""
+        """What stands left of ``~``: columns, or functions of one, with + between them; or survival times."""
+        if called(self._now) == SURVIVAL:
+            time, self.beside = survival(self._take())
+            return (Factor(time, "column", (time,)),)
         found = [self._factor()]
         while self._at("+"):
             self._take()
@@ -205,6 +220,10 @@ class _Reader:
         while True:
             if self._now is not None and self._now.kind == "number":
                 self._constant(sign, self._take())
+            elif called(self._now) in ASIDE:
+                self.beside = with_aside(self.beside, sign, self._take(), self._alone)
+            elif self._at("(") and (inside := self._random()):
+                self.beside = with_random(self.beside, sign, inside, self._alone)
             else:
                 for term in self._product():
                     if sign.text == "-":
@@ -215,6 +234,20 @@ class _Reader:
             if not self._at("+", "-"):
                 return tuple(found.values())
             sign = self._take()
+
+    @property
+    def _alone(self) -> bool:
+        """Whether the term just read stands outside of brackets and products."""
+        return not self._depth and (self._now is None or self._at("+", "-"))
+
+    def _random(self) -> list[Token]:
+        """The tokens between the brackets of a random term, which is then read; none of any other bracket."""
+        end = next((i for i in range(self._next + 1, len(self._tokens)) if self._tokens[i].kind in "()"), None)
+        inside = self._tokens[self._next + 1 : end]
+        if end is None or self._tokens[end].text != ")" or not any(token.text in BARS for token in inside):
+            return []
+        self._next = end + 1
+        return inside
 
     def _constant(self, sign: Token, number: Token) -> None:
         """``0``, ``-1``: without an intercept; ``1``: with one."""
@@ -248,6 +281,8 @@ class _Reader:
     def _operand(self) -> tuple[Term, ...]:
         if not self._at("("):
             return ((self._factor(),),)
+        if inside := self._random():
+            with_random(self.beside, inside[0], inside, alone=False)
         token = self._take()
         self._depth += 1
         if self._depth > _DEEPEST:

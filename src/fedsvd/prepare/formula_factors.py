@@ -66,6 +66,11 @@ def factor_of(token: Token) -> Factor:
     return Factor(name, "column", (name,))
 
 
+def names_in(token: Token, fix: str) -> tuple[str, ...]:
+    """The columns that are all arguments of a call."""
+    return _Call(token).names(fix)
+
+
 class _Call:
     """A term such as ``log(dose)``, parsed by ``ast``; names in backticks are words of their own there."""
 
@@ -76,16 +81,18 @@ class _Call:
             self._prefix += "_"
         self._quoted: list[str] = []
 
+    def names(self, fix: str) -> tuple[str, ...]:
+        """The columns that are its arguments; refused where one is no column."""
+        tree = self._tree(fix)
+        found = [self._name(argument) for argument in tree.args]
+        if tree.keywords or not found or None in found:
+            raise self._refused(fix)
+        return tuple(name for name in found if name is not None)
+
     def factor(self) -> Factor:
         """What the call makes; refused unless it is one of ``ALLOWED``."""
-        plain = re.sub(r"`([^`]*)`", self._word, self._token.text)
-        try:
-            tree = ast.parse(plain, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise self._refused(f"a term is one of {ALLOWED}") from None
-        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
-            raise self._refused(f"a term is one of {ALLOWED}")
-        called = tree.func.id
+        tree = self._tree(f"a term is one of {ALLOWED}")
+        called = self._called(tree)
         reader = {"C": self._category, "poly": self._powers, "I": self._arithmetic}.get(called)
         if reader is not None:
             kind, columns, number, reference = reader(tree)
@@ -94,6 +101,19 @@ class _Call:
         else:
             raise self._refused(_instead_of(called))
         return Factor(self._text(tree), kind, columns, number, reference)
+
+    def _tree(self, fix: str) -> ast.Call:
+        plain = re.sub(r"`([^`]*)`", self._word, self._token.text)
+        try:
+            tree = ast.parse(plain, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise self._refused(fix) from None
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+            raise self._refused(fix)
+        return tree
+
+    def _called(self, tree: ast.Call) -> str:
+        return tree.func.id if isinstance(tree.func, ast.Name) else ""
 
     def _word(self, found: re.Match[str]) -> str:
         self._quoted.append(found[1])
@@ -114,7 +134,7 @@ class _Call:
         """The column that is the only argument."""
         name = self._name(tree.args[0]) if len(tree.args) == 1 and not tree.keywords else None
         if name is None:
-            called = tree.func.id if isinstance(tree.func, ast.Name) else ""
+            called = self._called(tree)
             if called == SPLINE:
                 raise self._refused("write ns(x): its knots stand in the dictionary, and a job chooses none")
             raise self._refused(
@@ -197,6 +217,8 @@ def _instead_of(called: str) -> str:
         return (
             f"{called}(...) looks at other rows; use the study's own centring and scaling, or I(x - 50) and I(x / 10)"
         )
+    if called in ("Surv", "strata", "cluster", "offset"):
+        return "Surv(time, event) stands left of ~; strata(x), cluster(x), offset(x) right of it, alone between +"
     return f"a term is one of {ALLOWED}; {AT_HOME}"
 
 

@@ -12,8 +12,9 @@ from math import prod
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.columns import listed
-from fedsvd.prepare.formula import SITE, Parsed, parse
+from fedsvd.prepare.formula import Parsed, parse
 from fedsvd.prepare.formula_factors import SPLINE
+from fedsvd.prepare.formula_terms import SITE
 from fedsvd.prepare.joint_counts import COUNTS, RARE, CountRule, Item, counted_items
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over

@@ -24,8 +24,8 @@ from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import arranged, listed
 from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Indicators, encoded
-from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.formula_table import FormulaTable
+from fedsvd.prepare.formula_terms import SITE
 from fedsvd.prepare.job_made import persons
 from fedsvd.prepare.joint_counts import (
     COUNTS,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.derived import SideBySide, names_of
-from fedsvd.prepare.formula import SITE
+from fedsvd.prepare.formula_terms import SITE
 from fedsvd.prepare.rule import Rule
 
 

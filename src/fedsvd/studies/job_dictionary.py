@@ -14,8 +14,8 @@ from typing import Any
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Finding
 from fedsvd.prepare.dictionary import Column, Dictionary, dictionary_of, read_dictionary
-from fedsvd.prepare.formula import SITE
 from fedsvd.prepare.formula_table import HAS_NO_KNOTS
+from fedsvd.prepare.formula_terms import SITE
 from fedsvd.prepare.joint_counts import CountRule
 from fedsvd.prepare.missing import Missing
 from fedsvd.protocol.held import NUMBER_COLUMN

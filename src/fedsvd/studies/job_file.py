@@ -25,6 +25,7 @@ from fedsvd.storage.toml import read_toml
 from fedsvd.studies.counted_columns import counted_by, with_counted
 from fedsvd.studies.described_table import plan_of_job
 from fedsvd.studies.foreign import ForeignSection, with_declaration
+from fedsvd.studies.formula_options import with_formula
 from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, record_bits, with_dictionary
 from fedsvd.studies.job_faults import first_fault
 from fedsvd.studies.match_section import MatchSection
@@ -145,6 +146,7 @@ def expect_short(record: Mapping[str, Any]) -> None:
 def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     """The job that a parsed job file describes."""
     expect_short(record)
+    record = with_formula(record)
     try:
         file = _File.model_validate(record)
     except ValidationError as fault:

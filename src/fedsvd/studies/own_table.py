@@ -4,10 +4,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from fedsvd.data.source import MatrixSource
 from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.categories import ordinal
 from fedsvd.prepare.described import described
 from fedsvd.prepare.dictionary import Dictionary
+from fedsvd.prepare.encoding import Ordinal, encoded
 from fedsvd.prepare.mapped import open_mapped
 from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.table_map import NOTHING, TableMap
@@ -41,13 +45,20 @@ def own_table(
 def named_table(job: Job, party: str, file: MatrixSource) -> OwnTable:
     """A table that is open and mapped, for a job."""
     ours = with_site(described(file, job.dictionary, _read(job)), job.prepare.joint, party)
-    return OwnTable(file, ours, renamed(ours, job.prepare.rename))
+    return OwnTable(file, ours, _own_codes(job, renamed(ours, job.prepare.rename)))
 
 
-def _read(job: Job) -> Collection[str]:
-    """The columns that a job reads, by the dictionary's names."""
+def _own_codes(job: Job, source: MatrixSource) -> MatrixSource:
+    """The table with strata and subjects of text as numbers: names of one party alone, so that any numbers will do."""
+    named = {job.study.strata, job.study.subject} & set(source.text_names) - set(_read(job, beside=False))
+    levels = {name: np.unique(values[~gaps]).tolist() for name in named for values, gaps in (source.text(name),)}
+    return encoded(source, [Ordinal(name, tuple(ordinal(name, each).items())) for name, each in levels.items()])
+
+
+def _read(job: Job, beside: bool = True) -> Collection[str]:
+    """The columns that a job reads, by the dictionary's names; ``beside``: those that are no features too."""
     study, words = job.study, job.prepare
     parsed = words.joint.parsed if words.formula and words.joint is not None else None
     named = words.columns if parsed is None else parsed.variables
     foreign = () if job.foreign is None else job.foreign.columns
-    return {*named, *study.label_columns, *words.rule.view, *foreign}
+    return {*named, *foreign, *((*study.label_columns, *words.rule.view) if beside else ())}

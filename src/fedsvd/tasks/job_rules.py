@@ -43,7 +43,8 @@ STUDY_RULES = (
     Rule(
         lambda study: study.task is Task.SURVIVAL and (len(study.label) != 1 or study.event is None),
         "task 'survival' needs the column of times and that of events",
-        'label = "time" and event = "status", say: 1 where the event was seen, 0 where follow-up ended',
+        'label = "time" and event = "status", say (1 where the event was seen, 0 where follow-up ended), or --formula '
+        '"Surv(time, status) ~ group"',
     ),
     OWN_CLUSTERS,
     Rule(
@@ -93,7 +94,8 @@ MODEL_RULES = (
     Rule(
         lambda study: study.task is Task.COX and study.event is None,
         "task 'cox' needs the column of events",
-        'event = "status", say: 1 where the event was seen, 0 where follow-up ended',
+        'event = "status", say (1 where the event was seen, 0 where follow-up ended), or a formula: '
+        "Surv(time, status) ~ age",
     ),
     Rule(
         lambda study: study.task is Task.ORDINAL and len(study.classes) < 3,
@@ -103,7 +105,7 @@ MODEL_RULES = (
     Rule(
         lambda study: study.task is Task.MIXED and study.subject is None,
         "task 'mixed' needs the column of subjects",
-        'subject = "patient", say: persons or clinics that have random effects',
+        'subject = "patient", say (persons or clinics that have random effects), or (1 | patient) in the formula',
     ),
     Rule(lambda study: len(set(study.classes)) < len(study.classes), "a class is named twice", "name every class once"),
     Rule(
@@ -297,6 +299,11 @@ PREPARED_RULES = (
         lambda asked: asked.parsed is not None and bool(asked.parsed.outcome) is not asked.regression,
         lambda asked: "the formula has no outcome" if asked.regression else f"task {str(asked.task)!r} has no outcome",
         lambda asked: "write y ~ age + C(sex)" if asked.regression else "write ~ age + C(sex)",
+    ),
+    Rule(
+        lambda asked: asked.parsed is not None and not asked.parsed.terms,
+        "the formula has no column right of ~",
+        "write Surv(time, event) ~ age + C(sex)",
     ),
     Rule(
         lambda asked: (

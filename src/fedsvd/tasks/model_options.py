@@ -203,7 +203,6 @@ MODEL = (
         unset="needed for `cox`, `survival`",
         tasks=(Task.COX, Task.SURVIVAL),
         columns=True,
-        defaults={CLI: NEEDED},
     ),
     Option(
         "entry",
@@ -221,8 +220,8 @@ MODEL = (
         "job",
         optional(COLUMN),
         None,
-        "The column of numbers whose values part each site's records into strata.",
-        "a column of numbers: records are compared with those of their own site and the same value alone",
+        "The column whose values part each site's records into strata.",
+        "a column of numbers or text: records are compared with those of their own site and the same value alone",
         unset="sites are the strata",
         tasks=(Task.COX,),
         columns=True,
@@ -246,7 +245,6 @@ MODEL = (
         unset="needed for `mixed`",
         tasks=(Task.MIXED,),
         columns=True,
-        defaults={CLI: NEEDED},
     ),
     Option(
         "slope",

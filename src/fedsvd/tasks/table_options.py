@@ -257,7 +257,7 @@ PREPARE = (
         "prepare",
         FORMULA,
         "",
-        'The columns, in the style of R: "y ~ age * C(sex)"; ~ alone for a PCA.',
+        'The columns, in the style of R: "y ~ age * C(sex)", "Surv(time, event) ~ age"; ~ alone for a PCA.',
         (
             'the columns in the style of R and patsy, together where it has categories: `"outcome ~ age * '
             'C(sex) + log(dose)"`. What stands left of `~` is what a regression predicts (`lr`, `glm`, `pcr`; '
@@ -268,7 +268,10 @@ PREPARE = (
             "`inference`) each party's totals of all columns. Names in results are the formula's. The grammar: "
             "columns (odd names in backticks), `C(x)`, `log(x)`, `log1p(x)`, `sqrt(x)`, `asinh(x)`, "
             "`poly(x, 2, raw=True)` or 3, `ns(x)` at knots of the dictionary, `I(x / 10)`, `I(x - 50)`, `I(x * z)`, "
-            "and `+ - * : 0 1 ~ ( )`; at most three columns in a product, 200 terms, 2,000 characters. "
+            "and `+ - * : 0 1 ~ ( )`. Terms that are no columns of the model say keys of `[job]`: `Surv(time, event)` "
+            "and `Surv(start, stop, event)` left of `~` (`label`, `event`, `entry`; of `survival` the group stands "
+            "right of it), `strata(x)`, `cluster(x)`, `offset(x)`, and `(1 | id)`, `(x | id)` or `(x || id)` "
+            "(`subject`, `slope`, `correlated`). At most three columns in a product, 200 terms, 2,000 characters. "
             "Other functions are refused by name: one "
             "such as `exp(-(200*(age-52.62))**2)` singles out a person (ADR 0072). Columns that need them are made "
             "in each party's own table before the study"

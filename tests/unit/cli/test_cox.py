@@ -97,3 +97,14 @@ def test_what_there_is_not_is_refused_with_a_sentence(fedsvd, times, words, faul
 def test_an_estimator_needs_events():
     with pytest.raises(ConfigError, match="needs events"):
         FederatedCox().fit(np.zeros((20, 2)), np.ones(20))
+
+
+def test_a_formula_names_times_events_and_strata_as_r_does(fedsvd, times):
+    terms = " + ".join(f"`{name}`" for name in FEATURES)
+    words = ["--formula", f"Surv(outcome, event) ~ {terms} + strata(site)", *PERMISSIVE]
+    said = fedsvd("cox", *times.options(), *words, "--out", times.folder / "formula")
+    assert said.code == 0, said.err
+    effects, errors, _ = expected(times.joint)
+    assert (np.abs(load(times.folder / "formula").coef_ - effects) / errors).max() < DIGITS_STEP_BAR
+    unread = fedsvd("cox", *times.options(), "--formula", "Surv(outcome, event > 0) ~ age")
+    assert "'Surv(outcome, event > 0)' (character 1)" in unread.err

@@ -257,6 +257,7 @@ REFUSED = {
     "PREPARED_RULES": [
         ({"job": LR, "prepare": {"formula": "y ~ a"}}, "label and formula both say what is predicted"),
         ({"job": {"task": "lr"}, "prepare": {"formula": "~ a"}}, "the formula has no outcome"),
+        ({"job": {"task": "cox"}, "prepare": {"formula": "Surv(t, e) ~ 1"}}, "the formula has no column right of ~"),
         (
             {"job": {"task": "lr"}, "prepare": {"formula": "y ~ a", "categories": "y"}},
             "the outcome of the formula is a category",
