@@ -44,17 +44,18 @@ def tables(rows=(20, 15, 12), features=30, scale=1.0, seed=1):
 
 
 def held(federation, monkeypatch):
-    """The directions and images that users hold at the end: G K = Z (Z^T K) with G the joint Gram matrix."""
-    spaces = []
+    """The directions and images that users are shown: G K = Z (Z^T K) with G the joint Gram matrix."""
+    shown = {}
     added = Space.added
 
     def noted(self, Z):
-        spaces.append(added(self, Z))
-        return spaces[-1]
+        shown[self.seen] = self.block, Z
+        return added(self, Z)
 
     monkeypatch.setattr(Space, "added", noted)
     federation.run()
-    return spaces[-1]
+    K, Z = (np.concatenate(each, axis=1) for each in zip(*shown.values(), strict=True))
+    return SimpleNamespace(K=K, Z=Z)
 
 
 # --- the CSP ----------------------------------------------------------------------------------------------------------

@@ -12,22 +12,26 @@ refused for rounding, and what it sends lies in the range of what was computed, 
 Directions found in Z and not yet multiplied stay in a reservoir ``E``. A next block is a combination of its columns:
 what the wanted Ritz vectors lack.
 
-Matrices of m rows are where the start block is, on a device or in host memory; those of d rows are NumPy's
+All that was opened lies in the range of one orthonormal basis, (m, e), the first block and the reservoir. K and Z are
+held as coordinates in it, a few hundred rows, and so are products, residuals and rotations. Matrices of m rows, the
+basis, a block and its image, are where the start block is, on a device or in host memory; others are NumPy's
 (``tall.py``).
 """
 
 import math
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import VerificationFailed
+from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, matmul
 from fedsvd.linalg.columns import Columns
-from fedsvd.linalg.leading import leading
-from fedsvd.linalg.tall import chosen, combined, inner, lengths, scaled, tall_qr, tall_svd
+from fedsvd.linalg.leading import Ritz, leading
+from fedsvd.linalg.tall import combined, inner, lengths, less, tall_qr
 from fedsvd.types import Array, Float
 
 TOLERANCE = 5e-14
@@ -38,7 +42,9 @@ SLACK = 4.0
 """Between two parties' view of the same number next to a threshold."""
 
 _CLEAN, _ONCE = 4.0 * EPS, 1e-6  # products with what is known that stay, and that one pass takes off
-_FAR = 1e4  # times the tolerance: the search has steps to go
+_AS_LONG = 1e-9  # of a vector: taken off at a right angle, it changes no length
+_EVEN = 32.0  # between the sizes of directions that two passes have made orthogonal to all known
+_NEARLY = 1e-10  # of a direction: rounding that is below in its range is so in its products with others
 _OVER = 8  # Ritz values beyond the wanted ones, which show what is equal to the last of these
 
 
@@ -64,31 +70,17 @@ def refused() -> VerificationFailed:
 
 
 @dataclass(frozen=True, repr=False)
-class Ritz:
-    """Ritz values s with their vectors ``K y`` and ``W p``, and what ``X W p - K y s`` leaves of the wanted ones."""
+class _Outside:
+    """What an image has outside of all that is known: ``Q R``."""
 
-    p: Float
-    s: Float
-    y: Float
-    left: Array  # (m, wanted), or the last of them where these have not converged
-    cut: float  # of singular values: those below are rounding
+    Q: Array
+    R: Float
+    rest: float  # the largest product with a known direction that the second pass took off
 
-    @property
-    def top(self) -> float:
-        return float(self.s[0]) if len(self.s) else 0.0
-
-    @property
-    def residuals(self) -> Float:
-        """Of each wanted vector, relative to s_1."""
-        return lengths(self.left) / (self.top or 1.0)
-
-    @property
-    def residual(self) -> float:
-        return float(self.residuals.max(initial=0.0))
-
-    def rank(self, r: int, slack: float = 1.0) -> int:
-        """Values above rounding, at most r."""
-        return min(r, int(np.count_nonzero(self.s > slack * self.cut)))
+    @cached_property
+    def parts(self) -> tuple[Array, Float, Float, Float]:
+        """Q, and u, s, v with ``R = u s v``."""
+        return self.Q, *backend.svd(self.R)
 
 
 class Space:
@@ -98,26 +90,26 @@ class Space:
     """
 
     def __init__(self, start: Array) -> None:
-        m = start.shape[0]
-        self._K, self._Z = Columns(m, start), Columns(m, start)
         self._known = Columns.of(start)  # the first block and the reservoir, orthonormal: the range of all opened
         self._first, self._block = start.shape[1], start
-        self._used = np.zeros((0, 0))  # combinations of the reservoir that were multiplied
+        self._used = np.zeros((0, 0))  # combinations of the reservoir that were multiplied, or are the block in hand
+        self._images = np.zeros((self._first, 0))  # Z: the coordinates of each image in the basis
+        self._lost = np.zeros(0)  # the length of what each image has outside of it: below the least direction
         self._products = np.zeros((0, 0))  # Z^T K
         self._found = 0  # directions that the last image had outside of all known
-        self._image: Array = start[:, :0]  # of the last block
+        self._outside: _Outside | None = None  # of the last image, until directions of it are known
         self._cache: dict[str, Any] = {}  # what is asked for more than once
         self.seen = 0  # directions multiplied so far, those of earlier bases too
 
     @property
-    def K(self) -> Array:
-        """The directions."""
-        return self._K.all
+    def count(self) -> int:
+        """Directions that were multiplied: columns of K and of W."""
+        return int(self._products.shape[1])
 
     @property
-    def Z(self) -> Array:
-        """Their images."""
-        return self._Z.all
+    def images(self) -> int:
+        """Columns of Z, one for each of W that a block kept."""
+        return int(self._products.shape[0])
 
     @property
     def block(self) -> Array:
@@ -130,9 +122,14 @@ class Space:
         return self._known.all[:, self._first :]
 
     @property
+    def products(self) -> Float:
+        """``Z^T K``, (images, directions)."""
+        return self._products
+
+    @property
     def unused(self) -> int:
         """Directions in the reservoir that were not multiplied."""
-        return int(self.reservoir.shape[1] - self._used.shape[1])
+        return len(self._used) - int(self._used.shape[1])
 
     @property
     def has_outside(self) -> bool:
@@ -144,119 +141,168 @@ class Space:
         found._cache = {}
         return found
 
+    # --- coordinates in the basis -----------------------------------------------------------------------------------
+
+    def _of_directions(self, y: Float) -> Float:
+        """The coordinates of ``K y``."""
+        first = self._first
+        return np.concatenate((y[:first], matmul(self._used[:, : self.count - first], y[first:])))
+
+    def _with_directions(self, A: Float) -> Float:
+        """``A^T K`` for coordinates A."""
+        first = self._first
+        return np.concatenate((A[:first].T, matmul(A[first:].T, self._used[:, : self.count - first])), axis=1)
+
+    def combination(self, y: Float) -> Array:
+        """``K y``."""
+        return combined(self._known.all, self._of_directions(y))
+
     def before(self) -> Float:
         """``H``: what ``X^T Q`` of the next block has of earlier columns of W."""
-        if "before" not in self._cache:
-            self._cache["before"] = inner(self.Z, self._block)
-        found: Float = self._cache["before"]
+        if not self.images:
+            return np.zeros((0, self._block.shape[1]))
+        found: Float = matmul(self._images[self._first :].T, self._used[:, self.count - self._first :])
         return found
 
     def added(self, Z: Array) -> "Space":
         """With the images of the block in hand, which has become (m, kept)."""
-        found, new = self._copy(), self._block
+        found = self._copy()
+        along = np.zeros((self._known.count, 0))
+        if Z.shape[1]:
+            found._outside, along = self._less_known(Z)
+        found._images = np.concatenate((self._images, along), axis=1)
+        found._lost = np.concatenate((self._lost, np.zeros(Z.shape[1])))
         right = np.concatenate((self._products, self.before()), axis=1)
-        below = np.concatenate((inner(Z, self.K), inner(Z, new)), axis=1)
-        found._K, found._Z = self._K.with_more(new), self._Z.with_more(Z)
-        found._products = np.concatenate((right, below))
-        found._image = Z
-        found.seen = self.seen + new.shape[1]
+        found._products = np.concatenate((right, np.zeros((Z.shape[1], right.shape[1]))))
+        found._products[self.images :] = found._with_directions(along)
+        found.seen = self.seen + self._block.shape[1]
         return found
 
-    def ritz(self, r: int, n: int, count: int = 0, last: int = 0, tolerance: float = 0.0) -> Ritz:
-        """Ritz values, at least the first ``count``, and the residuals of the first r.
+    def _less_known(self, Z: Array) -> tuple[_Outside, Float]:
+        """What an image has outside of all that is known, by two passes, and its coordinates inside.
 
-        Where residuals among the ``last`` of these are far above the tolerance, others are not computed.
+        W is orthonormal, and spans what X^T gives of every direction that was multiplied: an image has nothing of these
+        but of its own block. Where no other direction is left, the first pass takes that off alone.
         """
-        m = self.K.shape[0]
+        known, q = self._known.all, self._block.shape[1]
+        if self.unused or not self.images:
+            along = inner(known, Z)
+            Z = less(Z, known, along)
+        else:
+            own = inner(self._block, Z)
+            Z = less(Z, self._block, own)
+            along = np.concatenate((np.zeros((self._first, Z.shape[1])), self._used[:, -q:] @ own))
+        rest = inner(known, Z)
+        outside = _Outside(*tall_qr(less(Z, known, rest)), float(np.abs(rest).max()))
+        return outside, along + rest
+
+    def ritz(self, r: int, n: int, count: int = 0) -> Ritz:
+        """Ritz values, at least the first ``count``, and the residuals of the first r."""
+        m = self._block.shape[0]
         if 0 in self._products.shape:
             d, e = self._products.shape
-            return Ritz(np.zeros((d, 0)), np.zeros(0), np.zeros((e, 0)), np.zeros((m, 0)), 0.0)
+            return Ritz(np.zeros((d, 0)), np.zeros(0), np.zeros((e, 0)), np.zeros(0), 0.0)
         p, s, y = leading(self._products, max(count, r + _OVER))
         cut = 8.0 * EPS * float(s[0]) * math.sqrt(max(m, n))
         wanted = min(r, int(np.count_nonzero(s > cut)))
-        if last and wanted > last:
-            some = slice(wanted - last, wanted)
-            left = self._left(p[:, some], s[some], y[:, some], last)
-            if lengths(left).max() >= _FAR * tolerance * s[0]:
-                return Ritz(p, s, y, left, cut)
-        return Ritz(p, s, y, self._left(p, s, y, wanted), cut)
+        return Ritz(p, s, y, self.left_of(p, s, y, wanted) / (float(s[0]) or 1.0), cut)
 
-    def left_of(self, ritz: Ritz, count: int) -> Array:
-        """What is left of the first ``count`` vectors, of more than are wanted."""
-        return self._left(ritz.p, ritz.s, ritz.y, count)
+    def left_of(self, p: Float, s: Float, y: Float, count: int) -> Float:
+        """The length of ``X W p - K y s`` of the first ``count`` vectors; what no direction shows counts in full."""
+        p, left = p[:, :count], np.linalg.norm(self._left(p, s, y, slice(count)), axis=0)
+        if self._outside is not None:
+            R = self._outside.R
+            left = np.hypot(left, np.linalg.norm(R @ p[len(p) - R.shape[1] :], axis=0))
+        found: Float = left + self._lost @ np.abs(p)
+        return found
 
-    def _left(self, p: Float, s: Float, y: Float, count: int) -> Array:
-        """What ``X W p - K y s`` leaves of the first ``count`` vectors."""
-        left = combined(self.Z, p[:, :count])
-        left -= combined(self.K, y[:, :count] * s[:count])
-        return left
+    def _left(self, p: Float, s: Float, y: Float, which: Any) -> Float:
+        """What ``X W p - K y s`` leaves in the basis of some vectors."""
+        found: Float = matmul(self._images, p[:, which]) - self._of_directions(y[:, which] * s[which])
+        return found
 
     # --- directions outside of what is known ------------------------------------------------------------------------
 
-    def _outside(self, A: Array) -> Array:
-        """A less all that is known, but for rounding of A."""
-        known = self._known.all
-        return A - matmul(known, matmul(known.T, A))
-
     def _orthonormal(self, A: Array) -> Array:
-        """Orthonormal columns with the range of A, itself nearly so, outside of all that is known."""
+        """Orthonormal columns with the range of A, which are so already, outside of all that is known."""
         known = self._known.all
         for _ in range(3):
             rest = inner(known, A)
             most = float(np.abs(rest).max(initial=0.0))
             if most <= _CLEAN:
                 break
-            A = A - combined(known, rest)
+            A = less(A, known, rest)
+            if most > _AS_LONG:
+                A = tall_qr(A)[0]
             if most <= _ONCE:
                 break
-        return tall_qr(A)[0] if A.shape[1] else A
-
-    def _image_outside(self) -> tuple[Array, Array, Float]:
-        """What the last image has outside of all that is known, and its left singular vectors and values."""
-        if "outside" not in self._cache:
-            P = self._outside(self._image)
-            self._cache["outside"] = (P, *tall_svd(P))
-        found: tuple[Array, Array, Float] = self._cache["outside"]
-        return found
+        return A
 
     def propose_directions(self, s1: float) -> Array:
         """The leader's N, (m, c): what the last image has outside of all that is known, orthonormal."""
-        _, basis, s = self._image_outside()
-        q = basis[:, : int(np.count_nonzero(s > least_direction(s1, basis.shape[0])))]
-        return self._orthonormal(q)
+        if self._outside is None:
+            return self._block[:, :0]
+        Q, u, s, _ = self._outside.parts
+        count = int(np.count_nonzero(s > least_direction(s1, Q.shape[0])))
+        if count == Q.shape[1]:
+            return Q if max(s[0], self._outside.rest) <= _EVEN * s[-1] else self._orthonormal(Q)
+        return self._orthonormal(combined(Q, u[:, :count]))
 
     def expect_directions(self, N: Array, s1: float) -> None:
         """Refuse directions that the last image does not have outside of all known, a column more or one less."""
         m, c = N.shape
         least = least_direction(s1, m)
-        P, u, s = self._image_outside()
+        if self._outside is None:
+            if c:
+                raise refused()
+            return
+        Q, u, s, _ = self._outside.parts
         large, within = (int(np.count_nonzero(s > limit)) for limit in (SLACK * least, least / SLACK))
         if not large <= c <= within:
             raise refused()
         if c == 0:
             return
         # Numbers that are not finite make these products so, which no comparison lets pass.
-        off = np.abs(inner(N, N) - np.eye(c)).max(), np.abs(inner(self._known.all, N)).max(initial=0.0)
-        if not max(off) <= _EXACT:
+        if not np.abs(inner(N, N) - np.eye(c)).max() <= _EXACT:
             raise refused()
-        a, held, _ = np.linalg.svd(inner(N, P))
+        shared = self._shared(N)
+        a, held, _ = np.linalg.svd(shared @ self._outside.R)
         if len(held) < c or held[c - 1] < least / SLACK:
             raise refused()
-        rounding = least_direction(s1, m)  # of Z - K K^T Z; a direction of size sigma is off by this over sigma
-        own, N_a, u = u[:, :within], combined(N, a), u[:, :large]
-        outside = lengths(N_a - matmul(own, matmul(own.T, N_a)))
-        missing = lengths(u - matmul(N, matmul(N.T, u)))
-        if np.any(outside > _EXACT + rounding / held[:c]) or np.any(missing > _EXACT + rounding / s[:large]):
+        # Large directions that are in the own range are outside of all that is known, as that is.
+        if least > _NEARLY * held[c - 1] and not np.abs(inner(self._known.all, N)).max(initial=0.0) <= _EXACT:
             raise refused()
+        # Of Z - K K^T Z the rounding is ``least``; a direction of size sigma is off by this over sigma.
+        own = u[:, :within]
+        outside = lengths(combined(N, a) - combined(Q, own @ (own.T @ (shared.T @ a))))
+        missing = lengths(combined(Q, u[:, :large]) - combined(N, shared @ u[:, :large]))
+        if np.any(outside > _EXACT + least / held[:c]) or np.any(missing > _EXACT + least / s[:large]):
+            raise refused()
+
+    def _shared(self, N: Array) -> Float:
+        """Products of these directions with the basis of what the last image has outside of all known."""
+        assert self._outside is not None
+        last: tuple[Array, Float] | None = self._cache.get("shared")
+        if last is None or not _same(last[0], N):
+            last = self._cache["shared"] = N, inner(N, self._outside.Q)
+        return last[1]
 
     def kept(self, N: Array) -> "Space":
         """With these directions in the reservoir."""
         last: tuple[Array, Space] | None = self._cache.get("kept")
         if last is not None and _same(last[0], N):
             return last[1]
-        found = self._copy()
-        found._known, found._found = self._known.with_more(N), N.shape[1]
-        found._used = np.concatenate((self._used, np.zeros((N.shape[1], self._used.shape[1]))))
+        found, c = self._copy(), N.shape[1]
+        found._known, found._found, found._outside = self._known.with_more(N), c, None
+        found._used = np.concatenate((self._used, np.zeros((c, self._used.shape[1]))))
+        along = np.zeros((c, self.images))
+        if self._outside is not None:
+            _, _, s, v = self._outside.parts
+            last_ones = slice(self.images - v.shape[1], None)
+            along[:, last_ones] = self._shared(N) @ self._outside.R
+            found._lost = self._lost.copy()
+            found._lost[last_ones] = np.linalg.norm(s[c:, None] * v[c:], axis=0)
+        found._images = np.concatenate((self._images, along))
         self._cache["kept"] = N, found
         return found
 
@@ -265,17 +311,20 @@ class Space:
     def propose_mixture(self, ritz: Ritz | None, r: int, tolerance: float, most: int) -> Float:
         """The leader's c, (reservoir, q): what the wanted Ritz vectors that have not converged lack, q at most most.
 
-        Without Ritz values: the directions that were found last.
+        Without Ritz values, or where all that is left is asked for: the directions that were found last.
         """
         used, most = self._used, min(most, self.unused)
         c, wanted = self._new, most
         if ritz is not None:
-            G = inner(self.reservoir, chosen(ritz.left, ritz.residuals > tolerance / 2.0))
+            open_ones = np.flatnonzero(ritz.residuals > tolerance / 2.0)
+            G = self._left(ritz.p, ritz.s, ritz.y, open_ones)[self._first :]
             for _ in range(2):
                 G = G - used @ (used.T @ G)
             c, s, _ = np.linalg.svd(G, full_matrices=False)
             c = c[:, s > tolerance * ritz.top / 100.0]
             wanted = most if ritz.rank(r) < r else min(most, max(1, c.shape[1]))
+        if wanted == self._found == self.unused:
+            return self._new
         if c.shape[1] < (wanted if ritz is not None else 1):  # nothing points to where the rest is: any direction left
             rest = np.linalg.qr(np.concatenate((used, c), axis=1), mode="complete")[0]
             c = np.concatenate((c, rest[:, used.shape[1] + c.shape[1] :]), axis=1)
@@ -300,15 +349,17 @@ class Space:
 
     def onward(self, c: Float) -> "Space":
         """With the next block in hand."""
-        found = self._copy()
-        found._block = combined(self.reservoir, c)
+        found, (e, q) = self._copy(), c.shape
+        last = self.reservoir[:, e - q :]
+        found._block = last if np.array_equal(c, np.eye(e)[:, e - q :]) else combined(self.reservoir, c)
         found._used = np.concatenate((self._used, c), axis=1)
         return found
 
     def afresh(self, normals: Array) -> "Space":
         """With the next block from random directions outside of all that is known."""
+        known = self._known.all
         Q = tall_qr(normals[:, : normals.shape[0] - self._known.count])[0]
-        Q = self._orthonormal(tall_qr(self._outside(Q))[0])
+        Q = self._orthonormal(tall_qr(less(Q, known, inner(known, Q)))[0])
         found = self.kept(Q)._copy()
         found._used = np.concatenate((found._used, found._new), axis=1)
         found._block = Q
@@ -320,7 +371,7 @@ class Space:
         """The leader's p and y of at most ``most`` leading vectors, and a basis g of what is left in the reservoir."""
         count = min(most, int(np.count_nonzero(ritz.s > ritz.cut)))
         e, q = self._used.shape
-        g = np.linalg.qr(self._used, mode="complete")[0][:, q:] if q else np.eye(e)
+        g = np.linalg.qr(self._used, mode="complete")[0][:, q:] if q < e else np.zeros((e, 0))
         return ritz.p[:, :count], ritz.y[:, :count], g
 
     def expect_restart(self, p: Float, y: Float, g: Float, ritz: Ritz, most: int) -> None:
@@ -343,13 +394,16 @@ class Space:
     def restarted(self, p: Float, y: Float, g: Float) -> "Space":
         """The leading part alone, with the block in hand: what vectors lack is in the reservoir, and stays there."""
         found, q = self._copy(), self._block.shape[1]
-        K = combined(self.K, y)
-        found._K, found._Z = Columns.of(K), Columns.of(combined(self.Z, p))
+        leads, rest = self._of_directions(y), combined(self.reservoir, g)
+        found._known = Columns.of(combined(self._known.all, leads)).with_more(self._block).with_more(rest)
+        left = np.concatenate((self._used[:, self._used.shape[1] - q :], g), axis=1)
+        turn = np.concatenate((leads, np.concatenate((np.zeros((self._first, left.shape[1])), left))), axis=1)
+        images = matmul(self._images, p)
+        found._images = matmul(turn.T, images)
+        found._lost = self._lost @ np.abs(p) + np.linalg.norm(images - matmul(turn, found._images), axis=0)
         found._products = matmul(p.T, matmul(self._products, y))
-        rest = combined(self.reservoir, g)
-        found._known = Columns.of(K).with_more(self._block).with_more(rest)
-        found._first, found._found = K.shape[1], 0
-        found._used = np.eye(q + rest.shape[1])[:, :q]
+        found._first, found._found = y.shape[1], 0
+        found._used = np.eye(left.shape[1])[:, :q]
         return found
 
     # --- the end ----------------------------------------------------------------------------------------------------
@@ -357,7 +411,7 @@ class Space:
     def answer(self, ritz: Ritz, r: int) -> tuple[Array, Float, Float]:
         """The leader's singular vectors V, (m, rank), values and p, (d, rank)."""
         rank = ritz.rank(r)
-        V = combined(self.K, ritz.y[:, :rank])
+        V = self.combination(ritz.y[:, :rank])
         if rank:
             V = tall_qr(V)[0]
         return V, ritz.s[:rank].copy(), ritz.p[:, :rank].copy()
@@ -371,16 +425,17 @@ class Space:
             raise refused()
         if rank == 0:
             return
-        y, top, R = inner(self.K, V), ritz.top, self._products
+        top, R, along = ritz.top, self._products, inner(self._known.all, V)
+        y, beyond = self._with_directions(along).T, lengths(less(V, self._known.all, along))
         found = (
             np.abs(inner(V, V) - np.eye(rank)).max(),
             np.abs(p.T @ p - np.eye(rank)).max(),
-            lengths(combined(self.K, y) - V).max(),
+            (np.linalg.norm(self._of_directions(y) - along, axis=0) + beyond).max(),
             np.abs(s - ritz.s[:rank]).max() / top,
             np.linalg.norm(R @ y - p * s, axis=0).max() / top,
             np.linalg.norm(R.T @ p - y * s, axis=0).max() / top,
         )
-        residual = lengths(combined(self.Z, p) - scaled(V, s)).max() / top
+        residual = (self.left_of(p, s, y, rank) + s * beyond).max() / top
         if not max(found) <= _EXACT or not residual <= 2.0 * tolerance or np.any(np.diff(s) > 0.0) or not s[-1] > 0.0:
             raise refused()
 

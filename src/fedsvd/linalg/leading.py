@@ -1,5 +1,6 @@
 """The leading singular triplets of a small matrix: all of LAPACK's, or a few of many by squares where that is safe."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,3 +36,26 @@ def leading(R: Float, count: int) -> tuple[Float, Float, Float]:
             return P @ a, s, y_t.T
     p, s, y_t = svd(R)
     return p, s, y_t.T
+
+
+@dataclass(frozen=True, repr=False)
+class Ritz:
+    """Ritz values s with their vectors ``K y`` and ``W p``, and the residuals of the wanted ones."""
+
+    p: Float
+    s: Float
+    y: Float
+    residuals: Float  # the length of ``X W p - K y s``, relative to s_1, of each wanted vector
+    cut: float  # of singular values: those below are rounding
+
+    @property
+    def top(self) -> float:
+        return float(self.s[0]) if len(self.s) else 0.0
+
+    @property
+    def residual(self) -> float:
+        return float(self.residuals.max(initial=0.0))
+
+    def rank(self, r: int, slack: float = 1.0) -> int:
+        """Values above rounding, at most r."""
+        return min(r, int(np.count_nonzero(self.s > slack * self.cut)))

@@ -6,7 +6,6 @@ the device's.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import column_norms, like, matmul, namespace, to_numpy
@@ -21,6 +20,13 @@ def inner(A: Array, B: Array) -> Float:
 def combined(A: Array, c: Float) -> Array:
     """``A c`` of a long A and a small c of NumPy, where A is."""
     return matmul(A, like(np.ascontiguousarray(c), A))
+
+
+def less(A: Array, B: Array, c: Float) -> Array:
+    """``A - B c`` of long A and B and a small c of NumPy, in memory of its own."""
+    if isinstance(A, np.ndarray):
+        return matmul(B, -c, A.copy(), add=True)
+    return A - combined(B, c)
 
 
 def scaled(A: Array, factors: Float) -> Array:
@@ -41,26 +47,9 @@ def squares(A: Array) -> Float:
     return to_numpy(namespace(A).sum(A * A, axis=0))
 
 
-def chosen(A: Array, which: NDArray[np.bool_]) -> Array:
-    """The columns of A where ``which``, of NumPy, is true."""
-    if isinstance(A, np.ndarray):
-        return A[:, which]
-    return namespace(A).take(A, like(np.flatnonzero(which), A), axis=1)
-
-
 def tall_qr(A: Array) -> tuple[Array, Float]:
     """Thin QR with a positive diagonal of R, a continuous function; R in host memory."""
     Q, R = np.linalg.qr(A) if isinstance(A, np.ndarray) else backend.qr(A)
     R = to_numpy(R)
     signs = np.where(np.diagonal(R) < 0.0, -1.0, 1.0)
     return scaled(Q, signs), R * signs[:, None]
-
-
-def tall_svd(A: Array) -> tuple[Array, Float]:
-    """Left singular vectors and values; on a device by a QR there and a small SVD in host memory."""
-    if isinstance(A, np.ndarray):
-        U, s, _ = backend.svd(A)
-        return U, s
-    Q, R = backend.qr(A)
-    U, s, _ = backend.svd(to_numpy(R))
-    return combined(Q, U), s

@@ -11,8 +11,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from fedsvd.linalg.golub_kahan import SLACK, Ritz, Space, refused
-from fedsvd.linalg.tall import lengths
+from fedsvd.linalg.golub_kahan import SLACK, Space, refused
+from fedsvd.linalg.leading import Ritz
 from fedsvd.types import Float
 
 _EQUAL = 1e-11  # of s_1: values that differ by less are copies; others come apart, since what is left is normalised
@@ -110,6 +110,6 @@ def _all_converged(space: Space, ritz: Ritz, r: int, tolerance: float) -> bool:
     if ritz.rank(r, SLACK) < r or ritz.residual > tolerance:
         return False
     near = int(np.count_nonzero(ritz.s > ritz.s[r - 1] - _NEAR * ritz.top))
-    if near == len(ritz.s) < space.Z.shape[1]:  # others as near were not computed
+    if near == len(ritz.s) < space.images:  # others as near were not computed
         return False
-    return float(lengths(space.left_of(ritz, near)).max()) <= tolerance * ritz.top
+    return float(space.left_of(ritz.p, ritz.s, ritz.y, near).max()) <= tolerance * ritz.top

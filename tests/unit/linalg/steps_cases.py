@@ -106,12 +106,11 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
         Z = summed([off(i, x.T @ w) for i, (x, w) in enumerate(zip(parts, W, strict=True))], F * 2.0**-57)
         U = [np.concatenate((u, w), axis=1) for u, w in zip(U, W, strict=True)]
         spaces = [space.added(off(i, Z)) for i, space in enumerate(spaces)]
-        lead, directions = spaces[0], spaces[0].K.shape[1]
+        lead, directions = spaces[0], spaces[0].count
         full = 0 < widest < directions + later
         ritz = [None] * k
         if search.due(directions) or full:
-            some = later if later < r else 0
-            ritz = [space.ritz(r, n, widest // 2 if full else 0, some, tolerance) for space in spaces]
+            ritz = [space.ritz(r, n, widest // 2 if full else 0) for space in spaces]
             s1, search = ritz[0].top, search.at(directions)
         steps.append(s1)
         N = np.zeros((m, 0))
@@ -143,7 +142,7 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
                 space.expect_restart(p, y, g, own, widest // 2)
             spaces = [space.restarted(p, y, g) for space in spaces]
             U, restarts = [off(i, u @ p) for i, u in enumerate(U)], restarts + 1
-            search = search.at(spaces[0].K.shape[1])
+            search = search.at(spaces[0].count)
         lead = spaces[0]
     if ritz[0] is None:
         ritz = [space.ritz(r, n) for space in spaces]

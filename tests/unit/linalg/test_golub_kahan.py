@@ -7,7 +7,7 @@ from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum, 
 from tests.unit.linalg.steps_machines import Elsewhere
 
 from fedsvd.errors import VerificationFailed
-from fedsvd.linalg.golub_kahan import start_block
+from fedsvd.linalg.golub_kahan import TOLERANCE, Space, start_block
 from fedsvd.linalg.joint_blocks import Block
 
 
@@ -71,6 +71,34 @@ def test_copies_of_a_value_that_narrow_blocks_would_miss_are_searched_for(name):
     found = play(np.array_split(X, 3), 45, first=12)
     assert expect_top(found, X, 45) == 45
     assert found.starts > 1 or name in ("within 1e-9", "within 1e-5")
+
+
+@pytest.mark.parametrize("name", ["factors", "noise", "1/j^2", "log to 1e-14", "one of 1e8"])
+def test_coordinates_give_the_products_and_residuals_of_the_long_matrices(name):
+    """One party, with K and Z beside the space: in blocks of four, a direction more in the reservoir, a restart."""
+    make, r = SPECTRA[name]
+    X = make().T
+    s1, bar = np.linalg.norm(X, 2), found_by_steps(r, len(X))
+    space = Space(start_block(np.random.default_rng(5).normal(size=(len(X), 5))))
+    K, Z, W = np.zeros((len(X), 0)), np.zeros((len(X), 0)), np.zeros((X.shape[1], 0))
+    for step in range(9):
+        new = X.T @ space.block
+        for _ in range(3):
+            new = np.linalg.qr(new - W @ (W.T @ new))[0]
+        K, Z, W = (np.concatenate(pair, axis=1) for pair in ((K, space.block), (Z, X @ new), (W, new)))
+        space = space.added(X @ new)
+        assert np.abs(space.products - Z.T @ K).max() <= bar * s1
+        ritz = space.ritz(r, X.shape[1], 12)
+        left = np.linalg.norm(Z @ ritz.p - K @ (ritz.y * ritz.s), axis=0)[: len(ritz.residuals)]
+        assert np.abs(left - ritz.residuals * ritz.top).max() <= bar * s1
+        space = space.kept(space.propose_directions(ritz.top))
+        assert np.abs(space.reservoir.T @ space.reservoir - np.eye(space.reservoir.shape[1])).max() <= bar
+        space = space.onward(space.propose_mixture(ritz, r, TOLERANCE, 4))
+        if step == 5:
+            p, y, g = space.propose_restart(ritz, 12)
+            space, K, Z, W = space.restarted(p, y, g), K @ y, Z @ p, W @ p
+            assert np.abs(space.products - Z.T @ K).max() <= bar * s1
+        assert np.abs(space.before() - Z.T @ space.block).max() <= bar * s1
 
 
 def test_blocks_of_fewer_columns_multiply_fewer_directions():

@@ -18,10 +18,11 @@ import numpy as np
 from fedsvd.errors import NotConverged, VerificationFailed
 from fedsvd.linalg.backend import EPS, to_numpy
 from fedsvd.linalg.columns import Columns
-from fedsvd.linalg.golub_kahan import TOLERANCE, Ritz, Space, refused, start_block
+from fedsvd.linalg.golub_kahan import TOLERANCE, Space, refused, start_block
 from fedsvd.linalg.joint_blocks import Block, least_column
+from fedsvd.linalg.leading import Ritz
 from fedsvd.linalg.signs import signs_of
-from fedsvd.linalg.tall import combined, inner, scaled, squares
+from fedsvd.linalg.tall import combined, inner, less, scaled, squares
 from fedsvd.linalg.verdicts import Search, Verdict, decided, expect_verdict
 from fedsvd.linalg.widen import unit
 from fedsvd.protocol.directions import (
@@ -98,10 +99,10 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space = yield Local("ritz values", partial(_grown, work, space, Z))
         ritz: Ritz | None = None
-        if search.due(space.K.shape[1]) or restarts_after(plan, step):
+        if search.due(space.count) or restarts_after(plan, step):
             least = kept_by_restart(plan) if restarts_after(plan, step) else 0
             ritz = yield Local("ritz values", partial(_ritz, work, space, least))
-            s1, search = ritz.top, search.at(space.K.shape[1])
+            s1, search = ritz.top, search.at(space.count)
             report_residual(work, step, ritz.residual)
         sent: tuple[Float, Float]
         said, space, sent = yield from _decide(work, (search, step), space, ritz, s1)
@@ -112,7 +113,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         if ritz is not None and restarts_after(plan, step):
             space, rotation = yield from _restarted(work, space, ritz, step)
             own.columns = Columns.of(combined(own.W, rotation[0]))
-            search = search.at(space.K.shape[1])
+            search = search.at(space.count)
         if steps.file is not None:  # own columns are long, and a device would wait for them
             steps.take(Found(Z, *sent, number, to_numpy(kept), s1, said, search, rotation))
     if ritz is None:
@@ -148,8 +149,7 @@ def _grown(work: Work, space: Space, Z: Float) -> Space:
 
 def _ritz(work: Work, space: Space, count: int = 0) -> Ritz:
     """Ritz values of the space, at least this number of them."""
-    r, later = work.plan.planned_rank, later_width(work.plan)
-    ritz = partial(space.ritz, r, work.plan.n, count, later if later < r else 0, TOLERANCE)
+    ritz = partial(space.ritz, work.plan.planned_rank, work.plan.n, count)
     found: Ritz = once_in_process(work.memo, "ritz values", (space,), ritz)
     return found
 
@@ -176,7 +176,7 @@ def _orthonormal_block(work: Work, space: Space, own: OwnSide, s1: float, step: 
         done, root = read_root(content, W.shape[1], width)
         if not work.leads:
             block.expect(C, root, done)
-        W = combined(W if done else W - combined(own.W, C[: own.W.shape[1]]), root)
+        W = combined(W if done else less(W, own.W, C[: own.W.shape[1]]), root)
         block.take(root)
         if done and number >= USUAL_PASSES:
             return W, number
@@ -184,10 +184,10 @@ def _orthonormal_block(work: Work, space: Space, own: OwnSide, s1: float, step: 
 
 
 def _outside(work: Work, space: Space, own: OwnSide, W: Array) -> Array:
-    """W less what earlier columns have of it, which follows from opened numbers."""
+    """W less what earlier columns have of it, which follows from opened numbers; what is rounding is left to a pass."""
     H = once_in_process(work.memo, "before", (space,), space.before)
-    W -= combined(own.W, H)
-    return W
+    large = np.flatnonzero(np.abs(H).max(axis=1, initial=0.0) > EPS * np.abs(H).max(initial=0.0))
+    return less(W, own.W[:, large[0] :], H[large[0] :]) if large.size else W
 
 
 def _cross(work: Work, name: str, before: Array, W: Array, reach: int, width: int) -> Script:
@@ -253,7 +253,7 @@ def _restarted(work: Work, space: Space, ritz: Ritz, step: int) -> Script:
     """The space of user 1's leading vectors alone, and what it sent."""
     most, sizes = kept_by_restart(work.plan), Restart.of(work.plan)
     content: bytes = yield Common(f"restart {step}", lambda: sizes.packed(*space.propose_restart(ritz, most)))
-    p, y, g = sizes.read(content, space.Z.shape[1], space.K.shape[1], space.reservoir.shape[1])
+    p, y, g = sizes.read(content, space.images, space.count, space.reservoir.shape[1])
     if not work.leads:
         expect = partial(space.expect_restart, p, y, g, ritz, most)
         yield Local("acceptance", lambda: once_in_process(work.memo, "accepted restart", (space, content), expect))
@@ -263,7 +263,7 @@ def _restarted(work: Work, space: Space, ritz: Ritz, step: int) -> Script:
 
 def _answer(work: Work, space: Space, ritz: Ritz, said: Verdict) -> Script:
     """User 1's vectors, values and p, tested by the others on their own Ritz values."""
-    m, r, d, most = work.plan.m, work.plan.planned_rank, space.Z.shape[1], widest_basis(work.plan)
+    m, r, d, most = work.plan.m, work.plan.planned_rank, space.images, widest_basis(work.plan)
 
     def made() -> bytes:
         found, s, p = space.answer(ritz, r)

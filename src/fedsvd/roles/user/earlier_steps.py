@@ -264,10 +264,10 @@ def _fit(found: Iterable[Found], work: Work, width: int) -> bool:
 def _of_same_data(work: Work, held: _Held, A_i: Streamed) -> bool:
     """Whether ``X_i^T K g = W_i (Z^T K) g`` for a random g: it holds for the data that W_i was made of."""
     space, W, s1 = held.spaces[-1], held.columns[-1].all, held.found[-1].s1
-    g = Keystream.of(work.own, "checkpoint").normal((space.K.shape[1], 1))
-    direction = combined(space.K, g / np.linalg.norm(g))
-    known = matmul(W, matmul(space.Z.T, direction))
-    product = own_side(work, A_i).transposed_times(direction)
+    g = Keystream.of(work.own, "checkpoint").normal((space.count, 1))
+    g /= np.linalg.norm(g)
+    known = combined(W, matmul(space.products, g))
+    product = own_side(work, A_i).transposed_times(space.combination(g))
     return bool(backend.norm(product - known) <= _SAME * EPS * math.sqrt(work.plan.m) * s1)
 
 
