@@ -200,6 +200,7 @@ def glm(k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, **asked)
 
 
 WITH_QUALITY = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, Item.QUALITY)
+WITH_ROC = (*WITH_QUALITY, Item.ROC)
 
 
 def glm_of_few_digits(k: int = 2, **asked) -> Federation:
@@ -366,6 +367,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm of few digits": glm_of_few_digits,
     "glm with its quality": lambda k=2: glm(k, release=WITH_QUALITY),
     "glm of few digits with its quality": lambda k=2: glm_of_few_digits(k, release=WITH_QUALITY),
+    "glm of few digits with its ROC curve": lambda k=2: glm_of_few_digits(k, release=WITH_ROC),
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "cox": cox,
     "survival": survival,

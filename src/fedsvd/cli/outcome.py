@@ -8,16 +8,17 @@ import numpy as np
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.output import Output, duration, facts, number, top_of
+from fedsvd.cli.output import Output, duration, facts, listing, number, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.outputs import Named
 from fedsvd.protocol.tasks import Answer, Scheme, Split, Task
+from fedsvd.results.drawings.ranking import pooled, thresholds
 from fedsvd.results.folder import Table
 from fedsvd.results.foreign_tables import outputs
 from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
-from fedsvd.results.report.model import quality_in_words
+from fedsvd.results.report.model import quality_in_words, roc_in_words
 from fedsvd.results.report.survival import in_words
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import PARTIES
@@ -68,6 +69,7 @@ def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dic
         "choice": shared.facts.get("choice"),
         "wilks": shared.facts.get("wilks"),
         "quality": shared.facts.get("quality"),
+        "roc": shared.facts.get("roc_curve"),
         "described": shared.facts.get("described"),
     }
 
@@ -85,6 +87,10 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     _show_tables(console, shared)
     if (quality := shared.facts.get("quality")) is not None:
         console.print(quality_in_words(quality))
+    if (joint := pooled(shared)) is not None:
+        console.print(roc_in_words(joint))
+        for at in thresholds(shared):
+            console.print(listing(at.header, at.rows))
     for words in in_words(shared):
         console.print(words)
     for own in _with_own_tables(results):

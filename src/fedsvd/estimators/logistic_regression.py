@@ -1,5 +1,6 @@
 """Logistic regression, of two classes or several, over samples that several parties hold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -53,6 +54,14 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
     quality : bool, default=False
         Whether the parties add up how well a model of two classes ranks and predicts all their records: ``quality_``.
+    roc : bool, default=False
+        Whether they also count their cases and controls on a grid of the linear predictor: ``roc_``, the ROC curve,
+        calibration and Hosmer-Lemeshow test of all records together. Between institutions every owner is asked.
+    thresholds : sequence of float, default=()
+        Probabilities at which ``roc_`` has sensitivity and specificity.
+    counts : {"fives", "exact"}, default="fives"
+        How these counts are opened: each party's rounded to multiples of ``least_count``, or as they are.
+    least_count : int, default=5
     {parameters}
 
     Attributes
@@ -66,6 +75,9 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
         first class as its reference.
     quality_ : Quality
         With ``quality``: ``auc`` by ``pairs`` of a case and a control of one party, ``auc_error``, ``brier``.
+    roc_ : PooledROC
+        With ``roc``: ``area``, ``sensitivity``, ``specificity``, ``at_thresholds``, ``calibration()``,
+        ``hosmer_lemeshow()``; ``plot.roc()`` and ``plot.calibration()`` draw it.
     n_iter_ : int
         How many iterations it took.
     rank_ : int
@@ -94,6 +106,10 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     max_iterations: int = 50
     digits: str = "auto"
     quality: bool = False
+    roc: bool = False
+    thresholds: Sequence[float] = ()
+    counts: str = "fives"
+    least_count: int = 5
     _of_classes = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:

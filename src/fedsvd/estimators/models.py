@@ -30,6 +30,7 @@ from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.results.model_table import models_of
+from fedsvd.statistics.pooled_roc import PooledROC
 from fedsvd.statistics.ranking import Quality
 from fedsvd.studies.parties import PartyData, expect_target
 from fedsvd.studies.party_rows import without_zero_label_weights
@@ -59,6 +60,8 @@ class FederatedModel(Federated, ModelTable):
     digits: str
     quality: bool
     quality_: Quality
+    roc: bool
+    roc_: PooledROC
     coef_: Float
     intercept_: Any
     offset_: str | None  # the column's name; None where it was an array, or none
@@ -162,8 +165,8 @@ class FederatedModel(Federated, ModelTable):
         task = declared(self._task)
         if task.centred and "fit_intercept" in self.get_params(deep=False):
             asked["centre"] = bool(self.fit_intercept)
-        if Item.QUALITY in task.on_request and self.quality:
-            asked["release"] = (*task.released, Item.QUALITY)
+        if Item.QUALITY in task.on_request and (self.quality or self.roc):
+            asked["release"] = (*task.released, Item.QUALITY, *((Item.ROC,) if self.roc else ()))
         study = self._study(self._task, tables, alpha=self._alpha(), targets=about.labels, glm=about, **asked)
         outcome = self._run(study, parties, tables.rehearsed, policy)
         self._store_run(outcome, tables, **said)
@@ -173,6 +176,9 @@ class FederatedModel(Federated, ModelTable):
         self.__dict__.pop("quality_", None)
         if (said := found.fact("quality")) is not None:
             self.quality_ = Quality(**said)
+        self.__dict__.pop("roc_", None)
+        if (said := found.fact("roc_curve")) is not None:
+            self.roc_ = PooledROC.read(found.array("roc"), said)
         self.n_iter_ = max(model.iterations for model in self.inference_)
         self.target_name_ = found.targets[0]
         columns: Mapping[str, Any] = found.fact("columns") or {}

@@ -23,7 +23,7 @@ from fedsvd.results.drawings.declared import expected
 from fedsvd.results.drawings.picture import USUAL, Wish
 from fedsvd.results.result import PartyResult
 
-_OF_FITTED_ROWS = ("leverage", "standardised_residuals")
+_NOT_OF_GIVEN_ROWS = ("leverage", "standardised_residuals", "roc")
 
 
 class Plots:
@@ -143,12 +143,15 @@ class Plots:
         return self._drawn("ridge", ax)
 
     def roc(self, X: Any = None, y: Any = None, *, target: int = 0, ax: Any = None) -> Any:
-        """The ROC curve of records: of own ones that a party's folder has, or of rows that are given.
+        """The ROC curve: of all parties' records (``roc=True``), of own ones, or of rows that are given.
+
+        The title says of which. In a party's folder own records are a second line next to those of all parties.
 
         Parameters
         ----------
         X, y : as in ``score``, default=None
-            Without them the result must have fitted values: ``fedsvd.load`` of a party's folder.
+            Without them the result must have counts of all parties, or fitted values: ``fedsvd.load`` of a party's
+            folder.
         target : int, default=0
             Of which class, where there are several.
         ax : matplotlib.axes.Axes, default=None
@@ -231,7 +234,7 @@ class Plots:
             observed = joint_labels(values, counts)
             observed = observed.reshape(len(observed), -1)
             fitted = np.asarray(estimator.predict(X)).reshape(len(observed), -1)
-        arrays = {name: values for name, values in result.arrays.items() if name not in _OF_FITTED_ROWS}
+        arrays = {name: values for name, values in result.arrays.items() if name not in _NOT_OF_GIVEN_ROWS}
         arrays |= {"fitted": fitted, "residuals": observed - fitted}
         return replace(result, arrays=arrays, objects={**result.objects, "records": "records given"})
 

@@ -224,6 +224,8 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
         return
     found = opened(plan)
+    if What.ROC in found:
+        yield "With two parties, each can compute the other's counts of cases and controls as it sent them."
     if What.CANONICAL in found:
         yield from _two_canonical(plan)
         return

@@ -236,7 +236,7 @@ def _table(own: OwnRows, policy: Policy) -> Iterator[Finding]:
         )
         yield Finding("groups", text, below=False, asks=True)
     if own.visits:
-        text = "persons have several rows of your table, and a description counts rows: five of them may be one person"
+        text = "persons have several rows of your table, and the study counts rows: five of them may be one person"
         yield Finding("persons", text, below=False, asks=True)
 
 

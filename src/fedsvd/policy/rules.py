@@ -144,13 +144,14 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_scheme(plan, policy),
         *_overlap(plan, policy),
         *_counts(plan, policy),
+        *_roc(plan, policy),
         *_foreign(plan, policy),
     )
 
 
 def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     """Small counts: a level that few records have is nearly a name, a mean of few entries is them."""
-    units = [step.step for step in listed(plan.steps) if step.what is What.FIVES]
+    units = [step.step for step in listed(plan.steps) if step.what in (What.FIVES, What.ROC) and step.step > 1]
     if units and min(units) < policy.least_count:
         rounded = f"counts are rounded to multiples of {min(units)}, {policy.least_count} is asked for"
         yield Finding("least_count", f"{rounded}: a step between two edges could hold fewer records")
@@ -162,6 +163,20 @@ def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     fewest = 2 if policy.consent_to_two else policy.parties_for_full
     if plan.k < fewest and not full_outputs(plan):
         yield Finding("parties", f"joint numbers go to {plan.k} parties, {fewest} are asked for: each has the others'")
+
+
+def _roc(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """Counts of a column that the study made: no dictionary has agreed to them, so a person does."""
+    for step in listed(plan.steps):
+        if step.what is What.ROC:
+            how = f"rounded to multiples of {step.step}" if step.step > 1 else "exactly, also where they are 1 to 4"
+            text = (
+                f"how many of your cases and controls are at or below {step.size // 2 - 1} values of the linear "
+                f"predictor is opened, {how}. The study makes this column: two models that differ little can place one "
+                "record between two of their counts. Researchers can leave roc out, and take the area under the curve "
+                "by pairs within sites (quality = true)"
+            )
+            yield Finding("roc", text, below=False, asks=True)
 
 
 def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

@@ -39,6 +39,7 @@ _SUMMED = {
     What.LEFT_OUT: "squared errors of rows left out, for each penalty",
     What.SQUARED_SCORES: "squared scores",
     What.QUALITY: "ordered pairs of its own cases and controls, and squared errors of probabilities",
+    What.ROC: "how many of its cases and controls are at or below each value of the linear predictor",
     What.NULL_SPACE: "products that find the solution of least norm",
     What.INTERCEPT: "its part of the intercept",
     What.DEVIANCE: "deviance, counts of the outcome and sums of squares",

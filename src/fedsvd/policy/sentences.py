@@ -12,6 +12,7 @@ from fedsvd.protocol.directions import DIRECTION_BITS, most_directions
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import expected_bits, granted_bits, opened
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.quality import ROCPlan
 from fedsvd.protocol.steps import What, listed
 from fedsvd.protocol.sums import ORDER_BLOCK, ORDER_OUTSIDE, order_left, order_steps, order_sums
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Split
@@ -274,6 +275,22 @@ def _quality(plan: SessionPlan) -> Iterator[str]:
     )
 
 
+def _roc(plan: SessionPlan) -> Iterator[str]:
+    about = ROCPlan.of(plan)
+    assert about is not None
+    counted = (
+        f"Two more of these numbers, of the linear predictor, say where its grid lies: parties open how many cases and "
+        f"controls are at or below each of {about.numbers // 2 - 1} values of it, {about.numbers} numbers"
+    )
+    if about.exact:
+        yield f"{counted}, exactly: where few records lie between two values, that they are there."
+        return
+    yield (
+        f"{counted}: every party rounds its own counts to multiples of {about.least} at home. A total is off by at "
+        f"most {most_off(about.least, plan.k)} records (standard deviation {deviation(about.least, plan.k):.1f})."
+    )
+
+
 def _squared_scores(plan: SessionPlan) -> Iterator[str]:
     terms = plan.m + int(plan.centre)
     if What.COUNT in opened(plan):
@@ -410,6 +427,7 @@ SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.ITERATES, _iterates),
     (What.SCORE, _scores),
     (What.QUALITY, _quality),
+    (What.ROC, _roc),
     (What.TABLE, of_table),
     (What.FIVES, _rounded_counts),
     (What.WITHIN, _within),

@@ -10,6 +10,9 @@ knots = [25, 45, 60, 80]               # of ns(age) in a formula; the first and 
 [columns.months]
 role = "time"
 times = [6, 12, 18, 24]                # at which survival curves count events and departures
+[columns.relapse]
+levels = ["no", "yes"]
+thresholds = [0.1, 0.2]                # probabilities at which a ROC curve has sensitivity and specificity
 [columns.stage]
 levels = ["I", "II", "III", "IV"]
 pool = true                            # levels that too few records have are joined as "other"
@@ -49,7 +52,7 @@ from pydantic import ValidationError as Invalid
 
 from fedsvd.errors import ConfigError, printable
 from fedsvd.prepare.table_map import Code, Finite, Name, Words
-from fedsvd.statistics.fives import MOST_EDGES
+from fedsvd.statistics.fives import MOST_EDGES, MOST_THRESHOLDS
 from fedsvd.storage.toml import first_fault, read_toml, spelt_fields
 from fedsvd.types import near
 
@@ -84,6 +87,11 @@ def _rising(numbers: tuple[float, ...]) -> tuple[float, ...]:
 Cuts = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=_MOST_CUTS), AfterValidator(_rising)]
 Knots = Annotated[tuple[Finite, ...], Field(min_length=3, max_length=_MOST_KNOTS), AfterValidator(_rising)]
 Times = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=MOST_EDGES), AfterValidator(_rising)]
+Thresholds = Annotated[
+    tuple[Annotated[Finite, Field(gt=0, lt=1)], ...],
+    Field(min_length=1, max_length=MOST_THRESHOLDS),
+    AfterValidator(_rising),
+]
 Levels = Annotated[tuple[Code, ...], Field(min_length=1, max_length=_MOST_LEVELS)]
 Range = Annotated[tuple[Finite, Finite], AfterValidator(_rising)]
 
@@ -118,6 +126,7 @@ class Column(Words):
     groups: Annotated[dict[Name, Grouping], Field(max_length=100)] = Field(default_factory=dict)
     knots: Knots | None = None
     times: Times | None = None
+    thresholds: Thresholds | None = None
     role: Role | None = None
 
     @model_validator(mode="after")

@@ -41,9 +41,6 @@ PIECES, HOME_TESTS, START_SIZES, MEAN_BITS, MOST_SCORES = 5, 2, 3, 16, 10
 WITHIN_BITS = {Digits.TABLE: 24, Digits.MORE: 44}
 """Bits of a total of what parties compare among their own records."""
 
-QUALITY, QUALITY_NUMBERS, QUALITY_BITS = "quality", 4, 24
-"""The sum of ordered pairs, pairs, their variance and squared errors of all parties, at the end (specification)."""
-
 BEGINS, STARTS, CURVED = "a model begins", "a null model", "a long or slow step"
 ENDS, CONSTANT, ESTIMATED = "the end", "the null model's deviance", "the likelihood"
 """What an evaluation by few digits may leave out."""

@@ -16,8 +16,8 @@ from fedsvd.protocol.directions import DIRECTION_BITS, most_products
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
 from fedsvd.protocol.held import matrix_bits, model_bits, regression_bits, table_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
-from fedsvd.protocol.model import QUALITY, QUALITY_BITS, QUALITY_NUMBERS
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.quality import QUALITY, QUALITY_BITS, ROC, ROCPlan, quality_numbers
 from fedsvd.protocol.shared import challenge_columns
 from fedsvd.protocol.steps import CAPPED_AT, FACTORS, SIZE_CLASSES, SUMS, PlannedStep, StepKind, What, listed
 from fedsvd.protocol.tasks import Item, Scheme, Split
@@ -102,7 +102,7 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
     """The same; where ``label`` is not set, without the numbers that labels alone went into."""
     about = plan.glm
     if about is not None:
-        more = QUALITY_NUMBERS * (QUALITY_BITS + SIZE_BITS) if plan.releases(Item.QUALITY) else 0
+        more = quality_numbers(plan) * (QUALITY_BITS + SIZE_BITS) + _roc_bits(plan)
         return more + (model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1))
     if plan.table is not None:
         return table_bits(plan.table, plan.n)
@@ -142,10 +142,22 @@ def opened_in(plan: SessionPlan, played: Iterable[tuple[str, int]], counted: flo
     if plan.scheme is Scheme.STEPS:
         return expected_bits(plan) - DIRECTION_BITS * most_products(plan) + math.ceil(counted)
     if plan.few_digits:
-        return math.ceil(counted)
+        return math.ceil(counted) + _roc_bits(plan)
     if plan.glm is None:
         return expected_bits(plan)
-    return NUMBER * sum(numbers for name, numbers in played if not name.startswith(QUALITY)) + math.ceil(counted)
+    numbers = sum(numbers for name, numbers in played if not name.startswith((QUALITY, ROC)))
+    return NUMBER * numbers + math.ceil(counted) + _roc_bits(plan)
+
+
+def _roc_bits(plan: SessionPlan) -> int:
+    """Of counts of cases and controls, which no user counts as it opens them."""
+    about = ROCPlan.of(plan) if plan.glm is not None else None
+    return 0 if about is None else about.numbers * _count_bits(plan, about.least)
+
+
+def _count_bits(plan: SessionPlan, least: int) -> int:
+    """Of one count of all records, in multiples of ``least``."""
+    return (plan.n // max(least, 1)).bit_length()
 
 
 def in_bits(bits: int) -> str:
@@ -185,8 +197,8 @@ def _of_step(plan: SessionPlan, step: PlannedStep) -> Iterator[Opening]:
             yield Opening(step.what, To.USERS, step.size // 8, 0, _per(step.what))
         case StepKind.WHOLE if step.what is What.CAPPED:
             yield Opening(step.what, To.USERS, step.size, (CAPPED_AT * plan.k).bit_length())
-        case StepKind.WHOLE if step.what in (What.FIVES, What.CELLS, What.TABLE):
-            yield Opening(step.what, To.USERS, step.size, (plan.n // max(step.step, 1)).bit_length())
+        case StepKind.WHOLE if step.what in (What.FIVES, What.CELLS, What.TABLE, What.ROC):
+            yield Opening(step.what, To.USERS, step.size, _count_bits(plan, step.step))
         case kind if kind in SUMS and step.what:
             yield _of_sum(step)
 

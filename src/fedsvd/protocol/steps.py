@@ -81,6 +81,7 @@ class What(StrEnum):
     TABLE = "table"  # how many records have each level in each group, and miss each column
     RANKS = "ranks"  # sums of ranks of records of each group, among each party's own
     QUALITY = "quality"  # pairs of a case and a control in their order, and squared errors of probabilities
+    ROC = "roc"  # how many cases and controls are at or below edges of the linear predictor; ``step`` as of fives
     LEFT_OUT = "left out"  # errors of rows that were left out
     SQUARED_SCORES = "squared scores"
     NULL_SPACE = "null space"
@@ -227,9 +228,14 @@ def digits(name: str, count: int, bits: int, what: What) -> PlannedStep:
     return PlannedStep(name, StepKind.DIGITS, count, bits, what=what)
 
 
-def fives(name: str, count: int, least: int) -> PlannedStep:
+def counted(name: str, count: int, least: int, what: What) -> PlannedStep:
     """A sum of ``count`` counts, each of them rounded at home to a multiple of ``least``."""
-    return PlannedStep(name, StepKind.WHOLE, count, least, what=What.FIVES)
+    return PlannedStep(name, StepKind.WHOLE, count, least, what=what)
+
+
+def fives(name: str, count: int, least: int) -> PlannedStep:
+    """The same, of records at or below public edges."""
+    return counted(name, count, least, What.FIVES)
 
 
 def cells(name: str, count: int) -> PlannedStep:

@@ -151,6 +151,7 @@ class Item(StrEnum):
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
     ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
     QUALITY = "quality"  # how well a model ranks and predicts the rows of all parties
+    ROC = "roc"  # counts of their cases and controls on a grid of the linear predictor
     RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
 
 

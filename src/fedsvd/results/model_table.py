@@ -14,6 +14,7 @@ from scipy import special
 from fedsvd.data.source import MatrixSource
 from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.outputs import CLASS
+from fedsvd.protocol.quality import ROC_COLUMNS
 from fedsvd.results.folder import Table
 from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
@@ -40,6 +41,9 @@ def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     facts = {"models": [values(model) for model in models], "classes": classes_of(to)}
     if computed.quality is not None:
         facts["quality"] = computed.quality.record()
+    if computed.roc is not None:
+        arrays["roc"], facts["roc_curve"] = np.column_stack(computed.roc.columns()), computed.roc.record()
+        arrays |= {f"roc {name}": column for name, column in zip(ROC_COLUMNS, computed.roc.columns(), strict=True)}
     if isinstance(models[0], MultinomialInference):
         arrays["contrasts"] = models[0].solution
     of_columns = computed.coefficients.shape[1] + int(to.plan.centre)

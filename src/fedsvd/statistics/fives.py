@@ -25,6 +25,12 @@ LEAST_COUNT = 5
 MOST_EDGES = 200
 """Edges of a grid, at most."""
 
+SCORE_EDGES = 64
+"""Edges of a grid of a model's linear predictor, without thresholds."""
+
+MOST_THRESHOLDS = 20
+"""Further ones, at most."""
+
 
 def fives(counts: Float, least: int = LEAST_COUNT) -> Float:
     """The nearest multiples of ``least``; half of it goes to the even multiple."""

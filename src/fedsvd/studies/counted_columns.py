@@ -1,4 +1,4 @@
-"""The columns of survival curves: times, events and groups, and what a dictionary says of them.
+"""The columns of survival curves: times, events and groups, and what a dictionary says of them and of thresholds.
 
 They are the whole table of such a study, in this order; a group is the number of its place among ``groups``. Where
 persons have several rows, of starts and stops, the last of them says when they left.
@@ -17,19 +17,12 @@ from fedsvd.studies.study_section import StudySection
 
 
 def counted_by(dictionary: Dictionary | None, study: StudySection) -> StudySection:
-    """The study with the times and groups that a dictionary says; refused where its times are others."""
+    """The study with the times, groups and thresholds that a dictionary says; refused where its own are others."""
+    if study.roc:
+        return study.model_copy(update=_agreed(dictionary, study, "thresholds"))
     if not study.counted_columns:
         return study
-    said: dict[str, object] = {}
-    known = {} if dictionary is None else dictionary.described
-    column = known.get(next(iter(study.label), ""))
-    agreed = () if column is None or column.times is None else column.times
-    if agreed and not set(study.times) <= set(agreed):
-        raise ConfigError(
-            "the job counts at times that are not the dictionary's", "leave times out, or take some of its"
-        )
-    if agreed and not study.times:
-        said["times"] = agreed
+    said = _agreed(dictionary, study, "times")
     if study.group is not None and not study.groups and dictionary is not None and study.group in dictionary.names:
         said["groups"] = dictionary.levels_of(study.group)
     study = study.model_copy(update=said) if said else study
@@ -40,6 +33,17 @@ def counted_by(dictionary: Dictionary | None, study: StudySection) -> StudySecti
         fix = 'groups = ["A", "B"] (--groups A --groups B), or levels of the column in the dictionary'
         raise ConfigError("the column of groups needs the names of two groups or more", fix)
     return study
+
+
+def _agreed(dictionary: Dictionary | None, study: StudySection, key: str) -> dict[str, object]:
+    """Times or thresholds of the label column in the dictionary, where the job names none of its own."""
+    column = None if dictionary is None else dictionary.described.get(next(iter(study.label), ""))
+    agreed, asked = (getattr(each, key, None) or () for each in (column, study))
+    if agreed and not set(asked) <= set(agreed):
+        raise ConfigError(
+            f"the job counts at {key} that are not the dictionary's", f"leave {key} out, or take some of its"
+        )
+    return {key: agreed} if agreed and not asked else {}
 
 
 def with_counted(study: StudySection, prepare: PrepareSection) -> PrepareSection:

@@ -62,6 +62,8 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
         own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
     if {What.CELLS, What.WITHIN} & opened(plan) and plan.task is Task.SURVIVAL:
         own = replace(own, grids=_grids(plan, party, policy), classes=_compared(plan, party))
+    if What.ROC in opened(plan):
+        own = replace(own, visits=rows.of_person is not None)
     groups = None if plan.glm is None else plan.glm.column(plan.glm.facts.grouped)
     if groups is not None and party.labels is not None:
         own = replace(own, clusters=tuple(np.unique(party.labels[:, groups], return_counts=True)[1].tolist()))

@@ -10,18 +10,16 @@ from fedsvd.protocol.model import (
     ESTIMATED,
     HOME_TESTS,
     MOMENT_BITS,
-    QUALITY,
-    QUALITY_BITS,
-    QUALITY_NUMBERS,
     SCORE_BITS,
     START_SIZES,
     STARTS,
     ModelPlan,
 )
-from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
+from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, array, column, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.quality import QUALITY, QUALITY_BITS, ROC, ROC_COLUMNS, ROCPlan, quality_numbers
 from fedsvd.protocol.reasons import Why
-from fedsvd.protocol.steps import PlannedStep, What, digits, from_user_1, maybe, repeat, sizes, triangle, wide
+from fedsvd.protocol.steps import PlannedStep, What, counted, digits, from_user_1, maybe, repeat, sizes, triangle, wide
 from fedsvd.protocol.sums import FELL, STEPPED
 from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
 from fedsvd.tasks.declared import Declared
@@ -32,6 +30,9 @@ OUTPUTS = (
     hidden("intercept", CLASS, attribute="intercept_"),
     fact("models"),
     fact("quality"),
+    hidden("roc", "edge", "count", draws=("roc", "calibration")),
+    *(column(f"roc {name}", "edge", "roc", name, kind=Kind.COLUMN) for name in ROC_COLUMNS),
+    fact("roc_curve"),
     fact("classes"),
     fact("columns"),
     hidden("contrasts", CLASS, TERM),
@@ -61,10 +62,11 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
 
 def _quality(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """How well the model ranks and predicts, by what each party compares among its own rows."""
-    if not plan.releases(Item.QUALITY):
+    numbers, about = quality_numbers(plan), ROCPlan.of(plan)
+    if not numbers:
         return ()
-    counted = digits(QUALITY, QUALITY_NUMBERS, QUALITY_BITS, What.QUALITY)
-    return sizes(f"{QUALITY} sizes", QUALITY_NUMBERS), counted
+    found = sizes(f"{QUALITY} sizes", numbers), digits(QUALITY, numbers, QUALITY_BITS, What.QUALITY)
+    return found if about is None else (*found, counted(ROC, about.numbers, about.least, What.ROC))
 
 
 def newton_steps(
@@ -111,7 +113,7 @@ TASK = Declared(
     Answer.GRAM,
     (Split.HORIZONTAL,),
     released=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
-    on_request=(Item.QUALITY,),
+    on_request=(Item.QUALITY, Item.ROC),
     labels={Split.HORIZONTAL: Labels.APART},
     centred=True,
     c=224,

@@ -15,7 +15,7 @@ from fedsvd.protocol.tasks import (
     Ties,
 )
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
-from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, number, optional, whole, word
+from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, THRESHOLDS, number, optional, whole, word
 
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
 _MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
@@ -325,6 +325,33 @@ MODEL = (
             "sum of four numbers of 24 bits. A party with fewer than five cases or controls adds no pairs"
         ),
         tasks=(Task.GLM,),
+    ),
+    Option(
+        "roc",
+        "job",
+        FLAG,
+        False,
+        "The ROC and calibration curves of all parties' records, by counts: asks every owner.",
+        (
+            "the ROC curve, calibration and the Hosmer-Lemeshow test of all parties' records together, with `quality` "
+            "(`glm`, `binomial`): how many cases and controls are at or below 64 values of the linear predictor, in "
+            "fives or as `counts` says. These are counts of a column that the study made, and ask every owner"
+        ),
+        tasks=(Task.GLM,),
+    ),
+    Option(
+        "thresholds",
+        "job",
+        THRESHOLDS,
+        (),
+        "A probability at which sensitivity and specificity are given, with --roc; once for each.",
+        (
+            "probabilities at which `roc` gives sensitivity and specificity, at most 20; a dictionary's "
+            "`thresholds` of the label column, of which a job's are some"
+        ),
+        unset="the dictionary's `thresholds`",
+        tasks=(Task.GLM,),
+        script=True,
     ),
     Option(
         "least_class",

@@ -1,5 +1,6 @@
 """What a regression, a model or a choice of components cannot ask for: the second half of the rules of a study."""
 
+import json
 import math
 from typing import Any
 
@@ -185,8 +186,21 @@ QUALITY = (
             and study.glm is not None
             and (not study.glm.facts.against_rest or study.glm.fits > 1 or study.glm.weighted)
         ),
-        "quality is of a binomial model of two classes, without weights",
-        "leave quality out, or fit each class against the rest",
+        lambda study: (
+            f"{'roc' if releases(study, Item.ROC) else 'quality'} is of a binomial model of two classes, without "
+            "weights: it compares cases with controls"
+        ),
+        "leave quality and roc out, or make one class of all but the one that matters",
+    ),
+    Rule(
+        lambda study: releases(study, Item.ROC) and not releases(study, Item.QUALITY),
+        "the release of roc goes with that of quality",
+        'roc = true (--roc), or both in release: "quality", "roc"',
+    ),
+    Rule(
+        lambda study: not releases(study, Item.ROC) and json.loads(str(dict(study.options).get("thresholds", "[]"))),
+        "thresholds are those of a ROC curve",
+        "roc = true (--roc), or leave thresholds out",
     ),
 )
 """Pairs are of a case and a control."""

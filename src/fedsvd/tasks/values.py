@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     StrictBool,
@@ -21,7 +22,7 @@ from pydantic import (
 
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, ComponentRule, Item, Scheme, is_rule
-from fedsvd.statistics.fives import MOST_EDGES
+from fedsvd.statistics.fives import MOST_EDGES, MOST_THRESHOLDS
 from fedsvd.tasks.option import Kind
 from fedsvd.types import bytes_of, near
 
@@ -124,6 +125,9 @@ COMPONENTS = Kind(
 )
 _Time = Annotated[float, Field(allow_inf_nan=False)]
 TIMES = Kind(Annotated[tuple[_Time, ...], Field(max_length=MOST_EDGES)], list[float])
+_Share = Annotated[float, Field(gt=0, lt=1)]
+_sorted = AfterValidator(lambda values: tuple(sorted(set(values))))
+THRESHOLDS = Kind(Annotated[tuple[_Share, ...], Field(max_length=MOST_THRESHOLDS), _sorted], list[float])
 _Alpha = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PENALTIES = Kind(Annotated[tuple[_Alpha, ...], Field(max_length=_MOST_ALPHAS)], list[float])
 FLAG = Kind(StrictBool, bool)

@@ -1,17 +1,22 @@
-"""AUC by pairs within sites with its error, and the Brier score, of all parties: by one sum of four numbers."""
+"""AUC by pairs within sites, its error, Brier score, and by counts the ROC and calibration curves of all parties."""
 
 import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
+from tests.studies import hospitals
 from tests.tolerances import EPS, assert_close
+from tests.unit.results.report.pages import page, study
 
 import fedsvd
 from fedsvd import FederatedGLM, FederatedLogisticRegression
-from fedsvd.errors import ConfigError
-from fedsvd.protocol.model import QUALITY_BITS
+from fedsvd.errors import ConfigError, DataError
+from fedsvd.prepare.dictionary import dictionary_of
 from fedsvd.protocol.openings import expected_bits
+from fedsvd.protocol.quality import QUALITY_BITS
 from fedsvd.statistics.newton import NOISE
 from fedsvd.statistics.ranking import LEAST, within
+from fedsvd.studies.counted_columns import counted_by
+from fedsvd.studies.study_section import StudySection
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning", "ignore:events")
 
@@ -102,8 +107,6 @@ def test_quality_is_of_two_classes(kind):
 
 
 def test_a_folder_has_the_quality_for_all_and_the_report_says_it(tmp_path):
-    from tests.studies import hospitals
-    from tests.unit.results.report.pages import page, study
 
     files = hospitals(tmp_path, classes=("no", "yes"))
     keys = {"family": "binomial", "label": "outcome", "id": "patient", "classes": ["no", "yes"], "quality": True}
@@ -112,3 +115,105 @@ def test_a_folder_has_the_quality_for_all_and_the_report_says_it(tmp_path):
     assert shared.quality_ == own.quality_
     assert f"area under the ROC curve {shared.quality_.auc:.4f}" in page(out).text
     assert "pairs of a case and a control within sites" in page(out).text
+
+
+# --- curves of all parties --------------------------------------------------------------------------------------------
+
+
+def counted(y, score, edges, least):
+    """Cases, then controls, at or below each edge, in multiples."""
+    own = [[np.count_nonzero(score[y == label] <= edge) for edge in (*edges, np.inf)] for label in (1, 0)]
+    return least * np.rint(np.array(own) / least)
+
+
+@pytest.mark.parametrize("digits", ["all", "table"])
+@pytest.mark.parametrize(("counts", "least"), [("exact", 1), ("fives", 5), ("fives", 10)])
+def test_the_counts_of_all_parties_are_sums_of_their_own_as_each_rounded_them(digits, counts, least):
+    tables, outcomes = parties()
+    asked = {"roc": True, "counts": counts, "digits": digits} | ({"least_count": least} if least > 1 else {})
+    found = FederatedLogisticRegression(**asked).fit(tables, outcomes)
+    scores = [found.decision_function(X) for X in tables]
+    own = [counted(y, score, found.roc_.edges, least) for y, score in zip(outcomes, scores, strict=True)]
+    assert np.stack((found.roc_.cases, found.roc_.controls)).tolist() == sum(own).tolist()
+    assert (found.roc_.least, found.roc_.parties) == (least, 3)
+    assert found.quality_.auc is not None
+    plain = FederatedLogisticRegression(digits=digits).fit(tables, outcomes)
+    assert expected_bits(found.plan_) - expected_bits(plain.plan_) == 6 * (24 + 7) + 130 * (190 // least).bit_length()
+    assert not hasattr(plain, "roc_")
+
+
+@pytest.mark.parametrize("more", [{}, {"multi_class": "ovr"}])
+def test_the_curve_is_of_two_classes(more):
+    tables, outcomes = parties()
+    three = [y + (X[:, 0] > 1.0) for X, y in zip(tables, outcomes, strict=True)]
+    with pytest.raises(ConfigError, match="roc is of a binomial model of two classes"):
+        FederatedLogisticRegression(roc=True, **more).fit(tables, three)
+    with pytest.raises(ConfigError, match="without weights"):
+        FederatedLogisticRegression(roc=True).fit(tables, outcomes, [np.full(len(y), 2.0) for y in outcomes])
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.DataWarning")
+def test_shares_of_trials_are_neither_cases_nor_controls():
+    tables, outcomes = parties()
+    shares = [np.where(np.arange(len(y)) < 3, 0.5, y) for y in outcomes]
+    with pytest.raises(DataError, match="cases or controls"):
+        FederatedGLM("binomial", quality=True).fit(tables, shares)
+
+
+@pytest.mark.parametrize("thresholds", [[1.0], [0.0], [0.5, 2.0]])
+def test_a_threshold_is_a_probability(thresholds):
+    with pytest.raises(ConfigError, match="thresholds is not usable"):
+        FederatedLogisticRegression(roc=True, thresholds=thresholds).fit(*parties())
+
+
+def test_a_folder_has_the_curve_of_all_and_draws_own_records_beside_it(tmp_path):
+
+    files = hospitals(tmp_path, classes=("no", "yes"))
+    keys = {"family": "binomial", "label": "outcome", "id": "patient", "classes": ["no", "yes"], "roc": True}
+    out = study(files.job(task="glm", thresholds=[0.3], **keys))
+    shared, own = fedsvd.load(out), fedsvd.load(out / "parties" / "north")
+    assert shared.roc_.record() == own.roc_.record()
+    table = np.genfromtxt(out / "roc.csv", delimiter=",", names=True)
+    assert table["cases"].tolist() == shared.roc_.cases.tolist()
+    assert table["linear_predictor"][:-1].tolist() == shared.roc_.edges.tolist()
+    text = page(out).text
+    assert "ROC curve of outcome = yes: records of all parties" in text
+    assert "Hosmer-Lemeshow test: chi-squared" in text
+    assert f"{shared.roc_.at_thresholds[0].sensitivity:.3f} (" in text
+    for drawing in ("roc", "calibration"):
+        alone, both = (getattr(each.plot, drawing)() for each in (shared, own))
+        assert alone.get_title() == both.get_title()
+        assert "records of all parties" in both.get_title()
+        for drawn, second in ((alone, "every single record"), (both, "own records")):
+            said = [text.get_text() for text in drawn.get_legend().get_texts()]
+            assert [each.partition(":")[0] for each in said] == ["all parties", second]
+
+
+def test_without_the_counts_a_partys_own_rows_are_drawn_and_say_so(tmp_path):
+
+    files = hospitals(tmp_path, classes=("no", "yes"))
+    keys = {"family": "binomial", "label": "outcome", "id": "patient", "classes": ["no", "yes"]}
+    out = study(files.job(task="glm", **keys))
+    assert "own records" in fedsvd.load(out / "parties" / "north").plot.roc().get_title()
+    tables, outcomes = parties()
+    with pytest.raises(ConfigError, match="each party has its own records"):
+        FederatedLogisticRegression().fit(tables, outcomes).plot.roc()
+
+
+def test_rows_that_are_given_are_drawn_alone():
+    tables, outcomes = parties()
+    found = FederatedLogisticRegression(roc=True).fit(tables, outcomes)
+    drawn = found.plot.roc(tables, outcomes)
+    assert "records given" in drawn.get_title()
+    assert "records of all parties" in found.plot.roc().get_title()
+
+
+def test_thresholds_are_the_dictionarys():
+
+    known = dictionary_of({"columns": {"age": {}, "ill": {"levels": ["no", "yes"], "thresholds": [0.1, 0.2]}}})
+    words = {"name": "j", "task": "glm", "label": "ill", "family": "binomial", "roc": True, "classes": ["no", "yes"]}
+    assert counted_by(known, StudySection(**words)).thresholds == (0.1, 0.2)
+    assert counted_by(known, StudySection(**words, thresholds=[0.2])).thresholds == (0.2,)
+    with pytest.raises(ConfigError, match="thresholds that are not the dictionary's"):
+        counted_by(known, StudySection(**words, thresholds=[0.15]))
+    assert counted_by(known, StudySection(**{**words, "roc": False})).thresholds == ()

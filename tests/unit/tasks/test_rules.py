@@ -52,6 +52,8 @@ TABLE = (*declared(Task.LR).released, Item.INFERENCE)
 PATH = (*declared(Task.LR).released, Item.RIDGE_PATH)
 SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
 QUALITY = (*declared(Task.GLM).released, Item.QUALITY)
+ROC = (*QUALITY, Item.ROC)
+BINOMIAL = ModelPlan(Family.BINOMIAL, "logit")
 # Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
 RARE = [
     ("the paper's scheme as published is in fedsvd-lab", Task.SVD, H, {"scheme": "paper"}),
@@ -97,6 +99,9 @@ RARE = [
     ),
     ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
     ("quality is of a binomial model", Task.GLM, H, {"release": QUALITY, "glm": ModelPlan(Family.POISSON, "log")}),
+    ("roc is of a binomial model", Task.GLM, H, {"release": ROC, "glm": ModelPlan(Family.POISSON, "log")}),
+    ("the release of roc goes with", Task.GLM, H, {"release": (*QUALITY[:-1], Item.ROC), "glm": BINOMIAL}),
+    ("thresholds are those of a ROC curve", Task.GLM, H, {"options": (("thresholds", "[0.5]"),), "glm": BINOMIAL}),
 ]
 
 
@@ -172,6 +177,8 @@ REFUSED = {
             "max_iterations": 9,
             "digits": "table",
             "quality": True,
+            "roc": True,
+            "thresholds": [0.5],
             "least_class": 3,
             "least_events": 2,
             "unit_variance": True,

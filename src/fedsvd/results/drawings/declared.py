@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.outputs import Kind, Output, To
-from fedsvd.results.drawings import components, described, models, survival
+from fedsvd.results.drawings import components, described, models, ranking, survival
 from fedsvd.results.drawings.picture import USUAL, Picture, Wish
 from fedsvd.results.result import PartyResult
 
@@ -21,8 +21,8 @@ DRAWINGS: Mapping[str, Callable[[PartyResult, Wish], Iterator[Picture]]] = {
     "forest": models.forest,
     "coefficients": models.coefficients,
     "ridge": models.ridge,
-    "roc": models.roc_curve,
-    "calibration": models.calibration_curve,
+    "roc": ranking.roc_curve,
+    "calibration": ranking.calibration_curve,
     "residuals": models.residuals,
     "qq": models.qq,
     "leverage": models.leverage,
@@ -77,7 +77,8 @@ def expected(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture
         others = dict.fromkeys(other for output in result.outputs for other in output.draws)
         raise ConfigError(f"task {str(result.task)!r} has no {name} to draw", f"one of {', '.join(others)}")
     if not any(_is_here(result, output) for output in declared):
-        raise ConfigError(*_who_has(result, declared[0]))
+        at_home = (output for output in declared if output.receiver(result.split) is not To.ALL)
+        raise ConfigError(*_who_has(result, next(at_home, declared[0])))
     found = pictures(result, name, wish)
     if not found:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Drawings of regressions: forest plots and coefficients, penalties, and of records ROC, calibration and residuals."""
+"""Drawings of regressions: forest plots and coefficients, penalties, and residuals of records."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,6 @@ import numpy as np
 from scipy import special
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.families import Outcome
 from fedsvd.results import model_table, regression_table
 from fedsvd.results.drawings.picture import USUAL, Dots, Effect, Line, Picture, Plane, Rows, Wish, points, whose
 from fedsvd.results.report.sections import grid
@@ -16,14 +15,12 @@ from fedsvd.statistics import model_table as glm_columns
 from fedsvd.statistics import table as linear_columns
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.model_table import GLModel
-from fedsvd.statistics.ranking import area_under, calibration, roc
 from fedsvd.statistics.summary import linear_summary, printed_ratio, ratio_of
 from fedsvd.statistics.undefined import is_array, is_number
 from fedsvd.types import Float
 
 _DRAWN = 30
-_GROUPS = 10
-_SIDE, _LOW = 300.0, 260.0
+_LOW = 260.0
 _LINES = 6
 METHODS = {"loo": "each row left out once", "gcv": "generalised cross-validation"}
 _BY = {
@@ -240,61 +237,6 @@ def _along(target: str, names: Sequence[str], powers: Float, path: Float, chosen
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
-
-
-def outcomes(result: PartyResult) -> Iterator[tuple[str, Float, Float]]:
-    """What each model of classes predicts, which records have it (0 or 1), and its probability."""
-    about = result.plan.glm
-    if about is None or about.facts.outcome is not Outcome.CLASSES:
-        return
-    fitted, residuals = result.arrays["fitted"], result.arrays["residuals"]
-    observed = np.rint(fitted + residuals)
-    if not np.allclose(observed, fitted + residuals):
-        return  # shares of trials
-    classes = model_table.classes_of(result)
-    names = [model_table.outcome(result.targets[0], classes)]
-    if fitted.shape[1] > 1:
-        names = [f"{result.targets[0]} = {name}" for name in classes]
-    for k, name in enumerate(names):
-        if 0.0 < observed[:, k].sum() < len(observed):
-            yield name, observed[:, k], fitted[:, k]
-
-
-_CHANCE = Line(points([0.0, 1.0], [0.0, 1.0]), dashed=True)
-_UNIT = (0.0, 1.0)
-
-
-def roc_curve(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
-    """True against false positives of records, at every threshold."""
-    of = whose(result, "fitted")
-    for name, observed, share in outcomes(result):
-        area = area_under(observed, share)
-        assert area is not None
-        title = f"ROC curve of {name}: {of}"
-        marks = (_CHANCE, Line(points(*roc(observed, share)), label=f"area {area:.4f}"))
-        caption = (
-            f"ROC curve of {name}, of {len(observed)} {of}: the area under it is {area:.4f}. The dashed line is "
-            "chance. Where the model was fitted on these records too, new ones will do somewhat worse."
-        )
-        plane = Plane("false positive rate", "true positive rate", marks, _UNIT, _UNIT, height=_SIDE)
-        yield Picture("roc", title, caption, plane, of=name)
-
-
-def calibration_curve(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
-    """How often records have the outcome, against how probable it was."""
-    of = whose(result, "fitted")
-    for name, observed, share in outcomes(result):
-        groups = calibration(observed, share, _GROUPS)
-        says = tuple(f"{count} rows: predicted {p:.4g}, found {found:.4g}" for p, found, count in groups)
-        curve = Line(np.array([(p, found) for p, found, _ in groups]), marked=True, says=says)
-        rows = [(f"{p:.4f}", f"{found:.4f}", count) for p, found, count in groups]
-        caption = (
-            f"Calibration of {name}, of {of} in {len(groups)} groups of about equal size, by predicted probability: "
-            "on the dashed line, what was predicted is what was found."
-        )
-        plane = Plane("predicted probability", "share of records", (_CHANCE, curve), _UNIT, _UNIT, height=_SIDE)
-        numbers = grid(f"Calibration of {name}", ("predicted", "found", "rows"), rows)
-        yield Picture("calibration", f"Calibration of {name}: {of}", caption, plane, numbers, of=name)
 
 
 def residuals(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:

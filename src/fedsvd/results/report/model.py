@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedsvd.results.drawings.models import ratios_of
+from fedsvd.results.drawings.ranking import off_in_words, pooled, test_in_words, thresholds
 from fedsvd.results.model_table import models_of, summaries
 from fedsvd.results.report.figures import figures
 from fedsvd.results.report.sections import Grid, Section, facts_of, grid
 from fedsvd.results.result import PartyResult
+from fedsvd.statistics.pooled_roc import PooledROC
 from fedsvd.statistics.summary import ratio_of
 
 _TERMS = 200  # of the table; the file has all
@@ -33,6 +35,9 @@ def _in_words(result: PartyResult) -> Iterator[str]:
         yield model.in_words(name)
     if (of_all := result.facts.get("quality")) is not None:
         yield quality_in_words(of_all)
+    joint = pooled(result)
+    if joint is not None:
+        yield roc_in_words(joint)
     own = result.facts.get("own_rows")
     if own:
         areas = ", ".join("not defined" if area is None else f"{area:.4f}" for area in own.get("auc", ()))
@@ -54,6 +59,17 @@ def quality_in_words(said: Mapping[str, float | None]) -> str:
     )
 
 
+def roc_in_words(joint: PooledROC) -> str:
+    """What follows from the counts of all parties."""
+    if not joint.both:
+        return f"Counts in multiples of {joint.least} have no cases, or no controls: there is no joint ROC curve."
+    test = joint.hosmer_lemeshow()
+    error = "" if joint.area_error is None else f", standard error {joint.area_error:.4f}"
+    tested = "" if test is None else f" {test_in_words(test, joint.least)}"
+    found = f"All parties' records together: area under the ROC curve {joint.area:.4f}{error}."
+    return f"{found} {off_in_words(joint)}{tested}"
+
+
 def _squared_or_events(own: Mapping[str, Any]) -> str:
     return f"{own['events']} events" if "events" in own else f"mean squared error {own['mean_squared_error']:.6g}"
 
@@ -73,6 +89,7 @@ def _tables(result: PartyResult) -> Iterator[Grid]:
         cells = summary.rows()
         yield grid(f"Coefficients of {what}{_cut(len(cells))}", ("term", *summary.cells), cells[:_TERMS])
         yield facts_of(f"The model of {what}", summary.facts)
+    yield from thresholds(result)
 
 
 def _cut(count: int) -> str:

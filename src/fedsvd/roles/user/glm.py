@@ -15,25 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError, NumericalError, VerificationFailed
+from fedsvd.errors import DataError, LocalProtocolError, NumericalError, VerificationFailed
 from fedsvd.linalg.backend import column_norms, qr_r, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.wide_factor import WideFactor, factor
-from fedsvd.protocol.model import QUALITY, QUALITY_BITS, QUALITY_NUMBERS
+from fedsvd.protocol.quality import PAIRS, QUALITY, QUALITY_BITS, ROC, ROCPlan, quality_numbers
 from fedsvd.protocol.steps import SIZE_CLASSES
-from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user import negative_binomial
 from fedsvd.roles.user.digits import DigitsSession, DigitSums
 from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of, split_labels
 from fedsvd.roles.user.requests import Common, Local, Script, Sum
 from fedsvd.roles.user.share import batches_of, common_unit, share
 from fedsvd.roles.user.statistics import below_squares
-from fedsvd.roles.user.sums import wide_sum_of_floats
+from fedsvd.roles.user.sums import sum_of_fives, wide_sum_of_floats
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.irls import Answer, Proposal, Request, not_converged
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.newton import refused
+from fedsvd.statistics.pooled_roc import PooledROC, grid, own_counts
 from fedsvd.statistics.ranking import Quality, quality, within
 from fedsvd.types import Float, Ring
 
@@ -55,6 +55,7 @@ class GLMResult:
     residual: float  # of the last factor, from the exact sum; by few digits, of the last step in standard errors
     bits: float = 0.0  # that users opened, by few digits
     quality: Quality | None = None  # of all users' rows, where it is released
+    roc: PooledROC | None = None  # likewise
     means: Float | None = None  # of all users' features, opened at the beginning by few digits
     own: Mapping[str, Float] = field(default_factory=dict)  # what this user alone has, under declared names
 
@@ -79,40 +80,55 @@ def script(work: Work) -> Script:
     else:
         W = np.stack([model.solution for model in found])
     intercept = W[:, 0] if first else np.zeros(len(W))
-    measured, bits = None, session.bits
-    if work.plan.releases(Item.QUALITY):
+    measured, bits = (None, None), session.bits
+    if quality_numbers(work.plan):
         sums = session if isinstance(session, DigitSums) else DigitSums(work)
         measured = yield from _quality(work, sums, found[0])
         bits = sums.bits
     rank = found[0].rank - first
-    about = session.residual, bits, measured, session.means
+    about = session.residual, bits, *measured, session.means
     return GLMResult(tuple(found), W[:, first:], intercept, rank, *about)
 
 
 def _quality(work: Work, sums: DigitSums, model: GLMInference) -> Script:
-    """How well the model ranks and predicts all users' rows, from pairs inside each user."""
-    about = work.plan.glm
-    assert about is not None
+    """How well the model ranks and predicts all users' rows: by pairs inside each user, and by counts if released."""
+    y, eta = yield Local("evaluate", lambda: _predicted(work, model))
 
     def own() -> Float:
-        counts = np.zeros(QUALITY_NUMBERS)
-        parts = []
-        for place, X in panels_of(work, False, 1):
-            y, offset, _ = split_labels(about, work.labels[place])  # type: ignore[index]
-            eta = model.linear_predictor(X, 0.0 if offset is None else offset)
-            parts.append(np.column_stack((y, eta)))
-        rows = np.concatenate(parts)
-        share = model.family.evaluate(rows[:, 1], rows[:, 0]).mu
-        counts[:3], counts[3] = within(rows[:, 0], rows[:, 1]), float(np.sum(np.square(rows[:, 0] - share)))
-        return counts
+        share = model.family.evaluate(eta, y).mu
+        pairs = *within(y, eta), float(np.sum(np.square(y - share)))
+        return np.array([*pairs, np.sum(eta), np.sum(np.square(eta))][: quality_numbers(work.plan)])
 
     values: Float = yield Local("evaluate", own)
-    exponents = yield from sums.sizes(f"{QUALITY} sizes", values)
+    exponents = yield from sums.sizes(f"{QUALITY} sizes", np.abs(values))
     if (exponents == SIZE_CLASSES.stop).any():
         raise refused()
     units = np.ldexp(float(work.plan.k), exponents - QUALITY_BITS)
     total, _ = yield from sums.total(QUALITY, values, units)
-    return quality(total, work.plan.n)
+    measured, about, k = quality(total[:PAIRS], work.plan.n), ROCPlan.of(work.plan), work.plan.k
+    if about is None:
+        return measured, None
+    across, squared = total[PAIRS:].tolist()
+    edges = grid(across, squared, work.plan.n, about.thresholds, model.family)
+    counts: Float = yield Local("evaluate", lambda: own_counts(y, eta, edges))
+    joint = yield from sum_of_fives(work.plan, ROC, counts, about.least)
+    return measured, PooledROC.of(joint, edges, model.family, about.thresholds, about.least, k)
+
+
+def _predicted(work: Work, model: GLMInference) -> tuple[Float, Float]:
+    """This user's outcomes, and the linear predictor of its rows."""
+    about, parts = work.plan.glm, []
+    assert about is not None
+    for place, X in panels_of(work, False, 1):
+        y, offset, _ = split_labels(about, work.labels[place])  # type: ignore[index]
+        parts.append((y, model.linear_predictor(X, 0.0 if offset is None else offset)))
+    outcome, eta = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if not np.isin(outcome, (0.0, 1.0)).all():
+        raise DataError(
+            "the quality of a model is of records that are cases or controls, and the target has shares of trials",
+            "leave quality and roc out",
+        )
+    return outcome, eta
 
 
 @dataclass(frozen=True, repr=False)

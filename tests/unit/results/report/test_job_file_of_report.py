@@ -65,6 +65,9 @@ CASES = {
         }
     },
     "glm with its quality": {"job": {"task": "glm", "label": "y", "family": "binomial", "quality": True}},
+    "glm with its ROC curve": {
+        "job": {"task": "glm", "label": "y", "family": "binomial", "roc": True, "thresholds": [0.2], "counts": "exact"}
+    },
     "glm of three classes": {"job": {"task": "glm", "label": "y", "family": "multinomial", "classes": ["a", 2, "c"]}},
     "pca by a dictionary": {
         "job": {"task": "pca", "components": 2},
