@@ -7,7 +7,7 @@ clusters) is a class of this kind: it knows its own rows and labels, and no part
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from fedsvd.types import Float
 MOST_DEVIANCE, GROWN = 16.0, 8.0
 """Of an own record, in units of the dispersion; and beyond outcomes of classes, of what it was at the null model."""
 
+FEW = 1e-10
+"""Of the largest eigenvalue: directions that own rows do not have."""
 
 _BY_TRACE = 0.5  # a record whose trace is above is measured by its largest eigenvalue
 
@@ -50,6 +52,10 @@ class OwnRecords(ABC):
     @abstractmethod
     def end(self, of: str, at: Point, scale: float) -> Float:
         """Own parts of the sums of this name that the fit asks for besides: of "end" and "null" two numbers."""
+
+    def on_the_way(self) -> Iterator[Float]:
+        """Parameters that a fit of these records alone would come by; none of a model that does not search for them."""
+        return iter(())
 
     def columns(self) -> tuple[Float, Float]:
         """Own sums of the columns, and their root mean squares; of a model that opens no means, zeros."""
@@ -85,6 +91,18 @@ class RowRecords(OwnRecords):
     def spread(self, at: Point) -> Float:
         found: Float = np.sqrt(np.square(self._X - at.centre).sum(axis=0) / max(len(self._X), 1))
         return found
+
+
+def largest_share(records: OwnRecords, at: Point, information: Float, scale: Float) -> float:
+    """The largest part of a record in the own information, on the directions that it has; ``scale``: of parameters."""
+    scaled = information / np.multiply.outer(scale, scale)
+    if not np.isfinite(scaled).all():
+        return math.inf
+    values, vectors = np.linalg.eigh(scaled)
+    kept = values > FEW * max(values[-1], 0.0)
+    root = vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None]
+    with np.errstate(all="ignore"):
+        return records.largest_part(at, root)
 
 
 def largest_of(traces: Float, exact: Callable[[int], float]) -> float:

@@ -24,14 +24,13 @@ from fedsvd.roles.user.models import Model, lanes_of, panels_of
 from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes, design
-from fedsvd.statistics.records import GROWN, MOST_DEVIANCE
+from fedsvd.statistics.records import FEW, GROWN, MOST_DEVIANCE
 from fedsvd.types import Float
 
 MOST_LEVERAGE = 0.8
 """Of a user's own row in what it sends, at any coefficients but those of the null model."""
 
 _LANES = 16  # panels that are worked on at once: nothing is kept of one but a few sums
-FEW = 1e-10  # of the largest eigenvalue: directions that own rows do not have
 SLACK = 1.0 + 2.0**-10  # leverage at the null model, which the owner has approved, but for rounding
 
 

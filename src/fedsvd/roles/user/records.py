@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedsvd.roles.user.home import FEW, MOST_LEVERAGE, SLACK, OwnParts
+from fedsvd.roles.user.home import MOST_LEVERAGE, OwnParts
 from fedsvd.roles.user.models import panels_of
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes
-from fedsvd.statistics.records import OwnRecords
+from fedsvd.statistics.records import OwnRecords, largest_share
 from fedsvd.types import Float
 
 
@@ -30,11 +30,18 @@ class RecordsHome(OwnParts):
         super().__init__(work)
         self.records = records
         self._spread = np.ones(work.plan.m)
+        self._searched = False  # whether the limit is that of a fit of own records
 
     def stands_out(self, at: Point) -> bool:
         own = self._evaluated(at)
-        finite = np.isfinite(own.score).all() and math.isfinite(own.deviance)
-        return not (finite and self._leverage(at) <= self._least_leverage)
+        if not (np.isfinite(own.score).all() and math.isfinite(own.deviance)):
+            return True
+        found = self._leverage(at)
+        if found > self._least_leverage and not self._searched:
+            self._searched = True
+            ways = [self._leverage(replace(at, beta=beta)) for beta in self.records.on_the_way()]
+            self._least_leverage = max(self._least_leverage, halfway(max(ways, default=0.0)))
+        return not found <= self._least_leverage
 
     def beyond(self, at: Point, dispersion: float) -> bool:
         return not self._evaluated(at).deviance <= self.records.most_deviance(self._start_deviance or 0.0)
@@ -59,14 +66,7 @@ class RecordsHome(OwnParts):
         own = self._evaluated(at)
         assert own.information is not None
         scale = self._scales(len(own.score))[tested]
-        scaled = own.information[tested, tested] / np.multiply.outer(scale, scale)
-        if not np.isfinite(scaled).all():
-            return math.inf
-        values, vectors = np.linalg.eigh(scaled)
-        kept = values > FEW * max(values[-1], 0.0)
-        root = vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None]
-        with np.errstate(all="ignore"):
-            return self.records.largest_part(at, root)
+        return largest_share(self.records, at, own.information[tested, tested], scale)
 
     def _columns(self) -> Float:
         return np.concatenate((self.records.moments(), self.records.columns()[0]))
@@ -79,13 +79,18 @@ class RecordsHome(OwnParts):
         own = self._evaluated(at)
         assert own.information is not None
         self._start_deviance = own.deviance
-        self._least_leverage = max(MOST_LEVERAGE, self._leverage(at) * SLACK)
+        self._least_leverage = max(MOST_LEVERAGE, halfway(self._leverage(at)))
         bound = float((own.information.diagonal() / np.square(self._scales(len(own.score)))).max())
         return np.concatenate(((bound, own.deviance, 0.0), self._spread))
 
     def _end(self, asked: Sizes | Asked) -> Float:
         assert asked.at is not None
         return self.records.end(asked.of, asked.at, asked.scale)
+
+
+def halfway(known: float) -> float:
+    """The limit where records of an honest fit have parts up to ``known``: half of the way from there to all."""
+    return (1.0 + known) / 2.0
 
 
 def _serves(held: Point, at: Point, own: Evaluation) -> bool:

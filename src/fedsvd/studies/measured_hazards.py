@@ -1,0 +1,34 @@
+"""How much one record has in the sums of a model of times to an event, before anything is sent.
+
+A risk set weighs records by their hazards, so that a record with an extreme column has a larger part in the information
+than in the table. It is measured on the way of a fit of own records alone, which is where the home tests of a session
+allow a joint fit to come (``roles/user/records.py``).
+"""
+
+import numpy as np
+
+from fedsvd.protocol.families import Outcome
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.roles.user.cox import cohort
+from fedsvd.statistics.newton_requests import Point
+from fedsvd.statistics.records import largest_share
+from fedsvd.studies.parties import PartyData
+
+
+def largest_hazard(plan: SessionPlan, party: PartyData) -> tuple[float, int]:
+    """The largest part of a record, and the column in which a record is furthest from the others; 0 of other models."""
+    about, labels = plan.glm, party.labels
+    if about is None or about.facts.outcome is not Outcome.TIMES or labels is None:
+        return 0.0, 0
+    if not np.isin(labels[:, about.facts.counted_at], (0.0, 1.0)).all() or not labels[:, about.facts.counted_at].any():
+        return 0.0, 0  # which the model itself refuses, or sums nothing of
+    X = party.table.rows(0, party.table.shape[0])
+    own, found = cohort(about, X, labels), 0.0
+    spread = own.spread(Point(np.zeros(own.p), np.zeros(own.p), information=False))
+    scale = np.where(spread > 0.0, spread, 1.0)
+    for beta in own.on_the_way():
+        at = Point(beta, np.zeros(own.p), information=True)
+        information = own.part(at).information
+        assert information is not None
+        found = max(found, largest_share(own, at, information, scale))
+    return found, int(np.argmax(np.abs((X - X.mean(axis=0)) / scale).max(axis=0)))
