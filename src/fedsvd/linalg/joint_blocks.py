@@ -13,7 +13,7 @@ from fedsvd.linalg.backend import EPS
 from fedsvd.linalg.golub_kahan import SLACK, refused
 from fedsvd.types import Float
 
-_ORTHONORMAL = 1e-13  # of joint products of a block with itself and with earlier ones, at which it is done
+_ORTHONORMAL = 5e-14  # of joint products of a block with itself and with earlier ones, at which it is done
 _LEAST = 1e-12  # of the largest eigenvalue, below which a root does not divide: a second pass does the rest
 
 _NOISE = 2.0**-46  # of a product that several hundred parties add up, each with noise of 2^-54
@@ -69,7 +69,7 @@ class Block:
         ok = g * size > self._least
         root = np.zeros((self.width, int(ok.sum())))
         if ok.any():
-            root[ok] = _whitened(D[np.ix_(ok, ok)], g[ok])
+            root[ok] = _whitened(D[np.ix_(ok, ok)], g[ok], size[ok])
         return root
 
     def expect(self, C: Float, root: Float, done: bool) -> None:
@@ -109,14 +109,25 @@ class Block:
             raise refused()
 
 
-def _whitened(D: Float, g: Float) -> Float:
+def _whitened(D: Float, g: Float, size: Float) -> Float:
     """A root of D, (b, b), whose columns have the sizes g: columns too small for their products are made larger alone.
 
     Eigenvalues that may be noise do not divide. A block that exhausts the rank of X has columns that are nothing else.
+
+    Of columns that are nearly orthonormal eigenvectors are any rotation: one that is rounding and one a thousand times
+    larger in original units, ``size``, would come out as two of equal size, and be left out together. So the root is
+    rotated until each of its columns is, in original units, what one column has outside of all larger ones.
     """
+    from scipy.linalg import qr
+
     clear = g > _CLEAR * g.max()
     scaled = np.where(np.multiply.outer(clear, clear), D / np.multiply.outer(g, g), np.eye(len(g)))
     w, v = np.linalg.eigh(scaled)
-    least = max(_LEAST, _NOISE / float(g[clear].min()) ** 2)
-    found: Float = v / np.sqrt(np.maximum(w, least * w.max())) / g[:, None]
-    return found
+    least = max(_LEAST, _NOISE / float(g[clear].min()) ** 2) * w.max()
+    halves = np.sqrt(np.maximum(w, least))
+    root: Float = v / halves
+    for some in (w > least, w <= least):
+        if some.any():
+            original = (v[:, some] * halves[some]).T * (g * size)
+            root[:, some] = root[:, some] @ qr(original, mode="economic", pivoting=True)[0]
+    return root / g[:, None]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from tests.tolerances import EPS, VALUES_BAR, found_by_steps, orthogonal, product
-from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum, play
+from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum, orthonormal, play
 from tests.unit.linalg.steps_machines import Elsewhere
 
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.golub_kahan import TOLERANCE, Space, start_block
-from fedsvd.linalg.joint_blocks import Block
+from fedsvd.linalg.joint_blocks import Block, least_column
 
 
 @pytest.mark.parametrize("name", SPECTRA)
@@ -29,8 +29,9 @@ def test_values_and_vectors_are_those_of_lapack(name, jitter):
         assert np.abs(Q.T @ Q - np.eye(rank)).max() <= 10 * orthogonal(len(Q))
 
 
-def expect_top(found, X, r):
-    s, rank, limit = np.linalg.svd(X, compute_uv=False), len(found.s), found_by_steps(r, X.shape[1])
+def expect_top(found, X, r, limit=0.0):
+    """Values and both residuals are within this of s_1."""
+    s, rank, limit = np.linalg.svd(X, compute_uv=False), len(found.s), limit or found_by_steps(r, X.shape[1])
     u = np.concatenate(found.u)
     assert np.abs(found.s - s[:rank]).max() <= limit * s[0]
     for residual in (X.T @ u - found.V * found.s, X @ found.V - u * found.s):
@@ -207,6 +208,32 @@ def test_columns_that_are_noise_of_the_sums_do_not_make_a_root_large(seed):
     assert np.abs(root.T @ C @ root).max() <= 2.0
 
 
+GRADED = {
+    "by decades": np.logspace(0, -16, 20),
+    "in steps": [1.0] * 5 + [1e-7] * 5 + [1e-13] * 5 + [1e-14] * 20,
+    "one, then rounding": [1.0, *np.logspace(-12, -15, 40)],
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", GRADED)
+def test_a_block_leaves_out_nothing_but_columns_below_rounding(name, seed):
+    """Rotations among columns of equal products hid columns a thousand times larger behind such ones."""
+    rng = np.random.default_rng(seed)
+    b = (12, 20, 28)[seed % 3]
+    W = original = of_spectrum(GRADED[name]) @ orthonormal(400, b, seed + 7)
+    least = least_column(1.0, b)
+    block = Block((W * W).sum(axis=0), least)
+    W, done = W * block.scale, False
+    while not done:
+        C = W.T @ W + 3 * 2.0**-54 * rng.uniform(-1.0, 1.0, (W.shape[1],) * 2)
+        done, root = block.done(C), block.propose(C)
+        W = W @ root
+        block.take(root)
+    left = original - W @ (W.T @ original)
+    assert np.linalg.norm(left, 2) <= np.sqrt(b) * least
+
+
 def test_columns_of_a_block_come_to_unit_size_by_powers_of_two_that_all_compute_alike():
     energies = np.array([1.0, 0.25, 0.2500001, 3e-200, 0.0, 7.5e30])
     scale = Block(energies, 0.0).scale
@@ -229,7 +256,7 @@ def play_on_machines(name, seeds):
             on=lambda space, i, seed=seed: Elsewhere(space, i + seed),
             **asked,
         )
-        expect_top(found, X, r)
+        expect_top(found, X, r, VALUES_BAR)
 
 
 @pytest.mark.parametrize("name", SPECTRA)
