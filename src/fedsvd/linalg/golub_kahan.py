@@ -94,7 +94,9 @@ class Space:
         self._first, self._block = start.shape[1], start
         self._used = np.zeros((0, 0))  # combinations of the reservoir that were multiplied, or are the block in hand
         self._images = np.zeros((self._first, 0))  # Z: the coordinates of each image in the basis
-        self._lost = np.zeros(0)  # the length of what each image has outside of it: below the least direction
+        # What images have outside of it, below the least direction: coordinates of their own, those of each step at
+        # right angles to earlier ones, as rounding is.
+        self._lost = np.zeros((0, 0))
         self._products = np.zeros((0, 0))  # Z^T K
         self._found = 0  # directions that the last image had outside of all known
         self._outside: _Outside | None = None  # of the last image, until directions of it are known
@@ -171,7 +173,7 @@ class Space:
         if Z.shape[1]:
             found._outside, along = self._less_known(Z)
         found._images = np.concatenate((self._images, along), axis=1)
-        found._lost = np.concatenate((self._lost, np.zeros(Z.shape[1])))
+        found._lost = np.concatenate((self._lost, np.zeros((len(self._lost), Z.shape[1]))), axis=1)
         right = np.concatenate((self._products, self.before()), axis=1)
         found._products = np.concatenate((right, np.zeros((Z.shape[1], right.shape[1]))))
         found._products[self.images :] = found._with_directions(along)
@@ -208,12 +210,12 @@ class Space:
         return Ritz(p, s, y, self.left_of(p, s, y, wanted) / (float(s[0]) or 1.0), cut)
 
     def left_of(self, p: Float, s: Float, y: Float, count: int) -> Float:
-        """The length of ``X W p - K y s`` of the first ``count`` vectors; what no direction shows counts in full."""
+        """The length of ``X W p - K y s`` of the first ``count`` vectors, with what no direction shows."""
         p, left = p[:, :count], np.linalg.norm(self._left(p, s, y, slice(count)), axis=0)
         if self._outside is not None:
             R = self._outside.R
             left = np.hypot(left, np.linalg.norm(R @ p[len(p) - R.shape[1] :], axis=0))
-        found: Float = left + self._lost @ np.abs(p)
+        found: Float = np.hypot(left, np.linalg.norm(self._lost @ p, axis=0))
         return found
 
     def _left(self, p: Float, s: Float, y: Float, which: Any) -> Float:
@@ -300,8 +302,9 @@ class Space:
             _, _, s, v = self._outside.parts
             last_ones = slice(self.images - v.shape[1], None)
             along[:, last_ones] = self._shared(N) @ self._outside.R
-            found._lost = self._lost.copy()
-            found._lost[last_ones] = np.linalg.norm(s[c:, None] * v[c:], axis=0)
+            below = np.zeros((len(s) - c, self.images))
+            below[:, last_ones] = s[c:, None] * v[c:]
+            found._lost = np.concatenate((self._lost, below))
         found._images = np.concatenate((self._images, along))
         self._cache["kept"] = N, found
         return found
@@ -400,7 +403,9 @@ class Space:
         turn = np.concatenate((leads, np.concatenate((np.zeros((self._first, left.shape[1])), left))), axis=1)
         images = matmul(self._images, p)
         found._images = matmul(turn.T, images)
-        found._lost = self._lost @ np.abs(p) + np.linalg.norm(images - matmul(turn, found._images), axis=0)
+        # As rows that are no more than columns: a sum of lengths would grow from each restart to the next.
+        rest_of = images - matmul(turn, found._images)
+        found._lost = np.linalg.qr(np.concatenate((matmul(self._lost, p), rest_of)))[1]
         found._products = matmul(p.T, matmul(self._products, y))
         found._first, found._found = y.shape[1], 0
         found._used = np.eye(left.shape[1])[:, :q]
