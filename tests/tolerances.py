@@ -62,6 +62,9 @@ DIGITS_ERRORS_BAR, DIGITS_MORE_BAR = 1e-4, 1e-7
 COX_ERRORS_BAR = 1e-5
 """Standard errors of a Cox model by ``digits = "table"``: what is asked of it."""
 
+ROBUST_BAR = 1e-5
+"""Robust standard errors of models by ``digits = "table"``, likewise."""
+
 CURVE_BAR = 1e-14
 """A survival curve of exact counts in bins against R's, whose recorded values have fifteen digits."""
 

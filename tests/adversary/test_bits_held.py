@@ -60,7 +60,7 @@ def made(tmp_path_factory):
         patch.syspath_prepend(str(place))
         for name, rows in ROWS.items():
             # Each test has records of its own: what one opened of them counts against the next.
-            names = ("default", "lattice", "honest", "scan", "robust", "again", "after")
+            names = ("default", "lattice", "honest", "scan", "robust", "models", "kinds", "again", "after")
             for each in names:
                 drawn = clinic(rng, SCANNED[name] if each == "scan" else rows)
                 drawn.to_csv(root / f"{name}-{each}.csv", index=False)
@@ -145,6 +145,35 @@ def test_robust_errors_of_whole_numbers_are_refused_and_those_of_measurements_pa
         assert "of your 150 records are in combinations of fewer than 5" in refused(federation, id)
         honest = submitted(federation, ["x0", "x1", "age", "bmi"], name="robust", label="cost", **asked)
         fine(federation, honest)
+
+
+@pytest.mark.parametrize("digits", ["all", "table"])
+def test_robust_errors_of_models_of_whole_numbers_are_refused_and_those_of_measurements_pass(made, digits):
+    """Squared scores of a model are linear in how often a feature and an outcome occur together, kind by kind."""
+    federation, _ = made
+    for cov_type in ("HC0", "HC2", "HC3"):
+        asked = {"task": "glm", "family": "poisson", "cov_type": cov_type}
+        id = submitted(federation, ["pain"], name="models", label="days", digits=digits, **asked)
+        assert "of your 150 records are in combinations of fewer than 5" in refused(federation, id)
+    plain = {"task": "glm", "family": "poisson", "digits": "table"}
+    fine(federation, submitted(federation, ["pain"], name="models", label="days", **plain))
+    asked = {"task": "glm", "family": "binomial", "cov_type": "HC1"}
+    honest = submitted(federation, ["x0", "x1", "age", "bmi"], name="models", label="ill", **asked)
+    assert fine(federation, honest) == 1720 + 360  # five coefficients: a model, and the matrix of squared scores
+
+
+def test_kinds_of_robust_errors_of_the_same_records_are_added_up(made):
+    """Each alone is fine; of the third its owner is asked, as the session begins, and nothing of it was summed."""
+    federation, csp = made
+    asked = {"task": "glm", "family": "binomial", "label": "ill"}
+    for cov_type in ("HC0", "HC1", "HC2"):
+        id = submitted(federation, ["age", "bmi"], name="kinds", cov_type=cov_type, **asked)
+        assert fine(federation, id) == 968 + 144
+        job = ended(federation, csp, id)
+        assert job.state is (JobState.BROKEN if cov_type == "HC2" else JobState.DONE)
+    assert ("party/a", "FSVD-110") in {(failure.who, failure.code) for failure in job.failures}
+    id = submitted(federation, ["age", "bmi", "pain"], name="kinds", cov_type="HC3", **asked)
+    fine(federation, id)  # another column holds bits of its own
 
 
 def test_what_jobs_of_the_same_columns_open_is_added_up_whatever_file_and_columns_are_called(made):

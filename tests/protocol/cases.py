@@ -221,14 +221,24 @@ def ordinal(k: int = 2) -> Federation:
     return Federation(D, Task.ORDINAL, H, labels=y, glm=about)
 
 
-def cox(k: int = 2) -> Federation:
+WITHOUT_INTERCEPT = (Item.COEFFICIENTS, Item.INFERENCE, Item.ROBUST)
+WITH_ROBUST = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, Item.ROBUST)
+
+
+def robust(kind: str, made: Federation, clusters: int = 5) -> dict[str, object]:
+    """What robust errors add to a federation: the words of its study, and clusters of its records."""
+    of = [np.arange(party.table.shape[0]) % clusters for party in made.parties]
+    return {"robust": kind, "release": WITH_ROBUST} | ({"clusters": of} if kind == "cluster" else {})
+
+
+def cox(k: int = 2, **asked) -> Federation:
     """Times that a feature tells something of, two records tied, and one column of two values for strata."""
     rng = np.random.default_rng(0)
     D = [rng.normal(size=(20 + i, 1)) for i in range(k)]
     times = [np.ceil(10.0 * rng.exponential(np.exp(-own[:, 0]))) for own in D]
     y = [np.column_stack((time, np.arange(len(time)) % 4 > 0, np.arange(len(time)) % 2)) for time in times]
     about = ModelPlan(Family.COX, "log", tolerance=1e-3, digits=Digits.TABLE, ties=Ties.EFRON, beside=("strata",))
-    return Federation(D, Task.COX, H, labels=y, glm=about)
+    return Federation(D, Task.COX, H, labels=y, glm=about, **asked)
 
 
 def survival(k: int = 2) -> Federation:
@@ -368,8 +378,11 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm with its quality": lambda k=2: glm(k, release=WITH_QUALITY),
     "glm of few digits with its quality": lambda k=2: glm_of_few_digits(k, release=WITH_QUALITY),
     "glm of few digits with its ROC curve": lambda k=2: glm_of_few_digits(k, release=WITH_ROC),
+    "glm with clusters": lambda k=2: glm(k, **robust("cluster", glm(k))),
+    "glm of few digits with robust errors": lambda k=2: glm_of_few_digits(k, **robust("HC1", glm_of_few_digits(k))),
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "cox": cox,
+    "cox with clusters": lambda k=2: cox(k, **robust("cluster", cox(k)) | {"release": WITHOUT_INTERCEPT}),
     "survival": survival,
     "ordinal": ordinal,
     "describe": describe,
@@ -388,8 +401,9 @@ CASES: dict[str, Callable[..., Federation]] = {
     "match by blinded points, two ids a message": lambda k=2: match(Align.ECDH, k, memory=512),
 }
 
-FREE = ("ordinal", "mixed", "mixed by maximum likelihood")
-"""Cases in which the data decides more than the number of iterations: which ask for information, and for slopes."""
+FREE = ("ordinal", "mixed", "mixed by maximum likelihood", "cox with clusters")
+"""Cases in which the data decides more than the number of iterations: which ask for information, and for slopes;
+how many pieces a sum needs."""
 
 LEAST = (
     "svd",

@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.directions import FULL, ILL, STEPS, USUAL_PASSES, restarts_after, rounds_of_basis
 from fedsvd.protocol.messages import Message, size
-from fedsvd.protocol.model import BEGINS, CONSTANT, CURVED, ENDS, ESTIMATED, STARTS, ModelPlan, more_digits
+from fedsvd.protocol.model import (
+    BEGINS,
+    CONSTANT,
+    CURVED,
+    ENDS,
+    ESTIMATED,
+    ROBUST,
+    STARTS,
+    ModelPlan,
+    more_digits,
+)
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.step_messages import Sent, Session, messages_of_steps
@@ -152,8 +162,8 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
     """What each evaluation of a generalised linear model leaves out: the Gram matrix, the next coefficients.
 
     Each model begins with one, has one per iteration and one more at the coefficients where it ends; then follow
-    the null model and, where a dispersion is estimated, the likelihood. Steps that are halved, and the iterations of a
-    null model with an offset, are not foreseen.
+    the null model and, where a dispersion is estimated, the likelihood; robust errors come last. Steps that are halved,
+    and the iterations of a null model with an offset, are not foreseen.
     """
     if about.few_digits:
         yield from _by_digits(about, expected)
@@ -161,10 +171,10 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
     estimated = about.facts.dispersion and plan.alpha == 0.0
     endings = int(about.facts.null_sums) + int(estimated)
     iterations = min(about.max_iterations, expected.iterations)
+    each = [*(set() for _ in range(iterations + 1)), {STEPPED}, *({FELL} for _ in range(endings))]
     for _ in range(about.fits):
-        yield from (set() for _ in range(iterations + 1))
-        yield {STEPPED}
-        yield from ({FELL} for _ in range(endings))
+        yield from (left_out | {ROBUST} for left_out in each[:-1])
+        yield each[-1]
 
 
 def _by_digits(about: ModelPlan, expected: Expected) -> Iterator[set[str]]:

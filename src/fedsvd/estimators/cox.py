@@ -9,6 +9,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.robust_errors import RobustErrors
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import LINKS, Family, Task, Ties
@@ -17,7 +18,7 @@ from fedsvd.types import Float
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class FederatedCox(FederatedModel):
+class FederatedCox(RobustErrors, FederatedModel):
     """Cox's proportional hazards, stratified by site, over records that stay with their parties.
 
     The result is that of R's ``coxph(Surv(time, event) ~ ... + strata(site))`` on the joint table: effects to 1e-10
@@ -84,6 +85,7 @@ class FederatedCox(FederatedModel):
         strata: Any = None,
         sample_weight: Any = None,
         offset: Any = None,
+        groups: Any = None,
         *,
         formula: str | None = None,
     ) -> Self:
@@ -107,15 +109,19 @@ class FederatedCox(FederatedModel):
             Weights, 0 or more, as R's ``weights``.
         offset : likewise, default=None
             What is added to the linear predictor.
+        groups : array-like of shape (n_samples,), or a list of one per party, default=None
+            To which cluster each row belongs, where no column is named by ``cluster``.
         formula : str, default=None
             In the place of y and all that follow it, for tables with names: ``"Surv(time, event) ~ age + C(sex) +
-            strata(clinic)"``; ``Surv(start, stop, event)``, ``offset(x)``. Terms as ``fedsvd.prepared`` has them.
+            strata(clinic)"``; ``Surv(start, stop, event)``, ``cluster(ward)``, ``offset(x)``. Terms as
+            ``fedsvd.prepared`` has them.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, offset, {"event": event, "entry": entry, "strata": strata}, formula)
+        beside = {"event": event, "entry": entry, "strata": strata}
+        return self._fit(X, y, sample_weight, offset, beside, groups, formula)
 
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         if "event" not in beside:

@@ -11,6 +11,7 @@ from fedsvd.errors import ConfigError, DataError
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.robust_errors import RobustErrors
 from fedsvd.estimators.rows import joint_labels
 from fedsvd.estimators.sklearn_types import RegressorMixin
 from fedsvd.estimators.target import target_in
@@ -24,7 +25,7 @@ from fedsvd.types import Float
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class FederatedGLM(RegressorMixin, FederatedModel):
+class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
     """A generalised linear model over samples that stay with their parties.
 
     The result is that of ``statsmodels.api.GLM`` or of R's ``glm`` on the joint table, to rounding: coefficients,
@@ -116,7 +117,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):
         tags.target_tags.positive_only = self.family in ("poisson", "gamma")
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None) -> Self:
         """Run the study.
 
         Parameters
@@ -131,12 +132,14 @@ class FederatedGLM(RegressorMixin, FederatedModel):
             table, which is then no feature.
         offset : str, array-like of shape (n_samples,), or a list of one per party, default=None
             What is added to the linear predictor: the logarithm of the exposure, say.
+        groups : array-like of shape (n_samples,), or a list of one per party, default=None
+            To which cluster each row belongs, where no column is named by ``cluster``.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, offset)
+        return self._fit(X, y, sample_weight, offset, groups=groups)
 
     def predict(self, X: Any, offset: Any = None) -> Float:
         """The expected target of samples; nothing is sent.

@@ -12,14 +12,14 @@ from fedsvd.estimators.inference import InferenceTable
 from fedsvd.estimators.linear_model import LinearModel
 from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.robust_errors import RobustErrors
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import parts_like_fitted
 from fedsvd.protocol.model import Digits
-from fedsvd.protocol.tasks import Clusters, Item, Robust, Split, Task
+from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.results.regression_table import models_of
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.own_block import joined
-from fedsvd.studies.study import expect_own_clusters
 from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
@@ -28,7 +28,7 @@ _ROWS = 4096  # of new samples that are read at a time
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class FederatedLinearRegression(InferenceTable, LinearModel):
+class FederatedLinearRegression(RobustErrors, InferenceTable, LinearModel):
     """Least squares over features, or samples, that stay with their parties.
 
     The result is that of ``sklearn.linear_model.LinearRegression`` on the joint table, or of ``Ridge`` with a
@@ -47,16 +47,8 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         samples, each party computes them from the joint Gram matrix of features and labels, which all parties then
         hold (mode "A"). Split by features, each party has the rows of its own features and the covariances among
         them, and all parties have what is said of the model as one; covariances across parties are NaN.
-    cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3"}, default="nonrobust"
-        Which standard errors, with ``inference``: the usual ones, or those that do not assume equal variances.
-    cluster : str, default=None
-        With ``inference``, the column of clusters that standard errors are robust to, in every party's table; it is
-        then no feature.
     digits : {"auto", "table", "more", "all"}, default="auto"
         Digits of the sums that parties open for ``inference`` on split samples; ``auto`` is ``all`` in one process.
-    clusters : {"own", "joint"}, default="own"
-        Whose names of clusters are: each party's own, so that a name at two parties is two clusters; "joint" is
-        refused, because parties would learn which names others have.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
@@ -97,9 +89,6 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
     alpha: float = field(default=0.0, kw_only=False)
     fit_intercept: bool = True
     inference: bool = False
-    cov_type: str = "nonrobust"
-    cluster: str | None = None
-    clusters: str = "own"
     digits: str = "auto"
     split: str = "horizontal"
     label_party: int | None = None
@@ -121,11 +110,7 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         return float(self.alpha)
 
     def _asked(self, clusters: bool) -> dict[str, Any]:
-        expect_own_clusters(Clusters(one_of("clusters", self.clusters, tuple(Clusters))))
-        kind = one_of("cov_type", self.cov_type, ("nonrobust", *(str(kind) for kind in Robust)))
-        if clusters and kind not in ("nonrobust", Robust.CLUSTER):
-            raise ConfigError("cov_type and clusters are two kinds of standard errors", "leave one of them out")
-        robust = Robust.CLUSTER if clusters else None if kind == "nonrobust" else Robust(kind)
+        robust = self._errors(clusters)
         more = {Item.INFERENCE: self.inference, Item.ROBUST: robust is not None}
         release = (*declared(Task.LR).released, *(item for item, asked in more.items() if asked))
         digits = Digits(one_of("digits", self.digits, tuple(Digits)))

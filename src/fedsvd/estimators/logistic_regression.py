@@ -13,6 +13,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.robust_errors import RobustErrors
 from fedsvd.estimators.sklearn_types import ClassifierMixin
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.target import class_labels, target_in
@@ -25,7 +26,7 @@ from fedsvd.types import Float
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
+class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel):
     """Logistic regression over samples that stay with their parties.
 
     The result is the optimum that ``sklearn.linear_model.LogisticRegression`` approaches on the joint table, with
@@ -112,7 +113,7 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
     least_count: int = 5
     _of_classes = True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None) -> Self:
         """Run the study.
 
         Parameters
@@ -126,12 +127,14 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):
             Prior weights, 0 or more; a text names a column of every table, which is then no feature.
         offset : str, array-like of shape (n_samples,), or a list of one per party, default=None
             What is added to the linear predictor of two classes.
+        groups : array-like of shape (n_samples,), or a list of one per party, default=None
+            To which cluster each row belongs, where no column is named by ``cluster``.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, offset)
+        return self._fit(X, y, sample_weight, offset, groups=groups)
 
     def _store(self, found: Found) -> None:
         super()._store(found)

@@ -20,7 +20,7 @@ from fedsvd.estimators.base import Federated, projected, whole_number
 from fedsvd.estimators.by_formula import by_formula, read_formula
 from fedsvd.estimators.federation import Local
 from fedsvd.estimators.model_table import ModelTable
-from fedsvd.estimators.row_columns import set_aside
+from fedsvd.estimators.row_columns import set_aside, texts_of_rows
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
@@ -28,7 +28,7 @@ from fedsvd.estimators.target import Target, class_labels, target_in
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.model import Digits, ModelPlan
-from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.protocol.tasks import Item, Robust, Split, Task
 from fedsvd.results.model_table import models_of
 from fedsvd.statistics.pooled_roc import PooledROC
 from fedsvd.statistics.ranking import Quality
@@ -59,6 +59,7 @@ class FederatedModel(Federated, ModelTable):
     max_iterations: int
     digits: str
     quality: bool
+    cluster: str | None = None
     quality_: Quality
     roc: bool
     roc_: PooledROC
@@ -70,6 +71,10 @@ class FederatedModel(Federated, ModelTable):
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         """The model of a target with this number of classes, and these columns next to it."""
 
+    def _errors(self, clusters: bool) -> Robust | None:
+        """Standard errors beyond the usual ones; ``clusters`` where rows have some."""
+        return None
+
     def _fit(
         self,
         X: Any,
@@ -77,22 +82,26 @@ class FederatedModel(Federated, ModelTable):
         sample_weight: Any,
         offset: Any,
         beside: Mapping[str, Any] = MappingProxyType({}),
+        groups: Any = None,
         formula: str | None = None,
     ) -> Self:
         """Run the study, here or between institutions; ``beside`` is what stands between y and the offset."""
         columns, settings = {**beside, "offset": offset, "weights": sample_weight}, dict[str, Any]()
         parsed = None if formula is None else read_formula(formula, self._task, {"y": y, **beside, "offset": offset})
-        if self._between(self._task, X, y, formula=formula, **columns):
+        if self._between(self._task, X, y, formula=formula, groups=groups, **columns):
             return self
         if parsed is not None:
             X, y, said, settings = by_formula(X, parsed, sample_weight, self._where.policy)
             columns |= said
+            groups = columns.pop("cluster", groups)
         given = {key: columns[key] for key in beside if columns[key] is not None}
         sample_weight, offset = columns["weights"], columns["offset"]
+        X, named = set_aside(X, {} if self.cluster is None else {"cluster": self.cluster})
+        groups = named.get("cluster", groups)  # arrays of every table
         if not self._of_classes:
             about = replace(self._about(0, tuple(given)), **settings)
             X, target = (X, y) if isinstance(y, Target) else target_in(X, y, Split.HORIZONTAL)
-            self._fit_here(X, target.values, target, sample_weight, offset, about, given, flat=True)
+            self._fit_here(X, target.values, target, sample_weight, offset, about, given, groups, flat=True)
             return self
         X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
         classes, codes = self._coded(class_labels(target.values))
@@ -103,7 +112,7 @@ class FederatedModel(Federated, ModelTable):
             )
         about = self._about(len(classes), tuple(given))
         y = codes.astype(np.float64)
-        self._fit_here(X, y, target, sample_weight, offset, about, given, known={"classes": classes})
+        self._fit_here(X, y, target, sample_weight, offset, about, given, groups, known={"classes": classes})
         return self
 
     def _coded(self, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -120,6 +129,7 @@ class FederatedModel(Federated, ModelTable):
         offset: Any,
         about: ModelPlan,
         beside: Mapping[str, Any],
+        groups: Any,
         **said: Any,
     ) -> None:
         """Run the study in this process; ``target`` is y as it was given, for its name and its index."""
@@ -135,6 +145,9 @@ class FederatedModel(Federated, ModelTable):
         labels += [_flat(joint_labels(each, tables.counts, words.get(key, key))) for key, each in given_too]
         about = replace(about, offset=extra["offset"] is not None, weighted=extra["weights"] is not None)
         parties = tables.parties(cut(np.column_stack(labels), tables.edges))
+        if groups is not None:
+            clusters = cut(texts_of_rows(groups, tables.counts), tables.edges)
+            parties = [replace(own, clusters=names) for own, names in zip(parties, clusters, strict=True)]
         if about.weighted:
             parties = [without_zero_label_weights(party) for party in parties]
         joint = np.concatenate([part for party in parties if (part := party.labels) is not None])
@@ -161,12 +174,14 @@ class FederatedModel(Federated, ModelTable):
         elif not tables.rehearsed:
             self._warn_of_few(parties, about)
             policy = replace(Policy(), least_class=0, least_events=0)
-        asked: dict[str, Any] = {}
+        asked: dict[str, Any] = {"robust": self._errors(parties[0].clusters is not None)}
         task = declared(self._task)
         if task.centred and "fit_intercept" in self.get_params(deep=False):
             asked["centre"] = bool(self.fit_intercept)
-        if Item.QUALITY in task.on_request and (self.quality or self.roc):
-            asked["release"] = (*task.released, Item.QUALITY, *((Item.ROC,) if self.roc else ()))
+        quality = Item.QUALITY in task.on_request and (self.quality or self.roc)
+        more = {Item.QUALITY: quality, Item.ROC: quality and self.roc, Item.ROBUST: asked["robust"] is not None}
+        if any(more.values()):
+            asked["release"] = (*task.released, *(item for item, wanted in more.items() if wanted))
         study = self._study(self._task, tables, alpha=self._alpha(), targets=about.labels, glm=about, **asked)
         outcome = self._run(study, parties, tables.rehearsed, policy)
         self._store_run(outcome, tables, **said)

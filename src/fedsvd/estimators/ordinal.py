@@ -10,6 +10,7 @@ from fedsvd.errors import ConfigError, DataError
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.robust_errors import RobustErrors
 from fedsvd.estimators.sklearn_types import ClassifierMixin
 from fedsvd.estimators.stored import Found
 from fedsvd.protocol.model import ModelPlan
@@ -22,7 +23,7 @@ from fedsvd.types import Float
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class FederatedOrdinalRegression(ClassifierMixin, FederatedModel):
+class FederatedOrdinalRegression(ClassifierMixin, RobustErrors, FederatedModel):
     """Proportional odds of classes in an order, over records that stay with their parties.
 
     The result is that of R's ``MASS::polr`` on the joint table: effects and thresholds to 1e-10 standard errors,
@@ -86,7 +87,7 @@ class FederatedOrdinalRegression(ClassifierMixin, FederatedModel):
     max_iterations: int = 25
     digits: str = "auto"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Run the study.
 
         Parameters
@@ -98,12 +99,14 @@ class FederatedOrdinalRegression(ClassifierMixin, FederatedModel):
             Classes, as numbers or texts; one text names a column of every table, which is then no feature.
         sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
             Prior weights, 0 or more (R's ``weights``); a text names a column of every table, which is then no feature.
+        groups : array-like of shape (n_samples,), or a list of one per party, default=None
+            To which cluster each row belongs, where no column is named by ``cluster``.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, None)
+        return self._fit(X, y, sample_weight, None, groups=groups)
 
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         link = one_of("link", self.link, LINKS[Family.ORDINAL])

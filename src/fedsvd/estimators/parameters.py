@@ -23,6 +23,14 @@ align : {"server", "ecdh"} or mapping, default=None
     in any order, and the joint samples are those that all parties have. "server": the CSP compares keyed hashes and
     learns how large sets and overlaps are. "ecdh": it compares points that all parties blind, and learns the same.
     A mapping has the words of ``[match]`` in a job file: ``{"align": "ecdh", "dates": ["born"], "least_overlap": 50}``.
+cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3"}, default="nonrobust"
+    Which standard errors: the usual ones, or those that do not assume equal variances, by one more sum of squared
+    scores. HC2 and HC3 are of models with one linear predictor; of a linear regression all need ``inference``.
+cluster : str, default=None
+    The column of clusters that standard errors are robust to, in every party's table; it is then no feature.
+clusters : {"own", "joint"}, default="own"
+    Whose names of clusters are: each party's own, so that a name at two parties is two clusters; "joint" is refused,
+    because parties would learn which names others have.
 masks : Masks, default=None
     How data is hidden: scheme, mode, trust and block size, which are part of the study. None for ``Masks()``.
 federation : Simulation, Local or Federation, default=None

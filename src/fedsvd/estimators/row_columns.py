@@ -69,7 +69,8 @@ def numbers_of_rows(values: Any, counts: Sequence[int], what: str) -> Float:
 
 def texts_of_rows(values: Any, counts: Sequence[int]) -> NDArray[Any]:
     """One label of any kind for each joint row, likewise."""
-    listed = isinstance(values, list | tuple) and len(values) == len(counts) > 1 and np.ndim(values[0]) > 0
+    # A column by its name is a list of one where one table is to be divided.
+    listed = isinstance(values, list | tuple) and len(values) in (1, len(counts)) and np.ndim(values[0]) > 0
     joint = np.concatenate([np.asarray(part) for part in values]) if listed else np.asarray(values)
     if joint.shape != (sum(counts),):
         raise ShapeError(f"clusters of shape {joint.shape} for {sum(counts)} samples", "give one for each sample")

@@ -78,8 +78,19 @@ def per_record(plan: SessionPlan) -> bool:
 
 
 def takes_label(plan: SessionPlan) -> bool:
-    """Whether labels are columns like others of what is opened: where products of scores are."""
-    return What.SQUARED_SCORES in opened(plan)
+    """Whether labels are columns like others of what is opened: where products of a linear model's scores are."""
+    return plan.adds_labels and What.SQUARED_SCORES in opened(plan)
+
+
+def with_and_without_label(plan: SessionPlan) -> tuple[bool, ...]:
+    """The ways in which records are judged: without labels, with them, or both, of which the graver counts.
+
+    Squared scores of a model are linear in how often features and outcome occur together; its gradient is counted
+    without the outcome.
+    """
+    if plan.glm is not None and What.SQUARED_SCORES in opened(plan):
+        return False, True
+    return (takes_label(plan),)
 
 
 def balance(plan: SessionPlan, own: OwnBits, earlier: Sequence[Earlier] = ()) -> Balance:

@@ -292,7 +292,7 @@ def _roc(plan: SessionPlan) -> Iterator[str]:
 
 
 def _squared_scores(plan: SessionPlan) -> Iterator[str]:
-    terms = plan.m + int(plan.centre)
+    terms = plan.m + int(plan.centre) if plan.glm is None else plan.glm.scored(plan.m, plan.centre)
     if What.COUNT in opened(plan):
         yield (
             f"Every party gets the joint sum of squared scores over clusters ({terms} x {terms}), and how many there "
@@ -303,6 +303,11 @@ def _squared_scores(plan: SessionPlan) -> Iterator[str]:
         yield (
             f"Every party gets the joint sum of squared scores ({terms} x {terms}), x x^T times e^2; a record whose "
             "residual e dwarfs all others shows its features x in it, up to a factor."
+        )
+    if plan.glm is not None and plan.few_digits:
+        yield (
+            "That sum is opened in as many bits as standard errors need, once for each model; where one record or "
+            "cluster makes up most of a party's own part, the study ends as one that did not converge."
         )
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from fedsvd.protocol.tasks import Family, Task
+from fedsvd.protocol.tasks import Family, Robust, Task
 
 if TYPE_CHECKING:
     from fedsvd.protocol.model import ModelPlan
@@ -56,6 +56,9 @@ class ModelFacts:
     likelihood_sum: bool = True  # and the log-likelihood
     more_bits: int = 0  # of each number of the information, beyond those of a generalised linear model
     own_bits: Callable[["ModelPlan", int], int] = lambda about, P: 0  # expected beyond these, with P coefficients
+    # --- robust errors
+    robust: tuple[Robust, ...] = tuple(Robust)  # those it has: HC2 and HC3 divide by the leverage of one predictor
+    known: int = 0  # extra parameters that they take as known
     # --- judged at home
     weighs_by_outcome: bool = False  # records weigh about as much as their outcome
     few_events: bool = False  # two parties: fewer than fifty own events ask
@@ -88,6 +91,7 @@ _CLASS_COUNTS = (
     "where a class has fewer than {least_class} rows, or fewer than {least_events} for each coefficient."
 )
 _OF_CLASSES = ("roc", "calibration")
+_WITHOUT_LEVERAGE = (Robust.HC0, Robust.HC1, Robust.CLUSTER)
 
 FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
     {
@@ -105,6 +109,7 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             offsets=False,
             class_counts=True,
             null_sums=False,
+            robust=_WITHOUT_LEVERAGE,
             counts=_CLASS_COUNTS,
             draws=_OF_CLASSES,
         ),
@@ -112,6 +117,7 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             Task.GLM,
             Outcome.COUNTS,
             extra=lambda about: 1,  # log theta
+            known=1,
             only_few_digits=True,
             null_fit=False,
             likelihood_sum=False,
@@ -132,6 +138,7 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             null_fit=False,
             likelihood_sum=False,
             more_bits=12,  # its information mostly needs a second twelve
+            robust=_WITHOUT_LEVERAGE,
             few_events=True,
             name="Cox",
             begins="the number of events",
@@ -161,6 +168,7 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             null_fit=False,
             null_sums=False,  # it follows from the counts
             more_bits=28,  # by a cloglog link every long step opens it again
+            robust=_WITHOUT_LEVERAGE,
             name="ordinal",
             counts=_CLASS_COUNTS,
             draws=_OF_CLASSES,
@@ -181,6 +189,7 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             likelihood_sum=False,
             more_bits=60,  # its information mostly needs a third twelve, and several evaluations have it
             own_bits=_mixed_bits,
+            robust=(),
             name="mixed",
             begins="the mean of each column in 16 bits, and the spread of the outcome",
             learns=(

@@ -23,6 +23,7 @@ LISTED = 18.0
 _MANY = 64.0  # bits of a record from which no pattern occurs twice
 _NUMBER = 53
 _ITERATIONS = 8  # Gram matrices of a usual fit in all digits
+_SQUARES = 24, 36  # bits of each squared score: of a table, and of more digits
 _SHARE = 0.25  # of what is held: so much may be opened without a second thought
 
 
@@ -69,16 +70,18 @@ def _ways(n: int, places: int) -> float:
     return max(0.0, logs / math.log(2.0))
 
 
-def matrix_bits(P: int) -> int:
-    """Bits that a usual fit of P coefficients opens in all digits."""
-    return _NUMBER * _ITERATIONS * (P + 1) * (P + 2) // 2
+def matrix_bits(P: int, scored: int = 0) -> int:
+    """Bits that a usual fit of P coefficients opens in all digits; ``scored`` of them have robust errors."""
+    return _NUMBER * (_ITERATIONS * (P + 1) * (P + 2) // 2 + scored * (scored + 1) // 2)
 
 
-def model_bits(about: ModelPlan, P: int) -> int:
-    """Bits that users are expected to open of a model of P coefficients by few digits (specification, section 3)."""
+def model_bits(about: ModelPlan, P: int, scored: int = 0) -> int:
+    """Bits that users are expected to open of a model of P coefficients by few digits (specification, section 3), of
+    which ``scored`` have robust errors: a matrix more, in the bits of the table."""
     matrix = 29 if about.digits is Digits.MORE else 24
     matrix += about.facts.more_bits
     usual = 160 * P + matrix * P * (P + 1) + 200 * about.null_fits
+    usual += _SQUARES[about.digits is Digits.MORE] * scored * (scored + 1) // 2
     return about.fits * (usual + about.facts.own_bits(about, P))
 
 
@@ -87,7 +90,7 @@ def regression_bits(digits: Digits, features: int, intercept: bool, targets: int
     of the table and eight of its condition, six scores, residual squares; robust errors have a matrix more for each
     target. Where ``label`` is not set, without the numbers of targets."""
     P = features + int(intercept)
-    matrix = (36 if digits is Digits.MORE else 24) * P * (P + 1) // 2
+    matrix = _SQUARES[digits is Digits.MORE] * P * (P + 1) // 2
     bits = 32 * features + matrix
     if label:
         bits += targets * (32 + 80 * P + 40 + (matrix if robust else 0))
@@ -95,16 +98,21 @@ def regression_bits(digits: Digits, features: int, intercept: bool, targets: int
 
 
 def decided(
-    about: ModelPlan, columns: int, intercept: bool, counts: tuple[int, ...], described: float | None = None
+    about: ModelPlan,
+    columns: int,
+    intercept: bool,
+    counts: tuple[int, ...],
+    described: float | None = None,
+    robust: bool = False,
 ) -> ModelPlan:
     """The same model with the digits that ``auto`` stands for in this plan; ``described``: bits of one record by a
     dictionary, where the job has one."""
     if about.digits is not Digits.AUTO:
         return about
-    P = about.coefficients(columns, intercept)
-    more = model_bits(replace(about, digits=Digits.MORE), P)
+    P, scored = about.coefficients(columns, intercept), about.scored(columns, intercept) if robust else 0
+    more = model_bits(replace(about, digits=Digits.MORE), P, scored)
     most = _most(columns, about.moments, counts, described)
-    found = _within(most, about.fits * matrix_bits(P), more)
+    found = _within(most, about.fits * matrix_bits(P, scored), more)
     return replace(about, digits=about.most_digits if found is Digits.ALL else found)
 
 

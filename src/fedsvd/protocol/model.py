@@ -41,6 +41,7 @@ PIECES, HOME_TESTS, START_SIZES, MEAN_BITS, MOST_SCORES = 5, 2, 3, 16, 10
 WITHIN_BITS = {Digits.TABLE: 24, Digits.MORE: 44}
 """Bits of a total of what parties compare among their own records."""
 
+ROBUST = "robust errors"
 BEGINS, STARTS, CURVED = "a model begins", "a null model", "a long or slow step"
 ENDS, CONSTANT, ESTIMATED = "the end", "the null model's deviance", "the likelihood"
 """What an evaluation by few digits may leave out."""
@@ -132,6 +133,10 @@ class ModelPlan:
     def coefficients(self, features: int, intercept: bool) -> int:
         """P: of all equations, and the parameters that are of no column."""
         return self.equations * (features + int(intercept)) + self.facts.extra(self)
+
+    def scored(self, features: int, intercept: bool) -> int:
+        """Those of them whose scores are squared for robust errors."""
+        return self.coefficients(features, intercept) - self.facts.known
 
     def column(self, name: str) -> int | None:
         """The place of a column of ``beside`` among the labels; None where parties bring none."""

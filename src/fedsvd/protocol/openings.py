@@ -103,7 +103,8 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
     about = plan.glm
     if about is not None:
         more = quality_numbers(plan) * (QUALITY_BITS + SIZE_BITS) + _roc_bits(plan)
-        return more + (model_bits(about, plan.M - 1) if about.few_digits else about.fits * matrix_bits(plan.M - 1))
+        P, scored = plan.M - 1, about.scored(plan.m, plan.centre) if plan.robust else 0
+        return more + (model_bits(about, P, scored) if about.few_digits else about.fits * matrix_bits(P, scored))
     if plan.table is not None:
         return table_bits(plan.table, plan.n)
     if plan.few_digits:

@@ -52,6 +52,9 @@ def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     matrices = [model.covariance for model in models if is_array(model.covariance)]
     if len(matrices) == len(models):
         arrays["covariance"] = np.stack(matrices)
+    naive = [model.naive for model in models if model.naive is not None and is_array(model.naive)]
+    if len(naive) == len(models):
+        arrays["naive_covariance"] = np.stack(naive)
     features = list(to.feature_names(computed.coefficients.shape[1]))
     shown = _tables(models, features, classes_of(to), matrices) if tables else ()
     return Values(arrays, facts, tuple(shown), {"models": models})
@@ -103,6 +106,7 @@ def models_of(result: PartyResult) -> tuple[GLModel, ...]:
         W = result.arrays["coefficients"]
         w = [*(np.column_stack((result.arrays["intercept"], W)) if intercept else W)]
     covariance, shown = result.arrays.get("covariance"), result.arrays.get("estimates", w)
+    naive = result.arrays.get("naive_covariance")
     return tuple(
         model_from(
             about,
@@ -110,6 +114,7 @@ def models_of(result: PartyResult) -> tuple[GLModel, ...]:
             intercept,
             None if covariance is None else covariance[k],
             w[k] if np.shape(w[k]) == np.shape(shown[k]) else shown[k],
+            None if naive is None else naive[k],
         )
         for k, about in enumerate(said)
     )

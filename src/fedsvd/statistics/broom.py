@@ -40,6 +40,10 @@ def tidy(
     else:
         found = model_table.columns(model, features, classes)
     named = {_TIDY.get(name, name): cells for name, cells in found.items()}
+    if isinstance(model, GLMInference) and model.naive_first and "naive_se" in named:
+        errors = {"std.error": named.pop("naive_se"), "robust.se": named["std.error"]}
+        before = {name: named.pop(name) for name in ("term", "estimate")}
+        named = before | errors | {name: cells for name, cells in named.items() if name != "std.error"}
     named["term"] = ["(Intercept)" if term == INTERCEPT else term for term in named["term"]]
     if exponentiate:
         expect_ratio(model)

@@ -26,9 +26,11 @@ from fedsvd.statistics.concordance import concordant_pairs
 from fedsvd.statistics.distributions import chi2_tail
 from fedsvd.statistics.families import COX
 from fedsvd.statistics.glm import Ended, Fact, GLMInference, inference
+from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.records import OwnRecords, largest_of
+from fedsvd.statistics.robust import Scores
 from fedsvd.statistics.undefined import PENALISED, Number, is_array
 from fedsvd.types import Float
 
@@ -62,6 +64,7 @@ class CoxInference(GLMInference):
 
     title: ClassVar[str] = "Cox regression, stratified by site"
     ratio: ClassVar[str] = "hazard ratio"
+    naive_first: ClassVar[bool] = True
     expects: ClassVar[str] = "a Cox model has hazard ratios, and no expected outcome"
 
     def said(self) -> dict[str, Fact]:
@@ -215,6 +218,18 @@ class _Stratum:
         lived = self.over_time(self.weight / a0)
         return _Terms(likelihood, score, a0, a1, self.weight, lived, relative)
 
+    def residuals(self, found: _Terms) -> Float:
+        """The score of each record, (records, p); of events at one time each has the mean over their terms."""
+        each = found.weight / found.a0
+        rows: Float = self.over_time(each[:, None] * found.a1) - found.lived[:, None] * self.X
+        rows *= found.relative[:, None]
+        if len(self.dead):
+            begin = np.searchsorted(self.of, np.arange(len(self.d)))
+            terms = np.diff(np.concatenate((begin, [len(self.of)])))
+            means = np.add.reduceat(found.a1, begin, axis=0) / terms[:, None]
+            rows[self.dead] += self.weights[self.dead, None] * (self.X[self.dead] - means[self.tied])
+        return rows
+
 
 class Cohort(OwnRecords):
     """A party's own records, in strata; all that is asked of them at some coefficients."""
@@ -328,6 +343,13 @@ class Cohort(OwnRecords):
             largest = max(largest, largest_of(traces, exact))
         return largest
 
+    def scores(self, at: Point) -> Scores:
+        """R's score residuals: what each record adds to the score by its event and by the time it was at risk."""
+        found = np.zeros((self.n, self.p))
+        for rows, stratum, terms in zip(self._rows, self._strata, self._terms(at.beta), strict=True):
+            found[rows[stratum.rows]] = stratum.residuals(terms)
+        return Scores(found)
+
     def pairs(self, beta: Float) -> tuple[float, float]:
         """Concordant pairs of own records, and comparable ones, within strata."""
         found = [
@@ -393,6 +415,7 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
     begin = replace(shape, table=max(shape.table, TABLE + _NOISE_BITS))
     begin = begin if alpha == 0.0 else replace(begin, penalty=alpha * np.eye(shape.features))
     found: Found = yield from fitted(begin, moments, np.zeros(0))
+    summed = yield from meat(found, begin)
     flat = Point(np.zeros(shape.features), found.centre, information=False)
     deviance, concordant = (yield from by_size("end", found.at, shape.users, bits)).tolist()
     null, pairs = (yield from by_size("null", flat, shape.users, bits)).tolist()
@@ -403,6 +426,8 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
         {"deviance": deviance, "pearson": 0.0},
         found.iterations,
         found.halvings,
+        meat=summed,
+        errors=replace(shape.errors, few=False),  # as R's
     )
     table = inference(COX, ended, shape.n, False, 1.0, null, likelihood, alpha, level, 0.0)
     concordance = concordant / pairs if pairs > _NO_PAIR else math.nan

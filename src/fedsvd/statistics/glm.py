@@ -23,8 +23,9 @@ from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import Wald, wald
 from fedsvd.statistics.families import Family, family_named, share_entropy
-from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate
-from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
+from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate, squares
+from fedsvd.statistics.robust import NONROBUST, USUAL, Errors, sandwich
+from fedsvd.statistics.undefined import LEVERAGE, NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
 INTERCEPT = "(intercept)"
@@ -66,6 +67,8 @@ class GLMInference:
     solution: Float  # of the same fitted values, of least norm where columns are dependent
     aliased: tuple[int, ...] = ()  # coefficients of columns that depend on those before them
     weight: float = 0.0  # of all rows: the trials of binomial shares
+    errors: Errors = USUAL
+    naive: Numbers | None = None  # the covariance that the model itself says, where errors are robust
 
     @property
     def dispersion(self) -> float | None:
@@ -74,7 +77,8 @@ class GLMInference:
         Of outcomes of one trial each it says nothing.
         """
         counts = self.family.name == "poisson" or (self.family.name == "binomial" and self.weight > _TRIALS * self.n)
-        return self.pearson / self.df_residual if counts and self.df_residual > 0 and self.alpha == 0.0 else None
+        known = self.df_residual > 0 and self.alpha == 0.0 and not self.errors.robust
+        return self.pearson / self.df_residual if counts and known else None
 
     @property
     def overdispersed(self) -> bool:
@@ -92,12 +96,18 @@ class GLMInference:
     @property
     def freedom(self) -> int | Float | None:
         """Of Student's t, by which R tests coefficients where a scale is estimated; None: the normal law."""
-        return self.df_residual if self.family.dispersion else None
+        return self.df_residual if self.family.dispersion and not self.errors.robust else None
+
+    @property
+    def model_covariance(self) -> Numbers:
+        """The inverse of the information, times the scale: what the model itself says, whichever errors are shown."""
+        return self.covariance if self.naive is None else self.naive
 
     # --- words, which a model of another kind says in its own way (CONTRIBUTING, "To add a model by Newton steps")
 
     title: ClassVar[str] = "Generalised linear model"
     expects: ClassVar[str] = ""  # why it has no marginal effects, where it has none
+    naive_first: ClassVar[bool] = False  # broom's std.error is the model's own where errors are robust
 
     @property
     def ratio(self) -> str:
@@ -149,7 +159,7 @@ class GLMInference:
     def freedom_from(cls, said: Mapping[str, Any]) -> int | Float | None:
         """The same from a model's record."""
         dispersion = family_named(said["family"], said["link"]).dispersion
-        return int(said["df_residual"]) if dispersion else None
+        return int(said["df_residual"]) if dispersion and said.get("kind", NONROBUST) == NONROBUST else None
 
     def more(self) -> dict[str, Any]:
         """Fields of this kind of model alone, for JSON."""
@@ -251,6 +261,7 @@ def fit(
     tolerance: float = 1e-9,
     max_iterations: int = 25,
     level: float = 0.95,
+    errors: Errors = USUAL,
 ) -> Steps:
     """The whole fit, a ``GLMInference``; ``alpha`` adds ``alpha ||w||^2 / 2`` to minus the log-likelihood.
 
@@ -292,7 +303,16 @@ def fit(
     known = not (isinstance(likelihood, Undefined) or alpha > 0.0)
     beta, aliased, inverse = inverse_of(found, n, alpha)
     ended = Ended(
-        beta, inverse, found.totals, found.iterations, found.halvings, found.beta, found.problem.rank, aliased
+        beta,
+        inverse,
+        found.totals,
+        found.iterations,
+        found.halvings,
+        found.beta,
+        found.problem.rank,
+        aliased,
+        (yield from squares(found.beta, inverse, errors)),
+        errors,
     )
     return inference(family, ended, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level, weight)
 
@@ -309,6 +329,8 @@ class Ended:
     least_norm: Float | None = None  # of the same fitted values; None: the coefficients
     lost: int | None = None  # the rank, where it may be less than the number of coefficients
     aliased: tuple[int, ...] = ()
+    meat: Float | None = None  # the sum of squared scores, in the coordinates of ``inverse``
+    errors: Errors = USUAL
 
     @property
     def rank(self) -> int:
@@ -317,6 +339,15 @@ class Ended:
     @property
     def solution(self) -> Float:
         return self.beta if self.least_norm is None else self.least_norm
+
+    def covariances(self, n: int, scale: float = 1.0) -> tuple[Numbers, Numbers | None]:
+        """That of the table, and the model's own where that one is robust; NaN where aliased."""
+        if not is_array(self.inverse):
+            return self.inverse, None
+        own = not_of(scale * (self.inverse @ self.inverse.T), self.aliased)
+        if self.meat is None or not np.isfinite(self.meat).all():
+            return (own, None) if self.meat is None else (LEVERAGE, own)
+        return not_of(sandwich(self.inverse, self.meat, self.errors.correction(n, self.rank)), self.aliased), own
 
 
 def inference(
@@ -331,15 +362,13 @@ def inference(
     level: float,
     weight: float,
 ) -> GLMInference:
-    rank, beta, aliased, inverse = found.rank, found.beta, found.aliased, found.inverse
-    errors: Numbers
-    covariance: Numbers
-    if is_array(inverse) and not isinstance(scale, Undefined):
-        errors = not_of(math.sqrt(scale) * np.sqrt(np.einsum("ij,ij->i", inverse, inverse)), aliased)
-        covariance = not_of(scale * (inverse @ inverse.T), aliased)
-    else:
-        errors = covariance = inverse if isinstance(inverse, Undefined) else NO_FREEDOM
-    tests = wald(beta, errors, level, n - rank if family.dispersion else None)
+    rank, beta, robust = found.rank, found.beta, found.errors.robust
+    covariance: Numbers = NO_FREEDOM
+    naive: Numbers | None = None
+    if not isinstance(scale, Undefined) or isinstance(found.inverse, Undefined):
+        covariance, naive = found.covariances(n, scale if isinstance(scale, float) else 1.0)
+    errors = np.sqrt(np.diag(covariance)) if is_array(covariance) else covariance
+    tests = wald(beta, errors, level, n - rank if family.dispersion and not robust else None)
     criteria: tuple[Number, Number] = (PENALISED, PENALISED)
     if isinstance(likelihood, float):
         criteria = (-2.0 * likelihood + 2.0 * rank, -2.0 * likelihood + math.log(n) * rank)
@@ -368,8 +397,10 @@ def inference(
         alpha=alpha,
         level=level,
         solution=found.solution,
-        aliased=aliased,
+        aliased=found.aliased,
         weight=weight,
+        errors=found.errors,
+        naive=naive,
     )
 
 

@@ -8,8 +8,10 @@ import numpy as np
 from fedsvd.errors import ShapeError
 from fedsvd.statistics.families import Family, expected_curvature
 from fedsvd.statistics.glm import Ended, expect_variation, inference
+from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
-from fedsvd.statistics.newton_requests import Columns, Evaluation, Found, Moments, Point, Shape
+from fedsvd.statistics.newton_requests import Columns, Evaluation, Found, Moments, Point, Shape, design
+from fedsvd.statistics.robust import Scores
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, Number, Undefined
 from fedsvd.types import Float
 
@@ -42,6 +44,24 @@ def evaluate(
     score, deviance, pearson = Z.turned(pull), float(unit.sum()), float(squares.sum())
     information = Z.squared(curved) if at.information else None
     return Evaluation(deviance, pearson, score, information, curved[:, None])
+
+
+def scores(
+    at: Point,
+    family: Family,
+    X: Float,
+    y: Float,
+    *,
+    intercept: bool = True,
+    offset: Float | None = None,
+    weights: Float | None = None,
+) -> Scores:
+    """The score of each own row at a point; its leverage follows from the expected information."""
+    Z = design(at, X, int(intercept))
+    local = family.evaluate(Z @ at.beta + (0.0 if offset is None else offset), y)
+    prior = 1.0 if weights is None else weights
+    pull = prior * (local.slope / local.variance * (y - local.mu))
+    return Scores(Z, pull, prior * expected_curvature(local))
 
 
 def log_likelihood(
@@ -86,6 +106,7 @@ def fit_by_digits(family: Family, shape: Shape, *, offset: bool, alpha: float, l
         constant = null.beta
     begin = shape if alpha == 0.0 else replace(shape, penalty=_ridge(shape, alpha))
     found: Found = yield from fitted(begin, moments, constant)
+    summed = yield from meat(found, shape)
     n, freedom = shape.n, shape.n - shape.coefficients
     flat = Point(constant, found.centre, information=False, constant_only=True)
     deviance, pearson = (yield from by_size("end", found.at, shape.users, bits)).tolist()
@@ -104,6 +125,8 @@ def fit_by_digits(family: Family, shape: Shape, *, offset: bool, alpha: float, l
         {"deviance": max(deviance, 0.0), "pearson": pearson},
         found.iterations,
         found.halvings,
+        meat=summed,
+        errors=shape.errors,
     )
     if alpha > 0.0:
         likelihood = PENALISED

@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import DataError, NotConverged, Separated, ShapeError
+from fedsvd.statistics.robust import Errors
 from fedsvd.statistics.triangle import EPS, Triangle, triangle
+from fedsvd.statistics.undefined import Numbers, is_array
 from fedsvd.types import Float
 
 _SLACK = 1e-9  # a deviance may rise by so much of itself through rounding of the joint sum
@@ -139,8 +141,17 @@ class _Point:
     objective: float
 
 
-Steps = Generator[Request | Proposal, Answer | Float, Any]
-"""A fit: a ``Request`` is answered by an ``Answer``, a ``Proposal`` by the numbers that all parties take."""
+@dataclass(frozen=True, repr=False)
+class Squares:
+    """What robust errors need next: the sum of squared scores at these coefficients, in the coordinates of a root."""
+
+    beta: Float
+    root: Float  # (q, q)
+
+
+Steps = Generator[Request | Proposal | Squares, Answer | Float, Any]
+"""A fit: a ``Request`` is answered by an ``Answer``, a ``Proposal`` by the numbers that all parties take, and
+``Squares`` by a matrix."""
 
 
 def asked(request: Request) -> Steps:
@@ -148,6 +159,15 @@ def asked(request: Request) -> Steps:
     answer = yield request
     assert isinstance(answer, Answer)
     return answer
+
+
+def squares(beta: Float, root: Numbers, errors: Errors) -> Steps:
+    """The sum of squared scores; None where errors are not robust, or there are none."""
+    if not (errors.robust and is_array(root)):
+        return None
+    total = yield Squares(beta, root)
+    assert isinstance(total, np.ndarray)
+    return total
 
 
 def iterate(

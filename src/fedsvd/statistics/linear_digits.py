@@ -16,7 +16,6 @@ elementwise (``positive.py``), so every party comes to the same request.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,12 +23,12 @@ import numpy as np
 from fedsvd.errors import NotConverged
 from fedsvd.statistics.centred import infer_centred
 from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.meats import in_pieces, opened_squares
 from fedsvd.statistics.newton import (
     DEVIATION,
     MEAN_BITS,
     MOST_BITS,
     NOISE,
-    PIECES,
     SCORE_BITS,
     TWELVE,
     Fitting,
@@ -51,8 +50,6 @@ _EPS = float(np.finfo(np.float64).eps)
 _LAST = 2.0**-52  # of a target: rounding of a step below it adds no digit
 _SETTLED = 2.0**-20, 2.0**-36  # the last step: of the residuals' deviation, or of the target where it is fitted exactly
 _LEFT = 2.0**-13  # of a score after its step, by a matrix of 16 bits beyond those of its condition
-_SURE = 8.0  # deviations of rounding in a variance
-_FEWER = 1  # bits that a variance has fewer than the table: its root is what is printed
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,28 +118,8 @@ def fit_by_digits(shape: LinearShape) -> Fitting:
 
 def squares_by_digits(fit: LinearFit, shape: LinearShape) -> Fitting:
     """The sum of squared scores of every target, (targets, width, width); None where a party has it undefined."""
-    found = yield Sizes("squares")
-    assert isinstance(found, np.ndarray)
-    if (found >= UNDEFINED).any():
-        return None
-    least = 2.0 ** -(shape.table - _FEWER)
-    lengths = np.square(fit.root).sum(axis=1)
-
-    def wanted(S: Float, units: Float, bits: int) -> int:
-        """More, while rounding is not far below any coefficient's variance."""
-        for matrix, unit in zip(S, units.tolist(), strict=True):
-            variance = np.array([_quadratic(matrix, row) for row in fit.root])
-            if not (_SURE * DEVIATION * math.sqrt(shape.users) * unit * lengths <= least * variance).all():
-                return bits + TWELVE
-        return bits
-
-    bounds = powers(found) * power(shape.users)
-    total: Float = yield from _in_pieces("squares", None, shape.width, bounds, wanted)
-    return total * np.square(fit.targets)[:, None, None]
-
-
-UNDEFINED = 64
-"""The size of a party's squared scores where a record of it has leverage 1: beyond all others."""
+    total = yield from opened_squares(fit.root, shape.users, shape.table)
+    return None if total is None else total * np.square(fit.targets)[:, None, None]
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -178,26 +155,8 @@ def _gram(shape: LinearShape, at: Point, penalty: Float) -> Fitting:
         inverse = squares(_factored(A).inverse_root())
         return shape.table + int(shape.robust) + math.frexp(bound * inverse * math.sqrt(shape.users))[1]
 
-    found: Float = yield from _in_pieces("table", at, P, np.array([bound]), wanted)
+    found: Float = yield from in_pieces("table", at, P, np.array([bound]), wanted)
     return found[0]
-
-
-def _in_pieces(of: str, at: Point | None, P: int, bounds: Float, wanted: Callable[[Float, Float, int], int]) -> Fitting:
-    """Symmetric matrices of P columns below these bounds, in twelves until as many bits as are wanted are there."""
-    rows, columns = np.triu_indices(P)
-    off = rows != columns
-    found, bits, least = np.zeros((len(bounds), P, P)), 0, TWELVE
-    for piece in range(PIECES):
-        bits = min(bits + TWELVE, least, MOST_BITS)
-        units = bounds * 2.0**-bits
-        asked = Asked(of, np.repeat(units, len(rows)), at, piece=piece)
-        values = (yield from opened(asked)).reshape(len(bounds), -1)
-        found[:, rows, columns] += values
-        found[:, columns[off], rows[off]] += values[:, off]
-        least = wanted(found, units, bits)
-        if bits >= min(least, MOST_BITS):
-            break
-    return found
 
 
 def _solution(shape: LinearShape, flat: Point, solved: Factor, penalty: Float) -> Fitting:
@@ -260,8 +219,3 @@ def _factored(A: Float) -> Factor:
     if isinstance(found, int):
         raise dependent(found)
     return found
-
-
-def _quadratic(A: Float, row: Float) -> float:
-    """``row A row^T``, equal at every party."""
-    return math.fsum((np.multiply.outer(row, row) * A).ravel().tolist())

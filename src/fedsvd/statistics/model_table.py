@@ -2,7 +2,8 @@
 
 Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation for each class, and
 with ``t`` for ``z`` where a scale is estimated (gaussian, gamma): tests are then those of Student's t, as R's are.
-Counts that vary more than their family says have ``quasi_se, quasi_p`` too, by quasi-likelihood. A value that is not
+Counts that vary more than their family says have ``quasi_se, quasi_p`` too, by quasi-likelihood; where errors are
+robust ``naive_se`` are those that the model itself says. A value that is not
 defined is NaN in a column and None among the values, where ``not_defined`` has the reason.
 """
 
@@ -22,6 +23,7 @@ from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.negative_binomial import NegativeBinomialInference
 from fedsvd.statistics.ordinal import OrdinalInference
+from fedsvd.statistics.robust import NONROBUST, Errors
 from fedsvd.statistics.table import terms
 from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
@@ -58,6 +60,8 @@ def columns(model: GLModel, features: Sequence[str], classes: Sequence[str] = ()
     found: dict[str, list[Any]] = {"term": names * len(w)}
     heads = ("coef", "se", "z" if model.freedom is None else "t", "p", "low", "high")
     found |= {name: flat(values) for name, values in zip(heads, numbers, strict=True)}
+    if model.naive is not None:
+        found["naive_se"] = flat(np.sqrt(np.diag(model.naive)) if is_array(model.naive) else model.naive)
     if isinstance(model, GLMInference):
         tests = model.quasi() if model.overdispersed else None
         return found if tests is None else found | {"quasi_se": flat(tests.errors), "quasi_p": flat(tests.p)}
@@ -82,6 +86,8 @@ def values(model: GLModel) -> dict[str, Any]:
     arrays = {"standard_errors": model.standard_errors, "z": model.z, "covariance": model.covariance}
     reasons = {name: part.reason for name, part in (numbers | arrays).items() if isinstance(part, Undefined)}
     said: dict[str, Any] = {name: getattr(model, name) for name in (*_COUNTS, *_KNOWN, *(_GLM_COUNTS if own else ()))}
+    if model.errors.robust:
+        said |= {"kind": model.errors.kind, "clusters": model.errors.clusters}
     said |= {name: _finite(number) for name, number in numbers.items()} | {
         "null_deviance": _finite(model.null_deviance)
     }
@@ -95,11 +101,17 @@ def values(model: GLModel) -> dict[str, Any]:
 
 
 def model_from(
-    said: Mapping[str, Any], w: Float, intercept: bool, covariance: Float | None, solution: Float | None = None
+    said: Mapping[str, Any],
+    w: Float,
+    intercept: bool,
+    covariance: Float | None,
+    solution: Float | None = None,
+    naive: Float | None = None,
 ) -> GLModel:
     """The model that ``values`` describes: w is (q,), or (classes - 1, q) of a multinomial model.
 
-    ``solution`` are the coefficients of least norm, where some of w are aliased.
+    ``solution`` are the coefficients of least norm, where some of w are aliased; ``naive`` is the model's own
+    covariance, where errors are robust.
     """
     reasons = said["not_defined"]
 
@@ -123,6 +135,7 @@ def model_from(
     common |= {"solution": w if solution is None else solution, "aliased": tuple(said.get("aliased", ()))}
     common |= {"standard_errors": shaped(tests.errors), "z": shaped(tests.statistic), "p": shaped(tests.p)}
     common |= {"intervals": shaped(tests.intervals, 2)}
+    common |= {"errors": Errors(said.get("kind", NONROBUST), said.get("clusters", 0)), "naive": naive}
     if family is None:
         return MultinomialInference(counts=np.array(said["class_counts"]), **common)
     more = {name: said[name] for name in _GLM_COUNTS} | {"weight": said.get("weight", 0.0)}

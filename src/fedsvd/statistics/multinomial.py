@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
-from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.glm import Ended, explained, inverse_of
 from fedsvd.statistics.glm_digits import uncentred
-from fedsvd.statistics.irls import Contribution, Limits, Request, Steps, asked, iterate
+from fedsvd.statistics.irls import Contribution, Limits, Request, Steps, asked, iterate, squares
+from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape, design
+from fedsvd.statistics.robust import USUAL, Errors, Scores
 from fedsvd.statistics.undefined import PENALISED, Number, Numbers, is_array
 from fedsvd.types import Float
 
@@ -50,6 +51,8 @@ class MultinomialInference:
     level: float
     solution: Float  # of the same fitted values, of least norm where columns are dependent
     aliased: tuple[int, ...] = ()  # class after class: coefficients of columns that depend on those before them
+    errors: Errors = USUAL
+    naive: Numbers | None = None  # the covariance that the model itself says, where errors are robust
 
     @property
     def freedom(self) -> None:
@@ -138,6 +141,17 @@ def evaluate(
     return Evaluation(deviance, 0.0, score.ravel(), information, curved)
 
 
+def scores(
+    at: Point, X: Float, codes: Float, classes: int, *, intercept: bool = True, weights: Float | None = None
+) -> Scores:
+    """The score of each own row at a point, class after class."""
+    labels, Z = _labels(X, codes, classes), design(at, X, int(intercept))
+    eta = Z @ at.beta.reshape(classes - 1, -1).T
+    share = special.softmax(np.concatenate((np.zeros((len(eta), 1)), eta), axis=1), axis=1)
+    pull = (np.eye(classes)[labels] - share)[:, 1:] * (1.0 if weights is None else weights[:, None])
+    return Scores(np.einsum("nk,nq->nkq", pull, Z).reshape(len(Z), -1))
+
+
 def fit_by_digits(classes: int, shape: Shape, *, alpha: float, level: float = 0.95) -> Fitting:
     """The whole fit by sums of few digits (``newton.py``): a ``MultinomialInference``, and the last step."""
     if alpha > 0.0:
@@ -146,6 +160,7 @@ def fit_by_digits(classes: int, shape: Shape, *, alpha: float, level: float = 0.
     moments: Moments = yield from opened_moments(shape)
     counts = moments.targets
     found: Found = yield from fitted(shape, moments, _null_constants(counts))
+    summed = yield from meat(found, shape)
     totals = yield from by_size("end", found.at, shape.users, ending_bits(shape.table))
     ended = Ended(
         uncentred(found.beta, found.centre, shape),
@@ -153,6 +168,8 @@ def fit_by_digits(classes: int, shape: Shape, *, alpha: float, level: float = 0.
         {"deviance": max(float(totals[0]), 0.0)},
         found.iterations,
         found.halvings,
+        meat=summed,
+        errors=shape.errors,
     )
     null = _null_deviance(counts, float(counts.sum()))
     return _inference(ended, classes, shape.n, shape.intercept, counts, null, alpha, level), found.decrement
@@ -182,6 +199,7 @@ def fit(
     tolerance: float = 1e-9,
     max_iterations: int = 50,
     level: float = 0.95,
+    errors: Errors = USUAL,
 ) -> Steps:
     """The whole fit, a ``MultinomialInference``: see ``glm.fit``; ``alpha`` is scikit-learn's ``1 / C``."""
     if classes < 3:
@@ -196,9 +214,9 @@ def fit(
     penalty = _penalty(classes, features, intercept, alpha) if alpha > 0.0 else None
     found = yield from iterate(start, limits, penalty, ("deviance",), last=("deviance",))
     beta, aliased, inverse = inverse_of(found, n, alpha)
-    ended = Ended(
-        beta, inverse, found.totals, found.iterations, found.halvings, found.beta, found.problem.rank, aliased
-    )
+    summed = yield from squares(found.beta, inverse, errors)
+    at_end = found.totals, found.iterations, found.halvings, found.beta, found.problem.rank
+    ended = Ended(beta, inverse, *at_end, aliased, summed, errors)
     return _inference(ended, classes, n, intercept, counts, _null_deviance(counts, weight), alpha, level)
 
 
@@ -233,11 +251,9 @@ def _penalty(classes: int, features: int, intercept: bool, alpha: float) -> Floa
 def _inference(
     found: Ended, classes: int, n: int, intercept: bool, counts: Float, null: float, alpha: float, level: float
 ) -> MultinomialInference:
-    rank, beta, aliased, inverse = found.rank, found.beta, found.aliased, found.inverse
-    errors: Numbers = inverse
-    if is_array(inverse):
-        errors = not_of(np.sqrt(np.einsum("ij,ij->i", inverse, inverse)), aliased)
-    tests = wald(beta, errors, level)
+    rank, beta = found.rank, found.beta
+    covariance, naive = found.covariances(n)
+    tests = wald(beta, np.sqrt(np.diag(covariance)) if is_array(covariance) else covariance, level)
     likelihood = -found.totals["deviance"] / 2.0
     shape = (classes - 1, -1)
 
@@ -251,7 +267,7 @@ def _inference(
         z=shaped(tests.statistic),
         p=shaped(tests.p),
         intervals=shaped(tests.intervals, 2),
-        covariance=not_of(inverse @ inverse.T, aliased) if is_array(inverse) else inverse,
+        covariance=covariance,
         n=n,
         rank=rank,
         counts=counts,
@@ -264,5 +280,7 @@ def _inference(
         alpha=alpha,
         level=level,
         solution=found.solution.reshape(shape),
-        aliased=aliased,
+        aliased=found.aliased,
+        errors=found.errors,
+        naive=naive,
     )

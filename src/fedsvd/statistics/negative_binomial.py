@@ -19,9 +19,11 @@ from scipy import special
 from fedsvd.errors import ConfigError, NotConverged
 from fedsvd.statistics.families import POISSON, family_named
 from fedsvd.statistics.glm import Ended, Fact, GLMInference, expect_variation, inference
+from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, Traits, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.records import RowRecords, largest_of
+from fedsvd.statistics.robust import Scores
 from fedsvd.types import Float
 
 MOST_THETA = 1e6
@@ -69,6 +71,12 @@ class CountRecords(RowRecords):
             information[:k, k] = information[k, :k] = Z.T @ cross
             information[k, k] = own
         return Evaluation(self._deviance(mu, theta), 0.0, score, information, np.zeros((0, 1)))
+
+    def scores(self, at: Point) -> Scores:
+        """Of the coefficients of the mean alone: theta is taken as known, as R's errors take it."""
+        mu, theta = self._means(at)
+        ratio = theta / (mu + theta)
+        return Scores(self._rows(at), self._prior * (self._y - mu) * ratio, self._prior * mu * ratio)
 
     def largest_part(self, at: Point, root: Float) -> float:
         """Of a record in the information on b, and in the score of t: it may carry most of neither."""
@@ -173,6 +181,7 @@ def fit_by_digits(shape: Shape, *, offset: bool, alpha: float, level: float = 0.
         if seen[-1] > math.log(_LARGE):  # one step of Newton's moves t by about one there
             raise no_overdispersion() from None
         raise
+    summed = yield from meat(found, shape)
     flat = np.zeros(k + 1)
     flat[0], flat[k] = rate if shape.intercept else 0.0, found.beta[k]
     deviance, minus_two = (yield from by_size("end", found.at, shape.users, bits)).tolist()
@@ -182,7 +191,7 @@ def fit_by_digits(shape: Shape, *, offset: bool, alpha: float, level: float = 0.
         beta[0] -= found.centre @ beta[1:]
         root[0] -= found.centre @ root[1:]
     totals = {"deviance": max(deviance, 0.0), "pearson": 0.0}
-    ended = Ended(beta, root, totals, found.iterations, found.halvings)
+    ended = Ended(beta, root, totals, found.iterations, found.halvings, meat=summed, errors=shape.errors)
     null = math.nan if offset else max(null, 0.0)  # whose null model would take an iteration of its own
     likelihood = -0.5 * minus_two
     family = family_named("negative-binomial", "log")

@@ -54,6 +54,7 @@ _NO_SPREAD = 2.0**-24  # of the dispersion of the null model
 _SOLVED = 2.0**-20
 _SEEN, _CLEAR = 0.05, 16.0  # standard errors that rounding may hide of a step; by how much the next ones show
 _START_GRID = 20
+_TWICE = 3  # bits of a table that has robust errors, beyond those of another
 
 
 Fitting = Generator[Sizes | Asked, NDArray[np.int64] | Totals, Any]
@@ -332,7 +333,8 @@ class _Newton:
     def _table(self, at: Point) -> Fitting:
         """A root of the inverse of the expected information at the end, in natural units."""
         condition = float(self.A.diagonal().max()) * self.inverse * math.sqrt(self.shape.users)
-        bits = self.shape.table + max(0, math.frexp(condition)[1])
+        # In robust errors the inverse stands twice, with the rounding of both sums.
+        bits = self.shape.table + _TWICE * int(self.shape.errors.robust) + max(0, math.frexp(condition)[1])
         A = yield from self._pieces(at, min(bits, MOST_BITS), settle=False)
         found = factor(A)
         assert isinstance(found, Factor)

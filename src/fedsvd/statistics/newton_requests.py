@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsvd.statistics.robust import USUAL, Errors
 from fedsvd.types import Float
 
 
@@ -19,6 +20,7 @@ class Point:
     near: bool = False  # whether columns are so near to zero that their centre may be taken off products with them
     final: bool = False  # whether the information is that of the table
     tilt: Float | None = None  # (P,): a public term of the score that is no sum; each party adds its share of it
+    turn: Float | None = None  # the coordinates in which squared scores are summed
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,6 +138,8 @@ class Shape:
     constant_only: bool = False
     extra: int = 0  # parameters that are of no column, after all others: thresholds, log theta, variances
     centred: bool = False  # columns are centred though there is no intercept, since the extra parameters take it up
+    errors: Errors = USUAL
+    apart: int = 0  # of the extra parameters those that robust errors take as known, the last ones
 
     @property
     def centres(self) -> bool:
@@ -154,6 +158,11 @@ class Shape:
     @property
     def coefficients(self) -> int:
         return self.equations * self.width + self.extra
+
+    @property
+    def scored(self) -> int:
+        """Coefficients whose scores are squared for robust errors."""
+        return self.coefficients - self.apart
 
 
 @dataclass(frozen=True, repr=False)

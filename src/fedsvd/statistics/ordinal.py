@@ -20,9 +20,11 @@ from scipy import special
 from fedsvd.errors import DataError
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import Ended, Fact, GLMInference, explained, inference
+from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, Traits, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.records import MOST_DEVIANCE, RowRecords, largest_of
+from fedsvd.statistics.robust import Scores
 from fedsvd.statistics.undefined import PENALISED, Number
 from fedsvd.types import Float
 
@@ -84,13 +86,24 @@ class OrdinalRecords(RowRecords):
     def end(self, of: str, at: Point, scale: float) -> Float:
         return np.array([self.part(replace(at, information=False)).deviance, 0.0])
 
+    def _pulls(self, u: Float) -> tuple[Float, Float, Float]:
+        """Of each record: the probability of its class, and its score of the threshold above and of that below."""
+        y, rows = self._codes, np.arange(len(self._codes))
+        a, b = u[rows, y + 1], u[rows, y]
+        p = np.maximum(_between(self._link, b, a), _LEAST)
+        return p, _density(self._link, a)[0] / p, -_density(self._link, b)[0] / p
+
+    def scores(self, at: Point) -> Scores:
+        X, w, y, K = self._X - at.centre, self._prior, self._codes, self._K
+        _, la, lb = self._pulls(self._edges(X, at))
+        chosen = np.eye(K)[y]
+        z = (w * la)[:, None] * chosen[:, :-1] + (w * lb)[:, None] * chosen[:, 1:]
+        return Scores(np.hstack((-(w * (la + lb))[:, None] * X, z)))
+
     def part(self, at: Point) -> Evaluation:
         X, w, K, y = self._X - at.centre, self._prior, self._K, self._codes
         u = self._edges(X, at)
-        rows = np.arange(len(y))
-        a, b = u[rows, y + 1], u[rows, y]
-        p = np.maximum(_between(self._link, b, a), _LEAST)
-        la, lb = _density(self._link, a)[0] / p, -_density(self._link, b)[0] / p
+        p, la, lb = self._pulls(u)
         z = np.bincount(y, w * la, K)[: K - 1] + np.bincount(y, w * lb, K)[1:]
         score = np.concatenate((-(X.T @ (w * (la + lb))), z))
         deviance = -2.0 * float(w @ np.log(p))
@@ -229,6 +242,7 @@ def fit_by_digits(link: str, shape: Shape, *, alpha: float, level: float = 0.95)
     apart[m:, m:] = _far_apart(K - 1)
     traits = Traits(apart, apart, curved_table=True, allowed=lambda beta: bool((np.diff(beta[m:]) > 0.0).all()))
     found: Found = yield from fitted(begin, moments, quantile(link, np.cumsum(shares)[:-1]), traits)
+    summed = yield from meat(found, shape)
     deviance = float((yield from by_size("end", found.at, shape.users, bits))[0])
     turn = np.eye(m + K - 1)
     turn[m:, :m] = found.centre  # thresholds of columns as they are
@@ -239,6 +253,8 @@ def fit_by_digits(link: str, shape: Shape, *, alpha: float, level: float = 0.95)
         {"deviance": deviance, "pearson": 0.0},
         found.iterations,
         found.halvings,
+        meat=summed,
+        errors=shape.errors,
     )
     null = -2.0 * float(counts @ np.log(shares))
     table = inference(

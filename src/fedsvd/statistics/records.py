@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fedsvd.statistics.newton_requests import Evaluation, Point
+from fedsvd.statistics.robust import Scores
 from fedsvd.types import Float
 
 MOST_DEVIANCE, GROWN = 16.0, 8.0
@@ -56,6 +57,10 @@ class OwnRecords(ABC):
     def on_the_way(self) -> Iterator[Float]:
         """Parameters that a fit of these records alone would come by; none of a model that does not search for them."""
         return iter(())
+
+    def scores(self, at: Point) -> Scores:
+        """The score of each own record, for robust errors; of a model that has none, an error."""
+        raise NotImplementedError
 
     def columns(self) -> tuple[Float, Float]:
         """Own sums of the columns, and their root mean squares; of a model that opens no means, zeros."""

@@ -6,13 +6,18 @@ A is the root of the model, in whose coordinates columns are orthonormal: units 
 enter the sum. The middle matrix is a sum over rows, and so over parties: each makes the rows M_i from its own rows, the
 coefficients and A (``score_rows``, summed over each cluster by ``ClusterSums``). A cluster must lie within one party;
 otherwise the scores of a cluster must be summed over parties before they are squared.
+
+A model by Newton steps gives the scores of its records themselves (``Scores``); A A^T is the inverse of its
+information, and all else is the same.
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve
 
 from fedsvd.errors import ConfigError, ShapeError
@@ -23,8 +28,81 @@ from fedsvd.statistics.undefined import NO_FEATURES, Number, Undefined, is_array
 from fedsvd.types import Float
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")
-CLUSTER = "cluster"
+CLUSTER, NONROBUST = "cluster", "nonrobust"
 LEAST_LEFT = 2.0**-26  # of 1 - leverage, the root of eps: R's sandwich warns below it, and what it prints is rounding
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Which standard errors a model has, and of how many clusters of all parties; all of it is public."""
+
+    kind: str = NONROBUST
+    clusters: int = 0
+    few: bool = True  # whether errors of clusters are corrected for few of them
+
+    @property
+    def robust(self) -> bool:
+        return self.kind != NONROBUST
+
+    def correction(self, n: int, rank: int) -> float:
+        """For small samples, as statsmodels': ``n / (n - q)``, of G clusters ``G / (G - 1) (n - 1) / (n - q)``."""
+        if self.kind == "HC1":
+            return n / (n - rank)
+        if self.kind == CLUSTER and self.few:
+            return self.clusters / (self.clusters - 1) * (n - 1) / (n - rank)
+        return 1.0
+
+
+USUAL = Errors()
+"""Those that the model itself says."""
+
+
+@dataclass(frozen=True, repr=False)
+class Scores:
+    """The score of each of some records: ``rows``, or these times ``pull`` where a record has one linear predictor.
+
+    ``weight`` is then what a row weighs in the information, so that a record has a leverage.
+    """
+
+    rows: Float  # (records, P)
+    pull: Float | None = None
+    weight: Float | None = None
+
+    def turned(self, root: Float, kind: str) -> Float:
+        """``A^T s`` of each record, divided as HC2 and HC3 ask; not finite where nothing is left to divide by."""
+        Z: Float = self.rows @ root
+        if self.pull is None or self.weight is None:
+            return Z
+        pull = self.pull
+        if kind in ("HC2", "HC3"):
+            left = 1.0 - self.weight * np.einsum("ij,ij->i", Z, Z)
+            left = np.where(left < LEAST_LEFT, np.nan, left)
+            pull = pull / (np.sqrt(left) if kind == "HC2" else left)
+        return Z * pull[:, None]
+
+
+def squared_scores(
+    parts: Iterable[tuple[slice, Scores]], root: Float, kind: str, groups: NDArray[Any] | None
+) -> tuple[Float, float]:
+    """A party's own ``M^T M``, and the largest part of its trace that one record (or cluster) has."""
+    turned = [(place, scores.turned(root, kind)) for place, scores in parts]
+    if groups is None:
+        rows = np.concatenate([scores for _, scores in turned])
+    else:
+        sums = ClusterSums(groups, root.shape[1])
+        for place, scores in turned:
+            sums.add(place, scores)
+        rows = sums.rows
+    lengths = np.einsum("ij,ij->i", rows, rows)
+    total = float(lengths.sum())
+    return rows.T @ rows, float(lengths.max(initial=0.0)) / total if total > 0.0 else 0.0
+
+
+def sandwich(inverse: Float, meat: Float, correction: float) -> Float:
+    """The covariance ``A (sum of M^T M) A^T`` with A = ``inverse``, times a correction."""
+    M = root_of(meat) @ inverse.T * math.sqrt(correction)
+    found: Float = M.T @ M
+    return found
 
 
 class ClusterSums:
@@ -86,7 +164,7 @@ def robust(
         raise ConfigError(f"{clusters} clusters do not show how clusters differ", "name a column of two or more")
     if kind not in (*KINDS, CLUSTER):
         raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join((*KINDS, CLUSTER))}")
-    M = factor @ model.root.T * math.sqrt(_correction(model, kind, clusters))
+    M = factor @ model.root.T * math.sqrt(Errors(kind, clusters).correction(model.n, model.n - model.df_residual))
     covariance: Float = not_of(M.T @ M, model.aliased)
     errors = not_of(np.sqrt(np.einsum("ij,ij->j", M, M)), model.aliased)
     freedom = clusters - 1 if kind == CLUSTER else model.df_residual
@@ -118,14 +196,6 @@ def root_of(gram: Float) -> Float:
     values, vectors = np.linalg.eigh(gram)
     factor: Float = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     return factor
-
-
-def _correction(model: LinearInference, kind: str, clusters: int) -> float:
-    if kind == "HC1":
-        return model.n / model.df_residual
-    if kind == CLUSTER:
-        return clusters / (clusters - 1) * (model.n - 1) / model.df_residual
-    return 1.0
 
 
 def _wald_f(model: LinearInference, covariance: Float, freedom: int, use_t: bool) -> tuple[Number, Number]:

@@ -198,10 +198,18 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
             f"By quasi-likelihood standard errors are {math.sqrt(model.dispersion):.3g} times these, and p-values are "
             "the last column",
         )
-    said = {**model.said(), "AIC": model.aic, "BIC": model.bic, "penalty": model.alpha}
+    said = {**model.said(), **_shown_errors(model), "AIC": model.aic, "BIC": model.bic, "penalty": model.alpha}
     facts = (("target", printable(target, _LONGEST_NAME)), *((name, _fact(value)) for name, value in said.items()))
     apart = len(rows) - len(names) - int(model.intercept)
     return Summary(model.title, facts, rows, cells, (*_aliased(rows, model.aliased), *notes), apart)
+
+
+def _shown_errors(model: GLMInference | MultinomialInference) -> dict[str, str]:
+    """Which standard errors these are, where they are not those of the model itself."""
+    errors = model.errors
+    if not errors.robust:
+        return {}
+    return {"standard errors": f"{errors.kind}, {errors.clusters}" if errors.clusters else errors.kind}
 
 
 def _fact(value: Fact) -> str:
@@ -222,6 +230,7 @@ def multinomial_summary(
         ("reference class", printable(classes[0], _LONGEST_NAME)),
         ("rows", str(model.n)),
         ("iterations", str(model.iterations)),
+        *_shown_errors(model).items(),
         ("deviance", _number(model.deviance)),
         ("null deviance", _number(model.null_deviance)),
         ("log-likelihood", _number(model.log_likelihood)),

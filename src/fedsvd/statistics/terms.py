@@ -6,8 +6,9 @@ A model that was fitted has coefficients w, their covariance V, and a log-likeli
     two models      2 (l_1 - l_0), chi-squared; F of deviances, or of sums of squares, where a scale is estimated
     marginal        d mu / d x_j at a given row; over all rows from ``sum of weights``, which V^-1 has
 
-The inverse of V is the Gram matrix of ``sqrt(weight) [1 X]``. The weights of a logit model are p (1 - p), those of a
-log link the means: in both the slope of the mean, so that its first entry is the sum of the slopes of all rows.
+The inverse of the model's own V, not of a robust one, is the Gram matrix of ``sqrt(weight) [1 X]``. The weights of a
+logit model are p (1 - p), those of a log link the means: in both the slope of the mean, so that its first entry is the
+sum of the slopes of all rows.
 """
 
 import math
@@ -22,6 +23,7 @@ from fedsvd.statistics.distributions import chi2_tail, f_tail, wald
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.statistics.robust import NONROBUST
 from fedsvd.statistics.undefined import Numbers, Undefined, is_array
 from fedsvd.types import Float
 
@@ -95,9 +97,9 @@ def between(small: Model, large: Model) -> Test:
         raise ConfigError(
             "the second model does not have more coefficients than the first", "give the smaller one first"
         )
+    if _robust(small) or _robust(large):
+        raise ConfigError("robust errors have no test by sums of squares or by likelihoods", "use wald_test")
     if isinstance(small, LinearInference) and isinstance(large, LinearInference):
-        if large.kind != "nonrobust" or small.kind != "nonrobust":
-            raise ConfigError("robust errors have no test by sums of squares", "use wald_test")
         gain, scale = small.sums.residual - large.sums.residual, large.sums.residual / large.df_residual
         return _tested("F", gain / scale, df, large.df_residual)
     assert not isinstance(small, LinearInference)
@@ -119,6 +121,10 @@ def _same_family(small: Model, large: Model) -> bool:
     if isinstance(small, LinearInference) and isinstance(large, LinearInference):
         return small.intercept != large.intercept or math.isclose(small.sums.total, large.sums.total, rel_tol=1e-9)
     return False
+
+
+def _robust(model: Model) -> bool:
+    return (model.kind if isinstance(model, LinearInference) else model.errors.kind) != NONROBUST
 
 
 def _penalised(model: Model) -> bool:
@@ -187,7 +193,9 @@ def marginal_effects(model: Model, names: Sequence[str], level: float, at: Float
     weighted = (model.family.name, model.family.link_name) in (("binomial", "logit"), ("poisson", "log"))
     if not (weighted and first) or model.aliased:
         raise ConfigError("the slopes of all rows do not follow from what this model released", "give a row: at=...")
-    gram = np.linalg.inv(V)
+    own = model.model_covariance
+    assert is_array(own)
+    gram = np.linalg.inv(own)  # whichever errors are shown
     slope = float(gram[0, 0]) / model.n
     if model.family.link_name != "log":
         return _effects(tuple(names), slope * w[1:], _NO_SLOPES, level, None)

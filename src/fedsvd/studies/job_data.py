@@ -227,8 +227,9 @@ def job_party_data(
     """
     study, id, beside = job.study, job.study.id_name, _beside(job, source, labels)
     expect_columns(source, () if job.foreign is None else job.foreign.columns)
-    if study.task is Task.LR:
+    if study.task in (Task.LR, *MODEL_TASKS):
         expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
+    if study.task is Task.LR:
         labels = tuple(name for name in labels if name in study.label)
     found = with_record_ids(job, source, link)
     words, needed = with_classes(job, source, labels), needed_numbers(study, source, labels)
@@ -249,10 +250,10 @@ def _with_weight(job: Job, party: PartyData) -> PartyData:
 
 
 def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, Any]:
-    """The columns next to the labels of a linear regression: clusters, weights, an offset."""
+    """The columns next to the labels: clusters; of a linear regression also weights, an offset."""
     study = job.study
     if study.task is not Task.LR:
-        return {"stays": study.slope}
+        return {"stays": study.slope, "cluster": study.cluster}
     fitted = bool(labels or job.targets)
     return {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if fitted else None}
 

@@ -10,7 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from fedsvd.linalg.pools import one_thread
-from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings, judged_by_bits, per_record, takes_label
+from fedsvd.policy.bits_held import (
+    Earlier,
+    OwnBits,
+    bit_findings,
+    judged_by_bits,
+    per_record,
+    takes_label,
+    with_and_without_label,
+)
 from fedsvd.policy.rules import ANY, Finding, Policy
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.prepare.rule import ROUND_BITS
@@ -40,7 +48,21 @@ def findings_of_bits(
     plan: SessionPlan, party: PartyData, policy: Policy, earlier: Sequence[Earlier] = ()
 ) -> tuple[Finding, ...]:
     """What bits opened and held say against a study by this plan, at this party, after ``earlier`` ones."""
-    return bit_findings(plan, measured_bits(plan, party), policy, earlier) if judged_at_home(plan, policy) else ()
+    if not judged_at_home(plan, policy):
+        return ()
+    found: dict[str, Finding] = {}
+    for own in measured_ways(plan, party):
+        for each in bit_findings(plan, own, policy, earlier):
+            if each.rule not in found or each.below > found[each.rule].below:
+                found[each.rule] = each
+    return tuple(found.values())
+
+
+def measured_ways(plan: SessionPlan, party: PartyData) -> tuple[OwnBits, ...]:
+    """The bits of a party's columns, in every way in which they are judged; with labels only where all have few
+    values, so that their patterns can be listed."""
+    first, *others = (measured_bits(plan, party, label) for label in with_and_without_label(plan))
+    return (first, *(own for own in others if own.listed and own.record < LISTED))
 
 
 def imputation_bits(job: Job, party: PartyData) -> int:
@@ -53,9 +75,10 @@ def imputation_bits(job: Job, party: PartyData) -> int:
     return rule.low_rank.rounds * numbers * ROUND_BITS
 
 
-def measured_bits(plan: SessionPlan, party: PartyData) -> OwnBits:
-    """The bits of a party's columns; a pass over all rows where patterns can be listed, else over some."""
-    label = takes_label(plan)
+def measured_bits(plan: SessionPlan, party: PartyData, with_label: bool | None = None) -> OwnBits:
+    """The bits of a party's columns, and of its labels where these are among them; a pass over all rows where patterns
+    can be listed, else over some."""
+    label = takes_label(plan) if with_label is None else with_label
     rows, names = _some(party, label), _names(party, label)
     found = columns_of(rows)
     few = tuple(names[place] for place in np.flatnonzero(found.few & (found.values > 1)).tolist())
@@ -86,7 +109,7 @@ def as_between(plan: SessionPlan, policy: Policy) -> SessionPlan:
 
 def _names(party: PartyData, label: bool) -> tuple[str, ...]:
     labels = 0 if party.labels is None or not label else party.labels.shape[1]
-    return (*names_of(party.table), *([LABEL] * labels))
+    return (*names_of(party.table), *(f"{LABEL} {place + 1}" if place else LABEL for place in range(labels)))
 
 
 def _some(party: PartyData, label: bool) -> Float:

@@ -14,7 +14,7 @@ from fedsvd.policy.rules import ANY, Finding, Policy, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.measured_rows import is_judged, measured
 from fedsvd.studies.opened_before import Before, earlier_bits, together
-from fedsvd.studies.own_bits import as_between, findings_of_bits, judged_at_home, measured_bits
+from fedsvd.studies.own_bits import as_between, findings_of_bits, judged_at_home, measured_ways
 from fedsvd.studies.parties import PartyData, expect_readable
 from fedsvd.studies.table_cells import cells_together
 
@@ -41,7 +41,7 @@ def home_grant(
     if not plan.few_digits or not judged_at_home(plan, policy):
         return math.inf
     earlier = _earlier(plan, party, policy, before, beforehand)
-    return most_bits(plan, measured_bits(plan, party), policy, earlier)
+    return min(most_bits(plan, own, policy, earlier) for own in measured_ways(plan, party))
 
 
 def _earlier(

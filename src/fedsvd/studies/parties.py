@@ -89,6 +89,8 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
                 _expect_labels(study, index, party)
             if study.about.answer is Answer.SOLUTION:
                 _expect_rows(study, index, party)
+            if study.robust is Robust.CLUSTER:
+                _expect_clusters(index, party)
             if study.glm is not None:
                 _expect_target(study.glm, index, party)
             if study.about.answer is Answer.SCORES:
@@ -309,20 +311,24 @@ def expect_target(about: ModelPlan, labels: Float) -> None:
 
 
 def _expect_rows(study: Study, index: int, party: PartyData) -> None:
-    """Refuse weights and clusters that are not there, or are none."""
+    """Refuse weights that are not there, or are none."""
     rows = party.table.shape[0]
     if study.weighted != (party.row_weights is not None):
         fault = "brings weights that the study does not have" if party.row_weights is not None else "has no weights"
         raise ConfigError(f"party {index} {fault}", "name the column of weights for all parties, or for none")
     if party.row_weights is not None:
         expect_row_weights(party.row_weights, f"party {index}", rows)
-    if study.robust is Robust.CLUSTER and (party.clusters is None or party.clusters.shape != (rows,)):
+
+
+def _expect_clusters(index: int, party: PartyData) -> None:
+    """Refuse clusters that are not there, or have no name."""
+    rows = party.table.shape[0]
+    if party.clusters is None or party.clusters.shape != (rows,):
         raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
-    if study.robust is Robust.CLUSTER and party.clusters is not None:
-        nameless = sum(name.strip().lower() in _NO_NAME for name in party.clusters.astype(np.str_).tolist())
-        if nameless:
-            fix = "name the cluster of each row, or leave these rows out"
-            raise DataError(f"{nameless} rows of party {index} have no cluster: the column is empty there", fix)
+    nameless = sum(name.strip().lower() in _NO_NAME for name in party.clusters.astype(np.str_).tolist())
+    if nameless:
+        fix = "name the cluster of each row, or leave these rows out"
+        raise DataError(f"{nameless} rows of party {index} have no cluster: the column is empty there", fix)
 
 
 def expect_row_weights(weights: Float, who: str, rows: int) -> None:

@@ -183,7 +183,8 @@ def _model(study: Study, m: int, counts: tuple[int, ...]) -> ModelPlan | None:
     """The model of a study, with the digits that its sums will have."""
     about = study.glm
     intercept = study.about.centred if study.centre is None else study.centre
-    return None if about is None else decided(about, m, intercept, counts, study.record_bits)
+    robust = study.robust is not None
+    return None if about is None else decided(about, m, intercept, counts, study.record_bits, robust)
 
 
 def _digits(study: Study, m: int, counts: tuple[int, ...]) -> Digits:

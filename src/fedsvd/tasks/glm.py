@@ -10,6 +10,7 @@ from fedsvd.protocol.model import (
     ESTIMATED,
     HOME_TESTS,
     MOMENT_BITS,
+    ROBUST,
     SCORE_BITS,
     START_SIZES,
     STARTS,
@@ -19,11 +20,27 @@ from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, arra
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.quality import QUALITY, QUALITY_BITS, ROC, ROC_COLUMNS, ROCPlan, quality_numbers
 from fedsvd.protocol.reasons import Why
-from fedsvd.protocol.steps import PlannedStep, What, counted, digits, from_user_1, maybe, repeat, sizes, triangle, wide
+from fedsvd.protocol.steps import (
+    PlannedStep,
+    What,
+    bound,
+    counted,
+    digits,
+    from_user_1,
+    maybe,
+    repeat,
+    sizes,
+    total,
+    triangle,
+    wide,
+)
 from fedsvd.protocol.sums import FELL, STEPPED
-from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
+from fedsvd.protocol.tasks import Answer, Item, Labels, Robust, Split, Task
 from fedsvd.tasks.declared import Declared
 from fedsvd.tasks.pieces import pieces
+
+NAIVE = hidden("naive_covariance", CLASS, TERM, TERM)
+"""What the model itself says, where ``covariance`` is robust."""
 
 OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
@@ -38,6 +55,7 @@ OUTPUTS = (
     hidden("contrasts", CLASS, TERM),
     hidden("estimates", CLASS, TERM),
     array("covariance", CLASS, TERM, TERM),
+    NAIVE,
     array("fitted", RECORD, CLASS, to=To.OWN),
     array("residuals", RECORD, CLASS, to=To.OWN, draws=("roc", "calibration", "residuals", "qq")),
     fact("own_rows", to=To.OWN),
@@ -49,15 +67,20 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Every step of a generalised linear model, and of any other one by sums of few digits."""
     if plan.glm is None:
         raise ConfigError("a plan without a model has no evaluations")
+    clusters = (wide("clusters", 1, What.COUNT),) if plan.robust == Robust.CLUSTER else ()
     if plan.glm.few_digits:
-        return *newton_steps(plan, plan.glm), *_quality(plan)
-    evaluation = (
+        return *clusters, *newton_steps(plan, plan.glm), *_quality(plan)
+    evaluation = [
         wide("totals", plan.glm.totals + plan.M, What.DEVIANCE),
         maybe(
             FELL, triangle("gram", plan.M), maybe(STEPPED, from_user_1("answer", 8 * (plan.M + 3), what=What.ITERATES))
         ),
-    )
-    return repeat("evaluation", plan.glm.evaluations, *evaluation), *_quality(plan)
+    ]
+    if plan.robust:
+        P = plan.glm.scored(plan.m, plan.centre)
+        squares = total("squared scores", P * (P + 1) // 2, What.SQUARED_SCORES)
+        evaluation.append(maybe(ROBUST, bound("scores bound"), squares))
+    return *clusters, repeat("evaluation", plan.glm.evaluations, *evaluation), *_quality(plan)
 
 
 def _quality(plan: SessionPlan) -> tuple[PlannedStep, ...]:
@@ -104,8 +127,15 @@ def _by_digits(
         *before,
         digits("score", HOME_TESTS + 2 + P, SCORE_BITS, What.SCORE),
         maybe(CURVED, *pieces("information", P)),
-        maybe(ENDS, *pieces("table", P), *ending),
+        maybe(ENDS, *pieces("table", P), *_squares(plan, about), *ending),
     )
+
+
+def _squares(plan: SessionPlan, about: ModelPlan) -> tuple[PlannedStep, ...]:
+    """The middle matrix of robust errors, once for each model."""
+    if not plan.robust:
+        return ()
+    return sizes("squares sizes", 1), *pieces("squares", about.scored(plan.m, plan.centre), What.SQUARED_SCORES)
 
 
 TASK = Declared(
@@ -113,7 +143,7 @@ TASK = Declared(
     Answer.GRAM,
     (Split.HORIZONTAL,),
     released=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
-    on_request=(Item.QUALITY, Item.ROC),
+    on_request=(Item.QUALITY, Item.ROC, Item.ROBUST),
     labels={Split.HORIZONTAL: Labels.APART},
     centred=True,
     c=224,

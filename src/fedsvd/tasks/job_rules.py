@@ -24,6 +24,11 @@ def _heeded(option: Option) -> Rule:
     return does_not_apply(option.key, lambda study: getattr(study, option.key) != option.default, option.tasks)
 
 
+def _by_id(study: Any) -> int:
+    """Rows of one person are a cluster: the id may be named as one too."""
+    return int(study.cluster is not None and study.cluster in study.id_columns)
+
+
 STUDY_RULES = (
     *(
         _heeded(option)
@@ -36,7 +41,7 @@ STUDY_RULES = (
         "components = 100, say",
     ),
     Rule(
-        lambda study: len(set(named_columns("job", study))) < len(named_columns("job", study)),
+        lambda study: len(set(named_columns("job", study))) < len(named_columns("job", study)) - _by_id(study),
         "one column is named twice among label, event, entry, strata, weights, offset, cluster and id",
         "name different ones",
     ),

@@ -22,6 +22,8 @@ _MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
 _WEIGHTED = tuple(task for task in MODEL_TASKS if task not in {facts.task for facts in FACTS.values() if facts.grouped})
 _WEIGHTED_MODELS = ", ".join(f"`{task}`" for task in _WEIGHTED)
 _OFFSETS = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if facts.offsets))
+_ROBUST = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if facts.robust))
+_ROBUST_MODELS = ", ".join(f"`{task}`" for task in _ROBUST)
 _EVERY_LINK = tuple(dict.fromkeys(link for links in LINKS.values() for link in links))
 
 MODEL = (
@@ -63,21 +65,25 @@ MODEL = (
         "job",
         word(_COVARIANCES),
         "nonrobust",
-        "Standard errors: nonrobust, or HC0 to HC3; with --inference.",
-        ('with `inference`: standard errors that do not assume equal variances, `"HC0"` to `"HC3"` (`lr`, split rows)'),
-        tasks=(Task.LR,),
+        "Standard errors: nonrobust, or HC0 to HC3; lr: with --inference.",
+        (
+            'standard errors that do not assume equal variances, `"HC0"` to `"HC3"` (`lr` with `inference`, split '
+            f"rows; {_ROBUST_MODELS}). Models of several classes, ordinal and Cox models have `HC0` and `HC1`: HC2 and "
+            "HC3 divide by the leverage of one linear predictor. One sum of squared scores is opened more"
+        ),
+        tasks=(Task.LR, *_ROBUST),
     ),
     Option(
         "cluster",
         "job",
         optional(COLUMN),
         None,
-        "The column of clusters that standard errors are robust to; with --inference.",
+        "The column of clusters that standard errors are robust to; lr: with --inference.",
         (
-            "with `inference`: the column of clusters that standard errors are robust to, numbers or text; it "
-            "is no feature"
+            "the column of clusters that standard errors are robust to, numbers or text (`lr` with `inference`, "
+            f"{_ROBUST_MODELS}); it is no feature"
         ),
-        tasks=(Task.LR,),
+        tasks=(Task.LR, *_ROBUST),
         columns=True,
     ),
     Option(
@@ -91,7 +97,7 @@ MODEL = (
             'which plan, approval and report say; `"joint"` is refused, because parties would learn which names '
             "others have"
         ),
-        tasks=(Task.LR,),
+        tasks=(Task.LR, *_ROBUST),
     ),
     Option(
         "alphas",

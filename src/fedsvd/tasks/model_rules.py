@@ -179,6 +179,28 @@ MODELS = (
     ),
 )
 
+ROBUST_MODELS = (
+    Rule(
+        lambda study: _glm(study) and study.robust is not None and study.robust not in study.glm.facts.robust,
+        lambda study: (
+            f"{study.robust} divides by the leverage of one linear predictor, and this model has another form"
+            if study.glm.facts.robust
+            else f"a {study.glm.facts.name} model has no robust errors here"
+        ),
+        lambda study: (
+            f"one of {', '.join(study.glm.facts.robust)}"
+            if study.glm.facts.robust
+            else "leave cov_type and cluster out"
+        ),
+    ),
+    Rule(
+        lambda study: _glm(study) and study.robust is not None and study.alpha > 0,
+        "a ridge leaves no standard errors, and so no robust ones",
+        "leave alpha out, or cov_type and cluster",
+    ),
+)
+"""Scores are squared in the coordinates of a table's root."""
+
 QUALITY = (
     Rule(
         lambda study: (

@@ -4,7 +4,7 @@ from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fac
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
 from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.glm import steps
+from fedsvd.tasks.glm import NAIVE, steps
 
 OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
@@ -14,6 +14,7 @@ OUTPUTS = (
     fact("columns"),
     hidden("estimates", CLASS, TERM),
     array("covariance", CLASS, TERM, TERM),
+    NAIVE,
     array("fitted", RECORD, CLASS, to=To.OWN),
     array("residuals", RECORD, CLASS, to=To.OWN, draws=("roc", "calibration")),
     fact("own_rows", to=To.OWN),
@@ -25,6 +26,7 @@ TASK = Declared(
     Answer.GRAM,
     (Split.HORIZONTAL,),
     released=(Item.COEFFICIENTS, Item.INFERENCE),
+    on_request=(Item.ROBUST,),
     labels={Split.HORIZONTAL: Labels.APART},
     c=224,
     held=3,  # its rows, less their means, and those times the weights of records

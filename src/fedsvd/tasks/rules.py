@@ -29,6 +29,7 @@ from fedsvd.tasks.model_rules import (
     MODELS,
     QUALITY,
     REGRESSION,
+    ROBUST_MODELS,
     releases,
     vertical,
 )
@@ -274,6 +275,7 @@ RULES: tuple[Rule, ...] = (
     *DIGITS,
     *REGRESSION,
     *MODELS,
+    *ROBUST_MODELS,
     *QUALITY,
     *COMPONENTS,
     *COLUMNS,

@@ -36,7 +36,7 @@ SHARED_ARRAYS = {
         *("coefficients", "intercept", "covariance", "estimates", "vif", "ridge_path", "ridge_errors"),
     },
     (Task.LR, V): {"intercept"},
-    (Task.GLM, H): {"coefficients", "intercept", "contrasts", "estimates", "covariance", "roc"},
+    (Task.GLM, H): {"coefficients", "intercept", "contrasts", "estimates", "covariance", "naive_covariance", "roc"},
     (Task.PREDICT, V): set(),
 }  # fmt: skip
 

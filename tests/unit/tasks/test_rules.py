@@ -54,6 +54,7 @@ SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
 QUALITY = (*declared(Task.GLM).released, Item.QUALITY)
 ROC = (*QUALITY, Item.ROC)
 BINOMIAL = ModelPlan(Family.BINOMIAL, "logit")
+SQUARES = (*declared(Task.GLM).released, Item.ROBUST)
 # Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
 RARE = [
     ("the paper's scheme as published is in fedsvd-lab", Task.SVD, H, {"scheme": "paper"}),
@@ -98,6 +99,18 @@ RARE = [
         {"glm": ModelPlan(Family.BINOMIAL, "logit")},
     ),
     ("PCR follows from the joint Gram", Task.PCR, H, {"components": 2, "mode": Mode.B}),
+    (
+        "HC3 divides by the leverage of one linear predictor",
+        Task.GLM,
+        H,
+        {"release": SQUARES, "robust": Robust.HC3, "glm": ModelPlan(Family.MULTINOMIAL, "logit", classes=3)},
+    ),
+    (
+        "a ridge leaves no standard errors, and so no robust ones",
+        Task.GLM,
+        H,
+        {"release": SQUARES, "robust": Robust.HC0, "alpha": 0.5, "glm": ModelPlan(Family.POISSON, "log")},
+    ),
     ("quality is of a binomial model", Task.GLM, H, {"release": QUALITY, "glm": ModelPlan(Family.POISSON, "log")}),
     ("roc is of a binomial model", Task.GLM, H, {"release": ROC, "glm": ModelPlan(Family.POISSON, "log")}),
     ("the release of roc goes with", Task.GLM, H, {"release": (*QUALITY[:-1], Item.ROC), "glm": BINOMIAL}),

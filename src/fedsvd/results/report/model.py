@@ -7,6 +7,7 @@ from fedsvd.results.drawings.models import ratios_of
 from fedsvd.results.drawings.ranking import off_in_words, pooled, test_in_words, thresholds
 from fedsvd.results.model_table import models_of, summaries
 from fedsvd.results.report.figures import figures
+from fedsvd.results.report.regression import own_clusters
 from fedsvd.results.report.sections import Grid, Section, facts_of, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics.pooled_roc import PooledROC
@@ -20,10 +21,11 @@ def model_section(result: PartyResult) -> Section:
     about = result.plan.glm
     of_rows = () if about is None else about.facts.draws
     notes = dict.fromkeys(note for _, summary in summaries(result) for note in summary.notes)
+    clusters = {model.errors.clusters for model in models_of(result)} - {0}
     return Section(
         str(result.task),
         result.task.heading,
-        (*_in_words(result), *(f"Not defined: {note}." for note in notes)),
+        (*_in_words(result), *map(own_clusters, clusters), *(f"Not defined: {note}." for note in notes)),
         figures(result, "forest", *of_rows),
         tuple(_tables(result)),
         first=tuple(_ratios(result)),

@@ -64,15 +64,18 @@ def notes(result: PartyResult) -> list[str]:
     """Whose clusters there are, and why a statistic is missing, a sentence each."""
     names = _names(result)
     clusters = {model.clusters for model in models_of(result)} - {0}
-    found = [
-        f"Clusters are each party's own: {count} clusters. A name at two parties is two of them." for count in clusters
-    ]
+    found = [own_clusters(count) for count in clusters]
     found += [
         f"Not defined for {target}: {note}."
         for target, model in zip(result.targets, models_of(result), strict=False)
         for note in linear_summary(model, names, target).notes
     ]
     return found
+
+
+def own_clusters(count: int) -> str:
+    """Whose clusters errors are robust to."""
+    return f"Clusters are each party's own: {count} clusters. A name at two parties is two of them."
 
 
 def ridge_in_words(result: PartyResult) -> list[str]:

@@ -14,6 +14,7 @@ from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.models import shape_of, split_labels
 from fedsvd.roles.user.records import RecordsHome, own_table
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.squared_scores import errors_of
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.cox import Cohort, fit_by_digits
 from fedsvd.types import Float
@@ -24,9 +25,10 @@ def script(work: Work) -> Script:
     about = work.plan.glm
     if work.labels is None or about is None:
         raise LocalProtocolError("a Cox model needs this party's times and events", "name their columns")
-    session = DigitsSession(work)
+    session, errors = DigitsSession(work), (yield from errors_of(work))
     home: CoxHome = yield Local("evaluate", lambda: CoxHome(work, about))
-    found = yield from session.fit(home, fit_by_digits(about.ties, shape_of(work.plan, about), alpha=work.plan.alpha))
+    steps = fit_by_digits(about.ties, shape_of(work.plan, about, errors), alpha=work.plan.alpha)
+    found = yield from session.fit(home, steps)
     w = found.solution[None, :]
     own = {"baseline": home.baseline(w[0])}
     return GLMResult((found,), w, np.zeros(1), found.rank, session.residual, session.bits, own=own)

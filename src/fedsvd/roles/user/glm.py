@@ -23,18 +23,22 @@ from fedsvd.protocol.quality import PAIRS, QUALITY, QUALITY_BITS, ROC, ROCPlan, 
 from fedsvd.protocol.steps import SIZE_CLASSES
 from fedsvd.roles.user import negative_binomial
 from fedsvd.roles.user.digits import DigitsSession, DigitSums
+from fedsvd.roles.user.home import Home
 from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of, split_labels
 from fedsvd.roles.user.requests import Common, Local, Script, Sum
 from fedsvd.roles.user.share import batches_of, common_unit, share
+from fedsvd.roles.user.squared_scores import BEYOND, errors_of, exact_squares
 from fedsvd.roles.user.statistics import below_squares
-from fedsvd.roles.user.sums import sum_of_fives, wide_sum_of_floats
+from fedsvd.roles.user.sums import from_upper_triangle, sum_of_fives, wide_sum_of_floats
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.glm import GLMInference
-from fedsvd.statistics.irls import Answer, Proposal, Request, not_converged
+from fedsvd.statistics.irls import Answer, Proposal, Request, Squares, not_converged
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.newton import refused
+from fedsvd.statistics.newton_requests import Point
 from fedsvd.statistics.pooled_roc import PooledROC, grid, own_counts
 from fedsvd.statistics.ranking import Quality, quality, within
+from fedsvd.statistics.robust import Errors
 from fedsvd.types import Float, Ring
 
 _MOST = 2.0**1000  # what a user sends for a number beyond it; 500 of them are a float64
@@ -68,11 +72,12 @@ def script(work: Work) -> Script:
     if work.labels is None or work.plan.glm is None:
         raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
     session = DigitsSession(work) if work.plan.glm.few_digits else FittingSession(work)
+    errors: Errors = yield from errors_of(work)
     found = []
     if isinstance(session, DigitsSession) and work.plan.glm.facts.only_few_digits:
-        found.append((yield from negative_binomial.fit(work, session, work.plan.glm, work.labels)))
+        found.append((yield from negative_binomial.fit(work, session, work.plan.glm, work.labels, errors)))
     else:
-        for model in models(work.plan):
+        for model in models(work.plan, errors):
             found.append((yield from session.play(model)))
     first = int(work.plan.centre)
     if isinstance(found[0], MultinomialInference):
@@ -157,6 +162,8 @@ class FittingSession:
         while True:
             if isinstance(asked, Proposal):
                 answer: Answer | Float = yield from self.agree(asked)
+            elif isinstance(asked, Squares):
+                answer = yield from self._squares(model, asked)
             else:
                 answer = yield from self._evaluate(model, asked)
             try:
@@ -176,6 +183,15 @@ class FittingSession:
                 "the coefficients that user 1 sent do not solve the joint problem", "nothing is released"
             )
         return numbers
+
+    def _squares(self, model: Model, asked: Squares) -> Script:
+        """The joint sum of squared scores, in all digits; not finite where a row of leverage 1 leaves none."""
+        at = Point(asked.beta, np.zeros(self._plan.m), information=False, turn=asked.root)
+        own: Float = yield Local("evaluate", lambda: Home(self.work, model).squared_scores(at)[0])
+        own = own if np.isfinite(own).all() else np.full_like(own, BEYOND)
+        total = yield from exact_squares(self.work, own, f" {self._number}")
+        found = from_upper_triangle(total, len(asked.beta))
+        return found if float(np.abs(total).max()) < BEYOND / 2.0 else np.full_like(found, np.nan)
 
     def _evaluate(self, model: Model, request: Request) -> Script:
         """The joint sums at given coefficients; no Gram matrix where none is needed."""

@@ -12,7 +12,7 @@ much they have.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -21,14 +21,19 @@ import numpy as np
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.roles.user.models import Model, lanes_of, panels_of
+from fedsvd.roles.user.squared_scores import own_clusters
 from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes, design
 from fedsvd.statistics.records import FEW, GROWN, MOST_DEVIANCE
+from fedsvd.statistics.robust import CLUSTER, Scores, squared_scores
 from fedsvd.types import Float
 
 MOST_LEVERAGE = 0.8
 """Of a user's own row in what it sends, at any coefficients but those of the null model."""
+
+MOST_OF_CLUSTERS = 0.95
+"""Of one cluster in the squared scores: of five clusters and one coefficient, one in 200 has so much by chance."""
 
 _LANES = 16  # panels that are worked on at once: nothing is kept of one but a few sums
 SLACK = 1.0 + 2.0**-10  # leverage at the null model, which the owner has approved, but for rounding
@@ -46,6 +51,7 @@ class OwnParts(ABC):
         self._sent = np.zeros(0)  # of an information matrix
         self._least_leverage = MOST_LEVERAGE
         self._start_deviance: float | None = None
+        self._meat: Float | None = None  # the upper triangle of the own sum of squared scores
 
     # --- numbers --------------------------------------------------------------------------------------------------
 
@@ -57,6 +63,8 @@ class OwnParts(ABC):
             case "start":
                 assert asked.at is not None
                 return self._start(asked.at)
+            case "squares":
+                return np.array([np.abs(self._squared_scores(asked)).max()])
             case _:
                 return self._end(asked)
 
@@ -74,17 +82,52 @@ class OwnParts(ABC):
                 assert asked.at is not None
                 own = self._evaluated(asked.at)
                 assert own.information is not None
-                triangle = own.information[np.triu_indices(len(own.score))]
-                if asked.piece == 0:
-                    self._sent = np.zeros(len(triangle))
-                return triangle - self._sent
+                return self._left(asked, own.information[np.triu_indices(len(own.score))])
+            case "squares":
+                return self._left(asked, self._squared_scores(asked))
             case _:
                 return self._end(asked)
 
+    def _left(self, asked: Asked, triangle: Float) -> Float:
+        """What the pieces before have left of a matrix."""
+        if asked.piece == 0:
+            self._sent = np.zeros(len(triangle))
+        return triangle - self._sent
+
     def sent(self, asked: Asked, values: Float) -> None:
         """What went into a sum, noise included: the next piece is what is left."""
-        if asked.of in ("information", "table"):
+        if asked.of in ("information", "table", "squares"):
             self._sent = self._sent + values
+
+    def _squared_scores(self, asked: Sizes | Asked) -> Float:
+        """Squared scores in the coordinates of a point; beyond all others where one record makes up most of them."""
+        assert asked.at is not None
+        if isinstance(asked, Sizes):
+            found, largest = self.squared_scores(asked.at)
+            self._meat = found if largest <= self._most_squared() else np.full_like(found, np.inf)
+        assert self._meat is not None
+        return self._meat
+
+    def _most_squared(self) -> float:
+        """The largest part of one record in what is sent; of a cluster more, and as much as it has of the rows where
+        these are few: of that the owner was asked."""
+        if self._work.plan.robust != CLUSTER:
+            return max(MOST_LEVERAGE, 1.0 / self._work.n_i)
+        rows = np.unique(own_clusters(self._work), return_counts=True)[1]
+        return max(MOST_OF_CLUSTERS, float(rows.max()) / self._work.n_i)
+
+    def squared_scores(self, at: Point) -> tuple[Float, float]:
+        """The upper triangle of the own ``M^T M`` (``robust.py``), and the largest part of one record or cluster."""
+        plan, turn = self._work.plan, at.turn
+        assert turn is not None
+        groups = own_clusters(self._work) if plan.robust == CLUSTER else None
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            found, largest = squared_scores(self.scores(at), turn, plan.robust, groups)
+        return found[np.triu_indices(len(found))], largest
+
+    @abstractmethod
+    def scores(self, at: Point) -> Iterable[tuple[slice, Scores]]:
+        """The scores of own records at a point, with their places in the own table."""
 
     @abstractmethod
     def stands_out(self, at: Point) -> bool:
@@ -212,6 +255,9 @@ class Home(OwnParts):
                 pass
             found += made
         return found
+
+    def scores(self, at: Point) -> Iterable[tuple[slice, Scores]]:
+        return self._panels(False, lambda place, X: (place, self._model.scores(at, X, self._labels[place])))
 
     def _evaluated(self, at: Point) -> Evaluation:
         held = self._at

@@ -12,10 +12,9 @@ Robust standard errors, which do not assume equal variances, come after the tabl
     covariance = root (sum_i M_i^T M_i) root^T,    root root^T = (X^T X)^-1
 
 The rows M_i are this user's scores ``root^T x e``, with HC2 and HC3 divided by what their leverage leaves, or summed
-over each of its clusters. A cluster lies within one user: equal names at two users are two clusters, for names are not
-compared. The sum is in a unit that ``scores bound`` finds, since one row of large leverage may make it large; a user
-that has a row of leverage 1, for which HC2 and HC3 are not defined, sends numbers beyond all others, and all users read
-that there is one. Where the table has no standard errors the sums are made of zeros.
+over each of its clusters (``squared_scores.py``). A user that has a row of leverage 1, for which HC2 and HC3 are not
+defined, sends numbers beyond all others, and all users read that there is one. Where the table has no standard errors
+the sums are made of zeros.
 """
 
 import math
@@ -24,11 +23,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedsvd.compress.centre import scales_of
-from fedsvd.errors import LocalProtocolError, VerificationFailed
+from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import Fit, least_squares
 from fedsvd.protocol.messages import Solution
-from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
@@ -37,6 +35,7 @@ from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_
 from fedsvd.roles.user.refinement import ScaledRows, Transform, proposal, read_proposal, refine
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.ridge_choice import Curve, error_curve, unchosen
+from fedsvd.roles.user.squared_scores import BEYOND, exact_squares, joint_clusters, own_clusters
 from fedsvd.roles.user.statistics import (
     Prepared,
     centred,
@@ -46,9 +45,8 @@ from fedsvd.roles.user.statistics import (
     uncentred,
     with_norm,
 )
-from fedsvd.roles.user.sums import bound_sum, from_upper_triangle, total_sum, upper_triangle, wide_sum
+from fedsvd.roles.user.sums import from_upper_triangle, upper_triangle
 from fedsvd.roles.user.work import Dense, Work
-from fedsvd.secagg import wide
 from fedsvd.statistics.centred import infer_centred
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.refine import Refined
@@ -57,9 +55,6 @@ from fedsvd.statistics.triangle import least_norm
 from fedsvd.statistics.undefined import LEVERAGE, NO_FEATURES, is_array
 from fedsvd.types import Float
 
-_MOST_NOISE = 62
-_BEYOND = 2.0**1000  # 500 of them are a float64
-
 
 def robust_errors(work: Work, models: tuple[LinearInference, ...]) -> Script:
     """The same models with robust covariances."""
@@ -67,17 +62,10 @@ def robust_errors(work: Work, models: tuple[LinearInference, ...]) -> Script:
     defined = _defined(models)
     clusters = (yield from joint_clusters(work, defined)) if plan.robust == CLUSTER else 0
     squares = yield Local("scores", lambda: own_squares(work, models))
-    total = yield from _summed(work, squares if np.isfinite(squares).all() else np.full_like(squares, _BEYOND))
-    beyond = defined and float(np.abs(total).max(initial=0.0)) >= _BEYOND / 2.0
+    total = yield from exact_squares(work, squares if np.isfinite(squares).all() else np.full_like(squares, BEYOND))
+    beyond = defined and float(np.abs(total).max(initial=0.0)) >= BEYOND / 2.0
     matrices = np.stack([from_upper_triangle(packed, q) for packed in total])
     return robust_tables(work, models, None if beyond else matrices, clusters)
-
-
-def joint_clusters(work: Work, defined: bool = True) -> Script:
-    """How many clusters all parties have."""
-    own = len(np.unique(_clusters(work))) if defined else 0
-    (joint,) = yield from wide_sum("clusters", [own << wide.LOWEST], [3], work.own)
-    return round(joint / (1 << wide.LOWEST))
 
 
 def own_squares(work: Work, models: tuple[LinearInference, ...], least: float = LEAST_LEFT) -> Float:
@@ -107,22 +95,11 @@ def _defined(models: tuple[LinearInference, ...]) -> bool:
     return all(is_array(model.covariance) for model in models)
 
 
-def _summed(work: Work, own: Float) -> Script:
-    """The total of these numbers, to the last digit of the largest of each user."""
-    size = float(np.abs(own).max(initial=0.0))
-    E = yield from bound_sum("scores bound", math.frexp(size)[1] if size else None, work.own)
-    if E is None:
-        E = 0
-    width = min(_MOST_NOISE, max(0, FINE_STEP + math.frexp(math.ulp(size))[1] - E)) if size else 0
-    total = yield from total_sum(work.plan, "squared scores", np.ldexp(own, -E), work.own, width)
-    return np.ldexp(total, E)
-
-
 def _own_grams(work: Work, models: tuple[LinearInference, ...], least: float) -> Float:
     """``M_i^T M_i`` of every target."""
     f, kind, q = work.plan.m, work.plan.robust, len(models[0].coefficients)
     grams = np.zeros((len(models), q, q))
-    groups = _clusters(work) if kind == CLUSTER else None
+    groups = own_clusters(work) if kind == CLUSTER else None
     sums = [ClusterSums(groups, q) for _ in models] if groups is not None else []
     for place, panel in work.panels("scores"):
         D = to_numpy(panel).T
@@ -137,15 +114,6 @@ def _own_grams(work: Work, models: tuple[LinearInference, ...], least: float) ->
     for k, own in enumerate(sums):
         grams[k] = own.rows.T @ own.rows
     return grams
-
-
-def _clusters(work: Work) -> Float:
-    if work.clusters is None:
-        raise LocalProtocolError(
-            "the plan has cluster-robust errors, and this party has no clusters", "name the column"
-        )
-    found: Float = work.clusters
-    return found
 
 
 _LONGEST_MOVE = 2.0**20  # of a solution along its null space, relative to its length

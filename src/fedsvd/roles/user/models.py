@@ -22,6 +22,7 @@ from fedsvd.statistics.families import family_named
 from fedsvd.statistics.irls import Contribution, Request, Steps
 from fedsvd.statistics.newton import MORE, TABLE, Fitting
 from fedsvd.statistics.newton_requests import Evaluation, Point, Shape
+from fedsvd.statistics.robust import USUAL, Errors, Scores
 from fedsvd.types import Float
 
 _LANES, _PANELS_A_LANE = 8, 4
@@ -33,29 +34,30 @@ _OF_TOLERANCE = 1e-2  # a score has few digits: the iteration ends where roundin
 class Model:
     """One model: its fit, and a user's part of an evaluation, from rows and labels of a panel.
 
-    The last five are those of a fit by sums of few digits.
+    The last six are those of a fit by sums of few digits; robust errors in all digits are of the same scores.
     """
 
     fit: Callable[[], Steps]
     contribution: Callable[[Request, Float, Float], Contribution]
     by_digits: Callable[[], Fitting]
     evaluate: Callable[[Point, Float, Float], Evaluation]
+    scores: Callable[[Point, Float, Float], Scores]
     likelihood: Callable[[Point, Float, Float, float], float]
     moments: Callable[[Float], Float]  # of labels: sums of weights, of the offset's share, of the outcome
     outcomes: bool  # whether the target is a class
 
 
-def models(plan: SessionPlan) -> Iterator[Model]:
+def models(plan: SessionPlan, errors: Errors) -> Iterator[Model]:
     """One model; of a binomial target with several classes one for each class, against the rest."""
     about = plan.glm
     if about is None:
         raise LocalProtocolError("this plan has no model")
     if about.facts.each_class:
-        yield _multinomial(plan, about)
+        yield _multinomial(plan, about, errors)
         return
     distribution = family_named(str(about.family), about.link)
     for k in range(about.fits):
-        yield _binomial_or_other(plan, about, distribution, k if about.fits > 1 else None)
+        yield _binomial_or_other(plan, about, errors, distribution, k if about.fits > 1 else None)
 
 
 def split_labels(about: ModelPlan, labels: Float) -> tuple[Float, Float | None, Float | None]:
@@ -90,7 +92,9 @@ def _counts(about: ModelPlan, totals: dict[str, float]) -> list[float]:
     return [totals["target"]] if about.counts_outcomes else []
 
 
-def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distribution, k: int | None) -> Model:
+def _binomial_or_other(
+    plan: SessionPlan, about: ModelPlan, errors: Errors, distribution: Distribution, k: int | None
+) -> Model:
     def contribution(request: Request, X: Float, labels: Float) -> Contribution:
         y, offset, weights = split_labels(about, labels)
         if k is not None:
@@ -105,6 +109,10 @@ def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distri
     def evaluate(at: Point, X: Float, labels: Float) -> Evaluation:
         y, settings = known(labels)
         return glm_digits.evaluate(at, distribution, X, y, **settings)
+
+    def scores(at: Point, X: Float, labels: Float) -> Scores:
+        y, settings = known(labels)
+        return glm_digits.scores(at, distribution, X, y, **settings)
 
     def likelihood(at: Point, X: Float, labels: Float, scale: float) -> float:
         y, settings = known(labels)
@@ -124,17 +132,21 @@ def _binomial_or_other(plan: SessionPlan, about: ModelPlan, distribution: Distri
             alpha=plan.alpha,
             tolerance=about.tolerance,
             max_iterations=about.max_iterations,
+            errors=errors,
         ),
         contribution,
-        lambda: glm_digits.fit_by_digits(distribution, shape_of(plan, about), offset=about.offset, alpha=plan.alpha),
+        lambda: glm_digits.fit_by_digits(
+            distribution, shape_of(plan, about, errors), offset=about.offset, alpha=plan.alpha
+        ),
         evaluate,
+        scores,
         likelihood,
         moments,
         about.facts.outcome is Outcome.CLASSES,
     )
 
 
-def shape_of(plan: SessionPlan, about: ModelPlan) -> Shape:
+def shape_of(plan: SessionPlan, about: ModelPlan, errors: Errors = USUAL) -> Shape:
     """What an iteration by few digits knows of the model of a plan."""
     return Shape(
         users=plan.k,
@@ -151,6 +163,8 @@ def shape_of(plan: SessionPlan, about: ModelPlan) -> Shape:
         extra=about.facts.extra(about),
         centred=about.facts.centred,
         table=MORE if about.digits is Digits.MORE else TABLE,
+        errors=errors,
+        apart=about.facts.known,
     )
 
 
@@ -158,7 +172,7 @@ def _prior(labels: Float, weights: Float | None) -> Float:
     return np.ones(len(labels)) if weights is None else weights
 
 
-def _multinomial(plan: SessionPlan, about: ModelPlan) -> Model:
+def _multinomial(plan: SessionPlan, about: ModelPlan, errors: Errors) -> Model:
     def contribution(request: Request, X: Float, labels: Float) -> Contribution:
         codes, _, weights = split_labels(about, labels)
         return multinomial.contribution(request, X, codes, about.classes, intercept=plan.centre, weights=weights)
@@ -166,6 +180,10 @@ def _multinomial(plan: SessionPlan, about: ModelPlan) -> Model:
     def evaluate(at: Point, X: Float, labels: Float) -> Evaluation:
         codes, _, weights = split_labels(about, labels)
         return multinomial.evaluate(at, X, codes, about.classes, intercept=plan.centre, weights=weights)
+
+    def scores(at: Point, X: Float, labels: Float) -> Scores:
+        codes, _, weights = split_labels(about, labels)
+        return multinomial.scores(at, X, codes, about.classes, intercept=plan.centre, weights=weights)
 
     def likelihood(at: Point, X: Float, labels: Float, scale: float) -> float:
         return -evaluate(at, X, labels).deviance / 2.0
@@ -184,10 +202,12 @@ def _multinomial(plan: SessionPlan, about: ModelPlan) -> Model:
             alpha=plan.alpha,
             tolerance=about.tolerance,
             max_iterations=about.max_iterations,
+            errors=errors,
         ),
         contribution,
-        lambda: multinomial.fit_by_digits(about.classes, shape_of(plan, about), alpha=plan.alpha),
+        lambda: multinomial.fit_by_digits(about.classes, shape_of(plan, about, errors), alpha=plan.alpha),
         evaluate,
+        scores,
         likelihood,
         moments,
         True,

@@ -8,6 +8,7 @@ from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.models import shape_of, split_labels
 from fedsvd.roles.user.records import RecordsHome, own_table
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.squared_scores import errors_of
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.ordinal import OrdinalRecords, fit_by_digits
 
@@ -18,12 +19,12 @@ def script(work: Work) -> Script:
     if work.labels is None or about is None:
         raise LocalProtocolError("an ordinal model needs this party's classes", "name their column")
     y, _, weights = split_labels(about, work.labels)
-    session = DigitsSession(work)
+    session, errors = DigitsSession(work), (yield from errors_of(work))
     home: RecordsHome = yield Local(
         "evaluate",
         lambda: RecordsHome(work, OrdinalRecords(own_table(work), y, about.classes, about.link, weights)),
     )
-    steps = fit_by_digits(about.link, shape_of(work.plan, about), alpha=work.plan.alpha)
+    steps = fit_by_digits(about.link, shape_of(work.plan, about, errors), alpha=work.plan.alpha)
     found = yield from session.fit(home, steps)
     w = found.coefficients[None, :m]
     return GLMResult((found,), w, np.zeros(1), m, session.residual, session.bits, means=session.means)

@@ -6,6 +6,7 @@ information (leverage). A user whose records say nothing sends zeros and noise, 
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedsvd.roles.user.models import panels_of
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes
 from fedsvd.statistics.records import OwnRecords, largest_share
+from fedsvd.statistics.robust import Scores
 from fedsvd.types import Float
 
 
@@ -45,6 +47,9 @@ class RecordsHome(OwnParts):
 
     def beyond(self, at: Point, dispersion: float) -> bool:
         return not self._evaluated(at).deviance <= self.records.most_deviance(self._start_deviance or 0.0)
+
+    def scores(self, at: Point) -> Iterable[tuple[slice, Scores]]:
+        return ((slice(None), self.records.scores(at)),)
 
     def _evaluated(self, at: Point) -> Evaluation:
         if self._own is None or self._at is None or not _serves(self._at, at, self._own):

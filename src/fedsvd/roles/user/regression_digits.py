@@ -18,9 +18,10 @@ from fedsvd.protocol.model import Digits
 from fedsvd.protocol.steps import SIZE_CLASSES
 from fedsvd.protocol.tasks import Robust
 from fedsvd.roles.user.digits import DigitSums, name_of
-from fedsvd.roles.user.horizontal_regression import joint_clusters, own_squares, robust_tables
+from fedsvd.roles.user.horizontal_regression import own_squares, robust_tables
 from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.squared_scores import joint_clusters
 from fedsvd.roles.user.statistics import joint_weight
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.linear_digits import LinearFit, LinearShape, fit_by_digits, squares_by_digits
