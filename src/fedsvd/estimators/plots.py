@@ -19,7 +19,7 @@ from fedsvd.estimators.target import target_in
 from fedsvd.protocol.outputs import Kind
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.drawings.axes import on_axes
-from fedsvd.results.drawings.declared import expected
+from fedsvd.results.drawings.declared import expected, offered
 from fedsvd.results.drawings.picture import USUAL, Wish
 from fedsvd.results.result import PartyResult
 
@@ -36,8 +36,7 @@ class Plots:
         self._estimator = estimator
 
     def __repr__(self) -> str:
-        drawings = dict.fromkeys(name for output in self._found.here.outputs for name in output.draws)
-        return f"Plots({', '.join(drawings)})"
+        return f"Plots({', '.join(offered(self._found.here))})"
 
     # --- descriptions -------------------------------------------------------------------------------------------------
 
@@ -98,10 +97,14 @@ class Plots:
         """Canonical correlations; of a PCA with all components the correlations of the features."""
         return self._drawn("correlations", ax)
 
+    def canonical_loadings(self, component: int = 1, *, ax: Any = None) -> Any:
+        """Correlations of a party's own columns with its own scores, of one of the first two canonical variables."""
+        return self._drawn("canonical_loadings", ax, place=component - 1)
+
     # --- curves -------------------------------------------------------------------------------------------------------
 
     def survival(self, *, ax: Any = None) -> Any:
-        """Survival curves of all groups, with their intervals; censoring is not marked."""
+        """Survival curves of all groups with their intervals, and numbers at risk; censoring is not marked."""
         return self._drawn("survival", ax)
 
     # --- models -------------------------------------------------------------------------------------------------------

@@ -99,8 +99,10 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
         Family.BINOMIAL: ModelFacts(
             Task.GLM, Outcome.CLASSES, against_rest=True, counts=_CLASS_COUNTS, draws=_OF_CLASSES
         ),
-        Family.POISSON: ModelFacts(Task.GLM, Outcome.COUNTS, weighs_by_outcome=True, counts=_CLASS_COUNTS),
-        Family.GAMMA: ModelFacts(Task.GLM, Outcome.NUMBER, dispersion=True),
+        Family.POISSON: ModelFacts(
+            Task.GLM, Outcome.COUNTS, weighs_by_outcome=True, counts=_CLASS_COUNTS, draws=("residuals",)
+        ),
+        Family.GAMMA: ModelFacts(Task.GLM, Outcome.NUMBER, dispersion=True, draws=("residuals",)),
         Family.MULTINOMIAL: ModelFacts(
             Task.GLM,
             Outcome.CLASSES,

@@ -1,6 +1,7 @@
 """``plot`` draws the numbers of the joint table: artists' data are compared with scikit-learn and statsmodels."""
 
 import pickle
+import re
 
 import matplotlib
 import matplotlib.pyplot
@@ -17,13 +18,22 @@ from tests.tolerances import GLM_BAR, RESULT_BAR, STATISTIC_BAR, assert_close
 from tests.unit.results.report.pages import study
 
 import fedsvd
-from fedsvd import FederatedCCA, FederatedGLM, FederatedLinearRegression, FederatedLogisticRegression, FederatedPCA
+from fedsvd import (
+    FederatedCCA,
+    FederatedGLM,
+    FederatedKaplanMeier,
+    FederatedLinearRegression,
+    FederatedLogisticRegression,
+    FederatedPCA,
+    FederatedTable,
+)
 from fedsvd.errors import ConfigError, MissingExtra
 from fedsvd.estimators.plots import Plots
 from fedsvd.protocol.tasks import Task
 from fedsvd.results.drawings import axes
 from fedsvd.results.drawings.declared import DRAWINGS, all_pictures
-from fedsvd.results.drawings.picture import Rows
+from fedsvd.results.drawings.described import BALANCED
+from fedsvd.results.drawings.picture import Line, Picture, Plane, Rows
 from fedsvd.results.report import charts
 from fedsvd.results.write import read_result
 from fedsvd.tasks.declared import outputs_of
@@ -81,7 +91,7 @@ def solid(ax):
 def test_every_drawing_is_declared_by_a_task_and_is_a_method_of_plot():
     declared = {name for task in Task for output in _outputs(task) for name in output.draws}
     assert declared == set(DRAWINGS)
-    assert {name for name in DRAWINGS if not hasattr(Plots, name)} == {"canonical_loadings"}
+    assert [name for name in DRAWINGS if not hasattr(Plots, name)] == []
 
 
 def _outputs(task):
@@ -264,6 +274,8 @@ def test_both_renderers_draw_every_picture_of_every_kind_of_study():
         FederatedGLM(fit_intercept=False).fit(rows, y),
         FederatedGLM().fit([t.assign(again=t["age"]) for t in rows], y),
         FederatedCCA(2, ids="trust").fit(columns),
+        FederatedTable(by="arm").fit([t.assign(arm=np.arange(len(t)) % 2) for t in rows]),
+        curves(),
     ]
     drawn = set()
     for found in fits:
@@ -283,3 +295,72 @@ def test_a_count_has_rate_ratios():
     counts = [rng.poisson(np.exp(0.02 * t["age"] + 1.0)) for t in tables]
     found = FederatedGLM("poisson").fit([t[X_OF] for t in tables], counts)
     assert found.plot.forest(exponentiate=True).get_title() == "Rate ratios of y"
+
+
+# --- what a drawing must show on both renderers -----------------------------------------------------------------------
+
+
+def curves():
+    rng = np.random.default_rng(6)
+    times = [np.ceil(rng.exponential(9.0, n)) for n in (160, 210, 120)]
+    seen = [(rng.random(len(own)) < 0.7).astype(float) for own in times]
+    return FederatedKaplanMeier(range(2, 25, 2)).fit(None, times, seen, [np.arange(len(own)) % 2 for own in times])
+
+
+def test_survival_curves_have_bands_and_numbers_at_risk_below():
+    found = curves()
+    ax = found.plot.survival()
+    bands = [each.get_paths()[0].vertices for each in ax.collections]
+    assert len(bands) == 2
+    for curve, band in zip(found.curves_, bands, strict=True):
+        assert {round(value, 9) for value in curve.low} <= {round(value, 9) for value in band[:, 1]}
+        assert {round(value, 9) for value in curve.high} <= {round(value, 9) for value in band[:, 1]}
+    written = [text.get_text() for text in ax.texts]
+    assert "numbers at risk" in written
+    for curve in found.curves_:
+        assert f"{curve.at_risk[0]:.0f}" in written
+    (picture,) = all_pictures(found.plot.result)
+    drawn = charts.drawn(picture)
+    assert drawn.count('class="band s') == 2
+    assert drawn.count("L") > 4 * len(found.curves_[0].time)  # bands are outlines, not lines from end to end
+
+
+def test_a_dashed_line_of_a_report_goes_through_all_of_its_points():
+    places = np.array([(0.0, 0.0), (1.0, 2.0), (2.0, 0.5)])
+    body = Plane("x", "y", (Line(places, dashed=True),))
+    drawn = charts.drawn(Picture("survival", "t", "c", body))
+    (path,) = re.findall(r'd="M([^"]*)" class="zero"', drawn)
+    assert len(path.split("L")) == 3
+
+
+def test_the_names_of_a_legend_are_whole_where_there_is_space():
+    labels = ("own records: area 0.1234", "records of all parties: area 0.5678")
+    lines = tuple(Line(np.eye(2), k, label=label) for k, label in enumerate(labels, start=1))
+    drawn = charts.drawn(Picture("roc", "t", "c", Plane("x", "y", lines)))
+    assert all(label in drawn for label in labels)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.97, 1.04), (0.9, 1.6), (0.5, 3.0), (0.01, 40.0)])
+def test_a_scale_of_ratios_has_round_ones_and_1_among_them(low, high):
+    ticks = axes.round_ratios(low, high)
+    assert 1.0 in ticks
+    assert all(low <= tick <= high for tick in ticks)
+    assert 4 <= len(ticks) <= 12
+
+
+def test_a_love_plot_is_points_with_the_limit_of_balance():
+    rng = np.random.default_rng(2)
+    ages = [rng.normal(60, 9, n).round() for n in (90, 80, 70)]
+    tables = [pd.DataFrame({"age": age, "arm": rng.choice(["a", "b"], len(age))}) for age in ages]
+    ax = FederatedTable(by="arm").fit(tables).plot.love()
+    assert len(ax.collections[0].get_offsets()) == 1
+    assert BALANCED in [line.get_xdata()[0] for line in ax.lines]
+
+
+def test_plots_of_a_family_are_those_that_it_has():
+    tables = patients()
+    X, died = [t[X_OF] for t in tables], [t["died"] for t in tables]
+    assert repr(FederatedGLM("poisson").fit(X, died).plot) == "Plots(forest, residuals)"
+    assert repr(FederatedLogisticRegression().fit(X, died).plot) == "Plots(forest, roc, calibration)"
+    with pytest.raises(ConfigError, match=r"load a party's folder$"):
+        FederatedPCA(2).fit(X).plot.outliers()

@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import MissingExtra
-from fedsvd.results.drawings.picture import Bars, Dots, Heat, Line, Named, Picture, Plane, Rows
+from fedsvd.results.drawings.picture import Band, Bars, Below, Dots, Heat, Line, Named, Picture, Plane, Rows
 from fedsvd.results.report.lettering import shortened
+from fedsvd.results.report.svg import ticks
 
 COLOURS = ("#2563c9", "#c2500a", "#18795a", "#7448c8", "#a3690b", "#b03060")  # s1 .. s6 of a report
 FORMATS = ("png", "pdf")
 _MUTED, _DOTS_PER_INCH = "#545d6e", 300
-_RATIOS = tuple(sorted({float(f"{n}e{e}") for e in range(-6, 6) for n in (1, 2, 5)}))
+_FACTORS = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7))
+_NARROW = 3.0  # a range of ratios up to it has even steps
+_FEW_TICKS = 4
+_MOST_SQUARES = 12  # of a side, into which numbers are written
+_ROW = 0.055  # of the axes' height, from one row of numbers below them to the next
 _BROAD, _HIGH = 0.12, 0.04  # of the axes, which a short name takes
 _NAME = 190.0  # the most that the name of a row takes, in units of a report
 
@@ -65,7 +70,9 @@ def _size(picture: Picture) -> tuple[float, float]:
     body = picture.body
     if isinstance(body, Rows):
         return 7.0, 1.2 + 0.3 * len(body.effects)
-    return (6.4, 5.6) if isinstance(body, Heat) else (6.4, 4.8)
+    if isinstance(body, Heat):
+        return 6.4, 5.6
+    return (5.2, 5.2) if body.square else (6.4, 4.8 + 0.25 * len(body.below))
 
 
 def _draw(picture: Picture, ax: Any) -> None:
@@ -88,6 +95,8 @@ def _plane(plane: Plane, ax: Any) -> None:
                 solid = len(mark.heights) if mark.solid is None else mark.solid
                 face = [COLOURS[0] if j < solid else "none" for j in range(len(mark.heights))]
                 ax.bar(np.arange(1, len(mark.heights) + 1), mark.heights, 0.7, color=face, edgecolor=COLOURS[0])
+            case Band():
+                _band(mark, ax)
             case Line():
                 _line(mark, ax)
             case Dots():
@@ -100,6 +109,9 @@ def _plane(plane: Plane, ax: Any) -> None:
         ax.set_xlim(*plane.x_range)
     if plane.y_range is not None:
         ax.set_ylim(*plane.y_range)
+    if plane.square:
+        ax.set_aspect("equal")
+    _below(plane.below, ax)
     if plane.counted:
         ax.xaxis.get_major_locator().set_params(integer=True)
     if any(isinstance(mark, Line | Dots) and mark.label for mark in plane.marks):
@@ -122,7 +134,28 @@ def _line(mark: Line, ax: Any) -> None:
         ax.plot(x, y, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
         return
     colour, marker = COLOURS[(mark.series - 1) % len(COLOURS)], "o" if mark.marked else None
-    ax.plot(x, y, color=colour, marker=marker, markersize=4, label=mark.label or None)
+    # A marker at the end of an axis is drawn whole.
+    ax.plot(x, y, color=colour, marker=marker, markersize=4, label=mark.label or None, clip_on=not mark.marked)
+
+
+def _band(mark: Band, ax: Any) -> None:
+    (x, low), high = mark.low.T, mark.high[:, 1]
+    ax.fill_between(x, low, high, color=COLOURS[(mark.series - 1) % len(COLOURS)], alpha=0.15, linewidth=0)
+
+
+def _below(rows: Sequence[Below], ax: Any) -> None:
+    """Numbers under the axis, at their places across: how many are at risk."""
+    across = ax.get_xaxis_transform()
+    for line, row in enumerate(rows):
+        y = -0.16 - _ROW * line
+        colour = COLOURS[(row.series - 1) % len(COLOURS)]
+        style: dict[str, Any] = {"fontsize": "small", "va": "top", "color": colour, "parse_math": False}
+        if len(rows) > 1:
+            ax.text(-0.06, y, shortened(row.name, _NAME), transform=ax.transAxes, ha="right", **style)
+        for x, text in zip(row.places, row.texts, strict=True):
+            ax.text(x, y, text, transform=across, ha="center", **style)
+    if rows:
+        ax.text(0.0, -0.11, "numbers at risk", transform=ax.transAxes, ha="left", va="top", fontsize="small")
 
 
 def _dots(mark: Dots, ax: Any) -> None:
@@ -136,6 +169,7 @@ def _dots(mark: Dots, ax: Any) -> None:
 
 def _named(mark: Named, ax: Any) -> None:
     ax.scatter(*mark.points.T, s=0 if mark.arrows else 14, color=COLOURS[1])  # axes reach as far as arrows do
+    ax.margins(0.1)  # names stand next to their points, inside the frame
     taken: list[tuple[float, float]] = []
     width, height = (abs(high - low) for low, high in (ax.get_xlim(), ax.get_ylim()))
     for (x, y), name in zip(mark.points.tolist(), mark.names, strict=True):
@@ -163,14 +197,16 @@ def _rows(rows: Rows, ax: Any) -> None:
     if rows.intervals:
         ends = np.array([(each.value - each.low, each.high - each.value) for each in rows.effects]).T
         ax.errorbar(values, places, xerr=ends, fmt="none", ecolor=colours, elinewidth=1.5)
+    if rows.intervals or rows.dots:
         ax.scatter(values, places, s=22, color=colours, zorder=3)
     else:
         ax.barh(places, values, 0.7, color=colours)
+    if rows.limit is not None:
+        ax.axvline(rows.limit, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
     ax.axvline(none, color=_MUTED, linewidth=0.8, linestyle="--" if rows.intervals else "-", zorder=0)
     if rows.ratio:
         ax.set_xscale("log")
-        low, high = ax.get_xlim()
-        ax.set_xticks([tick for tick in _RATIOS if low <= tick <= high], minor=False)
+        ax.set_xticks(round_ratios(*ax.get_xlim()), minor=False)
         ax.set_xticks([], minor=True)
         ax.xaxis.set_major_formatter("{x:g}")
     elif rows.span is not None:
@@ -185,6 +221,19 @@ def _rows(rows: Rows, ax: Any) -> None:
         right.spines["right"].set_visible(False)
 
 
+def round_ratios(low: float, high: float) -> list[float]:
+    """Round ratios between two, 1 among them where it is there; finer ones where there would be few."""
+    if high < _NARROW * low:
+        return ticks(low, high)
+    found: list[float] = []
+    for digits in _FACTORS:
+        every = sorted({float(f"{digit}e{power}") for power in range(-6, 6) for digit in digits})
+        found = [tick for tick in every if low <= tick <= high]
+        if len(found) >= _FEW_TICKS:
+            break
+    return found
+
+
 def _rises(rows: Rows, values: Any) -> Sequence[bool]:
     found: Sequence[bool] = (values >= (1.0 if rows.ratio else 0.0)).tolist()
     return found
@@ -196,3 +245,8 @@ def _heat(heat: Heat, ax: Any) -> None:
     ax.set_xticks(places, names, rotation=90, fontsize="small", parse_math=False)
     ax.set_yticks(places, names, fontsize="small", parse_math=False)
     ax.figure.colorbar(shown, ax=ax)
+    if len(places) <= _MOST_SQUARES:
+        for (i, j), value in np.ndenumerate(heat.matrix):
+            if np.isfinite(value):
+                colour = "white" if abs(value) > 0.6 else "black"
+                ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize="x-small", color=colour)

@@ -62,7 +62,7 @@ def scree(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     ][:_ROWS]
     table = grid(f"The first {len(rows)} components", ("component", "singular value", "share", "added up"), rows)
     drawn = values[:SHOWN]
-    title = f"{what} of the first {len(drawn)} components"
+    title = f"{what.capitalize()} of the first {len(drawn)} components"
     body = _counted(drawn, what, None if choice is None else choice["count"], threshold)
     yield Picture("scree", title, f"Scree: {what} of each component.", body, table)
 
@@ -84,9 +84,9 @@ def cumulative(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     of = "of the full table" if of_all else "among the components that were computed"
     added = np.cumsum(ratio)[:SHOWN]
     says = tuple(f"{j + 1}: {100 * value:.4g} %" for j, value in enumerate(added))
-    line = Line(points(np.arange(1.0, len(added) + 1), added), series=2, marked=True, says=says)
+    line = Line(points(np.arange(1.0, len(added) + 1), added), marked=True, says=says)
     body = Plane("components", what, (line,), (0.4, len(added) + 0.6), (0.0, 1.0), counted=True, height=_LOW)
-    title = f"{what} of the first {len(added)} components, added up"
+    title = f"{what.capitalize()} of the first {len(added)} components, added up"
     yield Picture("cumulative", title, f"Cumulative {what} {of}.", body)
 
 
@@ -277,7 +277,7 @@ def _canonical(result: PartyResult) -> Iterator[Picture]:
     rows = [(j + 1, f"{value:.6g}") for j, value in enumerate(found.tolist())][:_ROWS]
     table = grid(f"The first {len(rows)} variables", ("variable", what), rows)
     drawn = found[:SHOWN]
-    title = f"{what} of the first {len(drawn)} components"
+    title = f"{what.capitalize()} of the first {len(drawn)} components"
     yield Picture("correlations", title, f"The {what} of each variable.", _counted(drawn, what), table)
 
 

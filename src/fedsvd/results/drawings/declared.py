@@ -46,6 +46,17 @@ _WITHOUT = {
 }
 
 
+OF_ROWS = ("roc", "calibration", "residuals", "qq")
+"""Drawings of records that a caller may give."""
+
+
+def offered(result: PartyResult) -> list[str]:
+    """The drawings that a task declares, less those of records that a model of this family has not."""
+    declared = dict.fromkeys(name for output in result.outputs for name in output.draws)
+    about = result.plan.glm
+    return [name for name in declared if about is None or name not in OF_ROWS or name in about.facts.draws]
+
+
 def declaring(result: PartyResult, name: str) -> list[Output]:
     """The outputs that a drawing is made of."""
     return [output for output in result.outputs if name in output.draws]
@@ -74,11 +85,10 @@ def expected(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture
     """The pictures of one drawing, or a ``ConfigError`` that says why there is none and who has it."""
     declared = declaring(result, name)
     if not declared:
-        others = dict.fromkeys(other for output in result.outputs for other in output.draws)
-        raise ConfigError(f"task {str(result.task)!r} has no {name} to draw", f"one of {', '.join(others)}")
+        raise ConfigError(f"task {str(result.task)!r} has no {name} to draw", f"one of {', '.join(offered(result))}")
     if not any(_is_here(result, output) for output in declared):
         at_home = (output for output in declared if output.receiver(result.split) is not To.ALL)
-        raise ConfigError(*_who_has(result, next(at_home, declared[0])))
+        raise ConfigError(*_who_has(result, next(at_home, declared[0]), name))
     found = pictures(result, name, wish)
     if not found:
         raise ConfigError(
@@ -87,12 +97,12 @@ def expected(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture
     return found
 
 
-def _who_has(result: PartyResult, output: Output) -> tuple[str, str]:
+def _who_has(result: PartyResult, output: Output, name: str) -> tuple[str, str]:
     """That an output is not here, and where it is."""
     receiver, missing = output.receiver(result.split), f"this result has no {output.name}"
     if receiver is To.HOLDER:
         return missing, f"{result.label_holder or 'the party with the labels'} alone has it: load its own folder"
     if receiver is To.OWN:
-        names = ", ".join(result.names)
-        return missing, f"each party has its own records' or columns' ({names}): load a party's folder, or give X and y"
+        names, given = ", ".join(result.names), ", or give X and y" if name in OF_ROWS else ""
+        return missing, f"each party has its own records' or columns' ({names}): load a party's folder{given}"
     return missing, "the plan of this study did not release it"

@@ -11,6 +11,8 @@ from fedsvd.statistics.describe import Description, Number, description_of
 from fedsvd.types import Float
 
 _MOST_BARS = 32
+BALANCED = 0.1
+"""Standardised differences below are usually taken as none."""
 
 
 def description(result: PartyResult) -> Description:
@@ -64,6 +66,9 @@ def love(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
         return
     effects = tuple(Effect(name, value, value, value, f"{name}: {value:.3f}") for name, value in rows)
     pairs = "the groups" if len(found.groups) == 2 else "any two groups"
-    caption = f"Absolute standardised differences between {pairs}; below 0.1 is usually taken as balanced."
-    body = Rows(effects, x_label="absolute standardised difference")
+    caption = (
+        f"Absolute standardised differences between {pairs}; below {BALANCED:g}, the dashed line, is usually taken as "
+        "balanced."
+    )
+    body = Rows(effects, x_label="absolute standardised difference", dots=True, limit=BALANCED)
     yield Picture("love", "Standardised differences", caption, body)

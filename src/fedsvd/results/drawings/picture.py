@@ -58,7 +58,21 @@ class Bars:
     solid: int | None = None
 
 
-Mark = Line | Dots | Named | Bars
+@dataclass(frozen=True, repr=False)
+class Band:
+    """What lies between two lines: an interval at every place across, in a light tone of its series."""
+
+    low: Float  # (n, 2)
+    high: Float  # (n, 2), at the same places
+    series: int = 1
+
+    @property
+    def points(self) -> Float:
+        """All that it reaches."""
+        return np.concatenate((self.low, self.high))
+
+
+Mark = Line | Dots | Named | Bars | Band
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +87,18 @@ class Plane:
     counted: bool = False  # components 1, 2, ... across
     zero: bool = False  # dashed lines where an axis is zero
     height: float = 320.0
+    square: bool = False  # both axes have one scale
+    below: tuple["Below", ...] = ()  # under the axis: numbers at risk
+
+
+@dataclass(frozen=True)
+class Below:
+    """A row of numbers under an axis, each at its place across."""
+
+    name: str
+    series: int
+    places: tuple[float, ...]
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +115,7 @@ class Effect:
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """A row for each name: a bar from zero, or a point with its interval.
+    """A row for each name: a bar from zero, a point, or a point with its interval.
 
     ``ratio`` is where values are exponentials, on an axis of equal factors around 1. Drawings that are compared share
     a scale, ``span``, and its place: they leave space for the names and numbers of all rows ``among`` them.
@@ -101,6 +127,8 @@ class Rows:
     x_label: str = ""
     span: Range | None = None
     among: tuple[Effect, ...] = ()
+    dots: bool = False  # points without intervals
+    limit: float | None = None  # what values are compared with: a dashed line
 
 
 @dataclass(frozen=True, repr=False)

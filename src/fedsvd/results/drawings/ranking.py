@@ -116,7 +116,7 @@ def _ranked(observed: Float, share: Float, of: str = "", series: int = 1) -> Lin
 
 
 def _roc_plane(marks: tuple[Line, ...]) -> Plane:
-    return Plane("false positive rate", "true positive rate", marks, _UNIT, _UNIT, height=_SIDE)
+    return Plane("false positive rate", "true positive rate", marks, _UNIT, _UNIT, height=_SIDE, square=True)
 
 
 # --- calibration ------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _calibrated(observed: Float, share: Float) -> tuple[Line, list[tuple[str, st
 
 
 def _calibration_plane(marks: tuple[Line, ...]) -> Plane:
-    return Plane("predicted probability", "share of records", marks, _UNIT, _UNIT, height=_SIDE)
+    return Plane("predicted probability", "share of records", marks, _UNIT, _UNIT, height=_SIDE, square=True)
 
 
 # --- thresholds -------------------------------------------------------------------------------------------------------

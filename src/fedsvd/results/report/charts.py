@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from fedsvd.results.drawings.picture import Bars, Dots, Effect, Heat, Line, Named, Picture, Plane, Rows
+from fedsvd.results.drawings.picture import Band, Bars, Dots, Effect, Heat, Line, Named, Picture, Plane, Rows
 from fedsvd.results.report import svg
 from fedsvd.results.report.lettering import SIZE, in_columns, placed, shortened, text_width
 from fedsvd.types import Float
@@ -14,6 +14,7 @@ MOST_POINTS = 2000
 _SERIES = 6
 _DRAWN = 8  # parties
 _ROLE_NAME, _POINT_NAME, _BAR_NAME = 150.0, 190.0, 205.0  # the most that a name takes next to what it names
+_LEGEND = svg.WIDTH - 48.0
 _LEAST_SCALE = 120.0  # of a row's scale, before names go above it
 _ROLE = 30.0  # from one role to the next
 
@@ -40,6 +41,9 @@ def _plane(title: str, plane: Plane) -> str:
         match mark:
             case Bars():
                 parts += _bars(axes, mark)
+            case Band():
+                outline = np.concatenate((mark.low, mark.high[::-1]))
+                parts.append(svg.polyline(_places(axes, outline), f"band s{mark.series}"))
             case Line():
                 parts += _line(axes, mark)
             case Dots():
@@ -72,10 +76,11 @@ def _bars(axes: svg.Axes, mark: Bars) -> Iterator[str]:
 
 
 def _line(axes: svg.Axes, mark: Line) -> Iterator[str]:
-    places = _places(axes, mark.points if mark.marked else np.concatenate((_thin(mark.points), mark.points[-1:])))
+    places = _places(axes, mark.points if mark.marked else _thin(mark.points))
+    if not mark.marked and len(mark.points) > MOST_POINTS:
+        places += _places(axes, mark.points[-1:])  # a thinned line, too, ends where the line does
     if mark.dashed:
-        (x1, y1), (x2, y2) = places[0], places[-1]
-        yield svg.line(x1, y1, x2, y2, "zero")
+        yield svg.polyline(places, "zero")
         return
     if len(places) > 1:
         yield svg.polyline(places, f"stroke s{mark.series}")
@@ -97,7 +102,7 @@ def _named(axes: svg.Axes, mark: Named, dots: Sequence[tuple[float, float]]) -> 
 
 def _legend(labels: Sequence[str], series: Sequence[int], top: float) -> tuple[list[str], float]:
     """Colours with their names below a drawing, and where they end."""
-    keys, parts, line = [shortened(label, 180.0) for label in labels], [], 0
+    keys, parts, line = [shortened(label, _LEGEND) for label in labels], [], 0
     for (at, line), key, number in zip(in_columns(keys, svg.WIDTH - 16, 32), keys, series, strict=True):
         y = top + 18 * line
         parts += [svg.rect(8 + at, y, 11, 11, f"s{number}"), svg.text(24 + at, y + 10, key)]
@@ -123,6 +128,8 @@ def _rows(title: str, rows: Rows) -> str:
         plain = "zero" if rows.intervals else "frame"
         parts += [svg.line(scale(value), 2, scale(value), bottom, plain if value == 0 else "grid")]
         parts += [svg.text(scale(value), bottom + 15, label, anchor="middle")]
+    if rows.limit is not None:
+        parts.append(svg.line(scale(rows.limit), 2, scale(rows.limit), bottom, "zero"))
     for j, each in enumerate(effects):
         y = 6 + step * j
         shown = shortened(each.name, svg.WIDTH - 16.0)
@@ -132,6 +139,7 @@ def _rows(title: str, rows: Rows) -> str:
         css, middle = "s1" if value >= 0 else "s2", y + lead + 8
         if rows.intervals:
             parts.append(svg.line(scale(low), middle, scale(high), middle, f"stroke {css}"))
+        if rows.intervals or rows.dots:
             parts.append(svg.dot(scale(value), middle, css, each.says))
         else:
             parts.append(svg.rect(scale(0), y + lead, scale(value) - scale(0), 15, css, each.says))
@@ -153,7 +161,7 @@ def _span(rows: Rows) -> tuple[float, float]:
         low, high = rows.span
     else:
         ends = [value for each in rows.effects for value in (each.low, each.high)]
-        values = [0.0, *(map(math.log, ends) if rows.ratio else ends)]
+        values = [0.0, *(map(math.log, ends) if rows.ratio else ends), *([rows.limit] if rows.limit else [])]
         low, high = svg.widened(values, 0.02) if rows.intervals else (min(values), max(values))
     return low, high if high > low else low + 1.0
 

@@ -16,7 +16,8 @@ def described(result: PartyResult) -> Iterator[Section]:
     found = description(result)
     shown = table_one(found)
     table = grid(shown.title, shown.header, shown.rows)
-    yield Section("table-1", "Table 1", tuple(f"{note}." for note in shown.notes), figures(result, "love"), (table,))
+    notes = tuple(f"{note}." for note in shown.notes)
+    yield Section("table-1", "Table 1", notes, figures(result, "love"), first=(table,))
     drawn = figures(result, "histogram")
     if drawn:
         yield Section("histograms", "Histograms", (), drawn)
