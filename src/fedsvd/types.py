@@ -70,7 +70,12 @@ def expect_shape(name: str, array: Array, *shape: int) -> None:
 
 def near(word: object, words: Iterable[object]) -> str:
     """The question whether a word like this was meant, or nothing: the end of a fix."""
+    found = closest(word, words)
+    return f"; did you mean {found!r}?" if found is not None else ""
+
+
+def closest(word: object, words: Iterable[object]) -> str | None:
+    """The one of these words that is this one but for case and blanks, or nearly this one; None where none is."""
     known = [str(each) for each in words]
     same = [each for each in known if each.strip().casefold() == str(word).strip().casefold()]
-    close = same or get_close_matches(str(word), known, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return next(iter(same or get_close_matches(str(word), known, n=1, cutoff=0.6)), None)

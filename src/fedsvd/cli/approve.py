@@ -33,6 +33,7 @@ from fedsvd.service.site import Site
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.own_columns import OwnColumn
+from fedsvd.tasks.surface import Surface, spelt_for
 
 _ASKS = "asks you: "
 
@@ -75,7 +76,8 @@ def approve(
     output = Output(format)
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        considered = consider(connection.site, record, connection.csp(), connection.certificates(record.id))
+        with spelt_for(Surface.SITE):
+            considered = consider(connection.site, record, connection.csp(), connection.certificates(record.id))
         site = connection.site
     given = researcher_gets(site.policy(), researcher)
     summary = {**_record(considered, link), "researcher": given}

@@ -165,6 +165,9 @@ class Commands(Lazy):
             code = super().main(words, prog_name, complete_var, not as_json, windows_expand_args, **extra)
             sys.exit(code if isinstance(code, int) else OK)
         except FedSVDError as error:
+            from fedsvd.tasks.surface import Surface, spell  # which brings all options along
+
+            spell(error, Surface.KEYS)
             _show_error(as_json, error.code, error.fault, error.fix, type(error).__name__, error.problems)
             sys.exit(FAILED)
         except _Misuse as error:

@@ -31,7 +31,8 @@ def look(
 ) -> None:
     """Say what tables hold and what a study would refuse; exit code 1 when it would."""
     # Imported here: --help needs no reader of files.
-    from fedsvd.data.profile import Profile, compare, profile
+    from fedsvd.data.compared import compare, id_columns_of, ids_between
+    from fedsvd.data.profile import Profile, profile
     from fedsvd.data.source import MatrixSource
     from fedsvd.errors import FedSVDError
     from fedsvd.prepare.mapped import open_mapped
@@ -51,7 +52,14 @@ def look(
                 found[file] = replace(found[file], refused=_refused_by(job, source))
         except FedSVDError as error:
             unread[file] = error
-    between = (*compare(found), *_other_units(sources), *_other_spellings(sources)) if len(found) > 1 else ()
+    between: list[Any] = []
+    if len(found) > 1:
+        ids = id_columns_of(sources)
+        between = [*compare(found), *(each for name in ids for each in ids_between(name, sources))]
+        misread = {(file, name) for file, table in found.items() for name in table.maps}
+        between += [each for each in _other_units(sources, ids) if (each.of, each.name) not in misread]
+        between += _other_spellings(sources)
+    maps = _maps(found, between)
     units = None if len(found) > 1 else _units(job)
     refused = sum(len(each.refused) for each in found.values()) + len(unread)
     mapped = words.sentences()
@@ -59,7 +67,8 @@ def look(
         **({"mapped": mapped} if mapped else {}),
         "files": [_record(file, each) for file, each in found.items()],
         "unreadable": [{"file": file, "code": e.code, "text": e.fault, "fix": e.fix} for file, e in unread.items()],
-        "differences": list(between),
+        "differences": [_said(str(each)) for each in between],
+        "maps": maps,
         "units": units,
         "problems": refused,
     }
@@ -70,11 +79,12 @@ def look(
         for file, each in found.items():
             _show(console, file, each)
         for file, error in unread.items():
-            console.print(f"{file}: {error}")
-        for text in between:
-            console.print(f"Between the files: {text}.")
+            console.print(_said(f"{file}: {error}"))
+        for each in between:
+            console.print(f"Between the files: {_said(str(each))}.")
         if units is not None:
             console.print(f"Units of other parties' columns: {units}.")
+        _show_maps(console, maps)
         console.print("A study would take all of this." if not refused else f"{refused} to put right before a study.")
 
     Output(Format.JSON if json else format).answer(record, show)
@@ -82,13 +92,48 @@ def look(
         raise typer.Exit(FAILED)
 
 
-def _other_units(sources: dict[str, Any]) -> list[str]:
-    """Columns of numbers that all tables have and that may be in another unit in one of them."""
+def _said(text: str) -> str:
+    """A text in the options of this command line."""
+    from fedsvd.tasks.surface import Surface, spelt
+
+    return spelt(text, Surface.OPTIONS)
+
+
+def _maps(found: dict[str, Any], between: list[Any]) -> dict[str, dict[str, Any]]:
+    """What a map of each file would say, of all that was found."""
+    maps: dict[str, dict[str, Any]] = {
+        file: {name: dict(w) for name, w in each.maps.items()} for file, each in found.items()
+    }
+    for each in between:
+        if each.of and each.words:
+            maps[each.of].setdefault(each.name, {}).update(each.words)
+    return {file: words for file, words in maps.items() if words}
+
+
+def _show_maps(console: Console, maps: dict[str, dict[str, Any]]) -> None:
+    """A map of each file, to be saved and given to a study; what is not so is taken out by a person."""
+    from fedsvd.data.written import map_line
+
+    for file, words in maps.items():
+        stem = Path(file.partition("#")[0]).stem
+        console.print(
+            f"\nA map puts this right and leaves {Path(file).name} as it is. Take out what is not so, save it as "
+            f"{stem}.toml, and give it by --map {stem}.toml (to a study by --map {stem}={stem}.toml), or as "
+            "[table.map] in site.toml:\n\n[map]"
+        )
+        for name, line in words.items():
+            console.print(map_line(name, line), soft_wrap=True)
+        console.print()
+
+
+def _other_units(sources: dict[str, Any], ids: list[str]) -> list[Any]:
+    """Columns of numbers that all tables have and that may be in another unit in one of them; ids have none."""
     from fedsvd.prepare.columns import arranged
     from fedsvd.prepare.units import Spread, units_between
 
     numbers = [{*(each.names or ())} - each.text_names for each in sources.values()]
-    names = [name for name in next(iter(sources.values())).names or () if all(name in held for held in numbers)]
+    first = next(iter(sources.values())).names or ()
+    names = [name for name in first if name not in ids and all(name in held for held in numbers)]
     return (
         units_between(names, {file: Spread.of(arranged(each, names)) for file, each in sources.items()})
         if names
@@ -96,7 +141,7 @@ def _other_units(sources: dict[str, Any]) -> list[str]:
     )
 
 
-def _other_spellings(sources: dict[str, Any]) -> Iterator[str]:
+def _other_spellings(sources: dict[str, Any]) -> Iterator[Any]:
     """Columns of text that all tables have, and whose levels one of them may spell otherwise."""
     import numpy as np
 
@@ -137,10 +182,10 @@ def _record(file: str, found: Any) -> dict[str, Any]:
     return {
         "file": file,
         "rows": found.rows,
-        "columns": [asdict(column) for column in found.columns],
+        "columns": [{k: v for k, v in asdict(column).items() if k != "written"} for column in found.columns],
         "missing": found.missing,
-        "refused": list(found.refused),
-        "suspicious": list(found.suspicious),
+        "refused": [_said(text) for text in found.refused],
+        "suspicious": [_said(text) for text in found.suspicious],
     }
 
 
@@ -152,6 +197,6 @@ def _show(console: Console, file: str, found: Any) -> None:
     if len(columns) > _SHOWN:
         console.print(f"... and {len(columns) - _SHOWN} more columns; --json lists all of them")
     for text in found.refused:
-        console.print(f"A study would refuse: {text}.")
+        console.print(f"A study would refuse: {_said(text)}.")
     for text in found.suspicious:
-        console.print(f"Suspicious: {text}.")
+        console.print(f"Suspicious: {_said(text)}.")

@@ -41,8 +41,9 @@ class Format(StrEnum):
 class Output:
     """What one command prints."""
 
-    def __init__(self, format: Format, quiet: bool = False) -> None:
+    def __init__(self, format: Format, quiet: bool = False, surface: str = "keys") -> None:
         self.format = format
+        self._surface = surface  # whose words notices have
         self.quiet = quiet
         self.notices: list[str] = []
 
@@ -77,6 +78,9 @@ class Output:
 
     def notice(self, text: str, head: str = "Privacy") -> None:
         """Something the person should know, once."""
+        from fedsvd.tasks.surface import Surface, spelt  # which brings all options along
+
+        text = spelt(text, Surface(self._surface))
         if text in self.notices:
             return
         self.notices.append(text)

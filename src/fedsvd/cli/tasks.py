@@ -24,7 +24,6 @@ from fedsvd.cli.option_table import (
 )
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.surface import in_options
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import NAME
@@ -35,6 +34,7 @@ from fedsvd.studies.job_file import Job, job_from
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import NEEDED
 from fedsvd.tasks.options import option_of, section_of
+from fedsvd.tasks.surface import Surface, spelt_for
 
 _RUN: dict[str, tuple[Any, Any]] = {
     "env": (Env, Environment.SIM),
@@ -62,9 +62,9 @@ def command(verb: str) -> Callable[..., None]:
 
     def run(party: list[str], **given: Any) -> None:
         said = {name: {key: given[key] for key in keys} for name, keys in sections.items()}
-        with in_options():
+        with spelt_for(Surface.OPTIONS):
             job = job_from_options(task, party, trust=given["trust"], name=given["name"], **said)
-            output = Output(given["format"], given["quiet"])
+            output = Output(given["format"], given["quiet"], Surface.OPTIONS)
             run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent", "figures"))
             carry_out_on(given["env"], output, job, *run_options)
 

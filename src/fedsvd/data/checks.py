@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.data.written import Written
 from fedsvd.errors import DuplicateNames, EmptyData, NotFinite, NotNumeric, ShapeError
 from fedsvd.types import Float
 
@@ -54,14 +55,21 @@ def expect_numeric(dtype: np.dtype[Any], column: str) -> None:
         raise not_numeric(column, str(dtype))
 
 
-def not_numeric(column: str, kind: str, fix: str = _AS_NUMBERS, name: str | None = None) -> NotNumeric:
-    """The refusal of a column that holds ``kind`` instead of numbers; ``name`` is what it can be left out by."""
+def not_numeric(
+    column: str, kind: str, fix: str = _AS_NUMBERS, name: str | None = None, held: Written | None = None
+) -> NotNumeric:
+    """The refusal of a column that holds ``kind`` instead of numbers; ``name`` is what it can be left out by.
+
+    ``held`` is what its texts look like, and how they are read as they were meant.
+    """
     leave_out = "leave the column out"
     if name is not None:
-        leave_out += f": name it as id (id) if it names the rows, or fedsvd.open_source(data, drop=[{name!r}])"
-        fix = fix if fix != _AS_NUMBERS else "make indicators of its levels (categories, of fedsvd.prepared in Python)"
-    held = "text" if kind in _TEXT_KINDS else kind
-    return NotNumeric(f"{column} holds {held}, not numbers", f"{fix}, or {leave_out}")
+        leave_out += f': name it as id (id) if it names the rows, else drop = ["{name}"]'
+        fix = fix if fix != _AS_NUMBERS else "make indicators of its levels (categories)"
+    what = "text" if kind in _TEXT_KINDS else kind
+    if held is not None and name is not None:
+        return NotNumeric(f"{column} holds {what}: {held.what}", f"{held.fix(name)}; or leave it out (drop)")
+    return NotNumeric(f"{column} holds {what}, not numbers", f"{fix}, or {leave_out}")
 
 
 def first_text_column(rows: Iterable[Sequence[Any]]) -> int:
@@ -151,8 +159,7 @@ def not_finite(count: int, size: int, where: str) -> NotFinite:
     """The refusal of ``count`` missing or infinite entries among the ``size`` that were read."""
     return NotFinite(
         f"{count} of the {size} entries read are missing, NaN or infinite, the first at {where} (counted from 0)",
-        'say how they are treated: missing = "mean", "constant" or "drop" (fedsvd.prepared in Python), at all parties '
-        "alike; or remove these rows",
+        'say how they are treated: missing = "mean", "constant" or "drop", at all parties alike; or remove these rows',
     )
 
 

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
-from fedsvd.data.csv_layout import Given, Layout, Writing, lay_out
+from fedsvd.data.csv_layout import Given, Layout, lay_out
 from fedsvd.data.source import Index, MatrixSource
+from fedsvd.data.written import Writing, written_in
 from fedsvd.storage.file_cells import FileCells, spooled
 from fedsvd.types import Float
 
@@ -171,13 +172,13 @@ class CsvSource(MatrixSource):
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         touched = set(np.arange(self.shape[1])[columns].tolist()) if self._text else set()
         for column in sorted(touched & self._text.keys()):
-            name = column if self.names is None else repr(self.names[column])
-            raise not_numeric(
-                f"column {name} of {self._layout.path}",
-                f"text on line {self._text[column]}",
-                self._layout.how_numbers_are_written(),
-                None if self.names is None else self.names[column],
-            )
+            name = None if self.names is None else self.names[column]
+            what = f"column {column if name is None else repr(name)} of {self._layout.path}"
+            cells = self._texts(column)
+            # Text without a digit is text, however numbers are written.
+            like_numbers = any(each.isdigit() for cell in cells for each in cell)
+            fix = {"fix": self._layout.how_numbers_are_written()} if like_numbers else {}
+            raise not_numeric(what, f"text on line {self._text[column]}", name=name, held=written_in(cells), **fix)
         return self._table.read(rows, columns)
 
     def _texts(self, position: int) -> list[str]:

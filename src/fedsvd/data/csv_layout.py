@@ -9,7 +9,6 @@ and are refused later, by the checks of ``checks.py``. Nothing here stores the c
 import codecs
 import csv
 import gzip
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,60 +18,14 @@ from pathlib import Path
 from typing import TextIO
 
 from fedsvd.data.checks import expect_names
+from fedsvd.data.written import MISSING, PLAIN, Writing
 from fedsvd.errors import ConfigError, EmptyData, RaggedRows, UnknownFormat
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "-")
 DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_LINES = 100
 _JUDGED_LINES, _JUDGED_CELLS = 20, 200  # enough to see whether a delimiter leaves numbers
 _UTF8 = "utf-8-sig"
 _SAMPLE_CHARS = 1 << 20
-
-
-@dataclass(frozen=True)
-class Writing:
-    """How cells are written: marks inside of numbers, and what stands for a missing entry."""
-
-    decimal: str = "."
-    thousands: str = ""
-    missing: tuple[str, ...] = MISSING
-    missing_in: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # further spellings, by column
-    encoding: str | None = None  # None: UTF-8, or what a byte order mark says
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether ``float`` reads every number once the decimal mark is a point."""
-        return not self.thousands and not self.missing_in
-
-    def number(self, cell: str, column: int | None = None) -> float | None:
-        """The number in a cell, NaN when it is missing, None when it is text."""
-        text = cell.strip()
-        if text in self.missing or (column is not None and text in self.missing_in.get(column, ())):
-            return float("nan")
-        # float() also reads "1_000" and digits of other scripts, which no other reader of text tables does.
-        if "_" in text or not text.isascii():
-            return None
-        if self.thousands and self.thousands in text:
-            # Three digits after each mark, or it is another mark: 1.5 is not 15.
-            if (
-                re.fullmatch(
-                    rf"[+-]?\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+(?:{re.escape(self.decimal)}\d*)?", text
-                )
-                is None
-            ):
-                return None
-            text = text.replace(self.thousands, "")
-        if self.decimal != ".":
-            if "." in text:
-                return None
-            text = text.replace(self.decimal, ".")
-        try:
-            return float(text)
-        except ValueError:
-            return None
-
-
-PLAIN = Writing()
 _WITH_COMMA = Writing(",")
 
 
@@ -99,7 +52,7 @@ class Layout:
         others = f"{between!r} before every three digits" if between else "no other marks"
         return (
             f"write numbers with a decimal {mark} and {others} (cells were taken to be separated by "
-            f"{self.delimiter!r}; delimiter, decimal and thousands say otherwise)"
+            f"{self.delimiter!r}; delimiter, decimal and thousands in the map of the table say otherwise)"
         )
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -159,22 +112,24 @@ def lay_out(
 
 @dataclass(frozen=True)
 class Given:
-    """What the owner of a file says of its cells: encoding, a mark between thousands, spellings of missing entries."""
+    """What the owner of a file says of its cells: encoding, marks inside of numbers, spellings of missing entries."""
 
     encoding: str | None = None
     thousands: str | None = None
     missing: tuple[str, ...] = ()
     missing_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the name of a column
+    marks_in: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # likewise: decimal, thousands
 
     def writing(self, decimal: str = ".") -> Writing:
         """How cells are written, with this decimal mark."""
         return Writing(decimal, self.thousands or "", (*MISSING, *self.missing), encoding=self.encoding)
 
     def in_columns(self, writing: Writing, names: Sequence[str] | None) -> Writing:
-        """The same, with what stands for a missing entry in some of these columns."""
+        """The same, with what stands for a missing entry in some of these columns, and their own marks."""
         places = {name: place for place, name in enumerate(names or ())}
-        found = {places[name]: codes for name, codes in self.missing_in.items() if name in places and codes}
-        return replace(writing, missing_in=found) if found else writing
+        missing = {places[name]: codes for name, codes in self.missing_in.items() if name in places and codes}
+        marks = {places[name]: both for name, both in self.marks_in.items() if name in places}
+        return replace(writing, missing_in=missing, marks_in=marks) if missing or marks else writing
 
 
 def _expect_marks(delimiter: str | None, decimal: str | None, given: Given) -> None:
@@ -245,8 +200,18 @@ def _unreadable(path: Path, fault: Exception) -> UnknownFormat:
     kind = "not UTF-8 text" if isinstance(fault, UnicodeDecodeError) else f"unreadable ({type(fault).__name__})"
     fix = "write it as a UTF-8 text table, one row on each line"
     if isinstance(fault, UnicodeDecodeError):
-        fix = 'say how it is encoded (encoding = "latin-1" or "cp1252" under [table] of site.toml), or save it as UTF-8'
+        fix = f'say how it is encoded: encoding = "{encoding_of(path)}" in the map of the table; or save it as UTF-8'
     return UnknownFormat(f"{path} is {kind}", fix)
+
+
+def encoding_of(path: Path) -> str:
+    """How text that is not UTF-8 is probably encoded, by its first bytes."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        beginning = file.read(_SAMPLE_CHARS)
+    if 0 in beginning:
+        return "utf-16"
+    # Windows has quotes, dashes and the euro where latin-1 has control characters.
+    return "cp1252" if any(0x80 <= byte < 0xA0 for byte in beginning) else "latin-1"
 
 
 def _sample(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:

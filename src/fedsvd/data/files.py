@@ -97,7 +97,8 @@ def _opened(
     if suffix in (".xlsx", ".xlsm"):
         from fedsvd.data.xlsx import XlsxSource
 
-        marks = replace(text.given, missing=(), missing_in={})  # a sheet has missing entries, and no other setting
+        # A sheet has missing entries and columns of text with marks, and no other setting.
+        marks = replace(text.given, missing=(), missing_in={}, marks_in={})
         TextSettings(text.delimiter, text.decimal, given=marks).expect_none(path.name)
         return XlsxSource(path, names, sheet=part, header=text.header, given=text.given, scratch=scratch)
     text.expect_none(path.name)
@@ -110,7 +111,7 @@ def settings_of(path: Path, text: TextSettings) -> TextSettings:
     if name.endswith(_TEXT):
         return text
     sheet = name.endswith((".xlsx", ".xlsm"))
-    return TextSettings(given=Given(missing=text.given.missing, missing_in=text.given.missing_in) if sheet else Given())
+    return TextSettings(given=replace(text.given, encoding=None, thousands=None) if sheet else Given())
 
 
 def files_of(path: Path) -> tuple[Path, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.checks import expect_names, not_numeric, text_with_gaps, to_text
 from fedsvd.data.source import Index, MatrixSource
+from fedsvd.data.written import written_in
 from fedsvd.errors import DuplicateNames, MissingExtra, UnknownFormat
 
 
@@ -46,7 +47,8 @@ class FrameSource(MatrixSource):
         positions = np.arange(self.shape[1])[columns].tolist()
         for column in sorted(self._text.keys() & set(positions)):
             name = self._name(column)
-            raise not_numeric(f"column {name!r}", self._text[column], name=name)
+            texts, gaps = self._text_values(column)
+            raise not_numeric(f"column {name!r}", self._text[column], name=name, held=written_in(texts[~gaps].tolist()))
         part = self._frame[:, columns if isinstance(columns, slice) else positions]
         part = part[rows, :]
         cells: NDArray[Any] = part.to_numpy()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
 from fedsvd.data.source import Index, MatrixSource
+from fedsvd.data.written import written_in
 from fedsvd.errors import MissingExtra
 from fedsvd.storage.faults import reading
 from fedsvd.storage.file_cells import FileCells, spooled
@@ -56,7 +57,9 @@ class ParquetSource(MatrixSource):
         touched = tuple(np.arange(self.shape[1])[columns].tolist())
         for column in sorted(self._text.keys() & set(touched)):
             name = None if self.names is None else self.names[column]
-            raise not_numeric(self._named(column), self._text[column], name=name)
+            texts, gaps = self._text_values(column)
+            held = written_in(texts[~gaps].tolist())
+            raise not_numeric(self._named(column), self._text[column], name=name, held=held)
         if isinstance(rows, slice) and self._spool is None:
             out = np.empty((rows.stop - rows.start, len(touched)), order="F")
             self._read(rows.start, touched, out)

@@ -4,9 +4,8 @@ One pass over the numbers, in panels, and one over each column of text. A profil
 magnitude, never an entry of the table; it is for the owner of the data and is not sent.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -15,11 +14,10 @@ from numpy.typing import NDArray
 from fedsvd.data.source import MatrixSource, as_run
 from fedsvd.data.suspects import id_columns, is_list_of_ratings, misread_columns
 from fedsvd.data.views import Without
+from fedsvd.data.written import Written, misread_texts, written
 from fedsvd.types import Float
 
 _PANEL_CELLS = 1 << 20
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_DATES_LOOKED_AT = 1000
 
 
 class Kind(StrEnum):
@@ -44,6 +42,7 @@ class Column:
     levels: int = 0  # different texts; 0 for numbers
     constant: bool = False
     decade: int | None = None  # power of ten of the largest magnitude; None for text and zeros
+    written: Written | None = None  # what its texts are, where they are not meant as text
 
     @property
     def is_text(self) -> bool:
@@ -58,6 +57,9 @@ class Profile:
     columns: tuple[Column, ...]
     refused: tuple[str, ...]
     suspicious: tuple[str, ...]
+    maps: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict
+    )  # words of a map that would read it otherwise
 
     @property
     def missing(self) -> int:
@@ -75,27 +77,11 @@ def profile(source: MatrixSource) -> Profile:
         counted = _counted(source, part)
         found.update((int(j), counted.column(place, names[j])) for place, j in enumerate(part.tolist()))
     columns = tuple(found[j] for j in range(len(names)))
-    return Profile(source.shape[0], columns, tuple(_refused(columns)), tuple(_suspicious(source, columns)))
-
-
-def compare(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
-    """What differs between tables that are meant to have the same columns: names and kinds."""
-    tables = {file: {column.name: column for column in each.columns} for file, each in profiles.items()}
-    every = list(dict.fromkeys(name for table in tables.values() for name in table))
-    found = []
-    for file, table in tables.items():
-        lacking = [name for name in every if name not in table]
-        if lacking:
-            found.append(f"{file} has no column {_listed(lacking)}, which other files have")
-    for name in every:
-        held = {file: table[name] for file, table in tables.items() if name in table}
-        as_text = [file for file, column in held.items() if column.is_text]
-        if as_text and len(as_text) < len(held):
-            found.append(f"column {name!r} is text in {', '.join(as_text)} and numbers elsewhere")
-    common = set(every).intersection(*tables.values())
-    if len({tuple(name for name in table if name in common) for table in tables.values()}) > 1:
-        found.append("the files have their columns in different orders")
-    return tuple(found)
+    misread = misread_columns(source)
+    maps: dict[str, Mapping[str, object]] = {each.name: each.written.words for each in columns if each.written}
+    maps |= {each.name: each.words for each in misread}
+    suspicious = (*_suspicious(source, columns), *map(str, misread))
+    return Profile(source.shape[0], columns, tuple(_refused(columns)), suspicious, maps)
 
 
 class _Counted:
@@ -140,22 +126,24 @@ def _counted(source: MatrixSource, columns: NDArray[np.intp]) -> _Counted:
 
 def _text_column(source: MatrixSource, name: str) -> Column:
     values, missing = source.text(name)
-    held = values[~missing]
-    levels = len(np.unique(held))
-    sample = held[:_DATES_LOOKED_AT].tolist()
-    kind = Kind.EMPTY if not sample else Kind.DATE if all(map(_DATE.fullmatch, sample)) else Kind.TEXT
-    return Column(name, kind, int(missing.sum()), levels=levels, constant=levels == 1)
+    levels, counts = np.unique(values[~missing], return_counts=True)
+    found = written(dict(zip(levels.tolist(), counts.tolist(), strict=True)))
+    kind = Kind.EMPTY if not len(levels) else Kind.DATE if found and "date" in found.words else Kind.TEXT
+    return Column(name, kind, int(missing.sum()), levels=len(levels), constant=len(levels) == 1, written=found)
 
 
 def _refused(columns: Sequence[Column]) -> Iterator[str]:
     """What a study would stop at, were these columns its matrix."""
-    text = [column.name for column in columns if column.is_text]
+    text = [column.name for column in columns if column.is_text and column.written is None]
     if text:
-        yield f"{_columns(text)} text, not numbers: name it as id, leave it out (drop), or encode it (categories)"
+        ways = "name it as id (id), make indicators of its levels (categories), or leave it out (drop)"
+        yield f"{_columns(text)} text, not numbers: {ways}"
+    for fault, fix in misread_texts({column.name: column.written for column in columns}):
+        yield f"{fault}: {fix}"
     gaps = [column for column in columns if column.missing and not column.is_text]
     if gaps:
         total = sum(column.missing for column in gaps)
-        places = _listed([f"{c.name} ({c.missing})" for c in gaps], quote=False)
+        places = listed([f"{c.name} ({c.missing})" for c in gaps], quote=False)
         yield f'{total} entries are missing, in {places}: missing = "mean" or "drop" says what becomes of them'
     infinite = [column.name for column in columns if column.infinite]
     if infinite:
@@ -168,13 +156,12 @@ def _suspicious(source: MatrixSource, columns: Sequence[Column]) -> Iterator[str
     ids = id_columns(Without(source, complete)) if complete else ()
     ratings = len(complete) == len(columns) and is_list_of_ratings(source)
     if ids:
-        yield f"column {', '.join(ids)} numbers the rows, as an id does: name it as id, or leave it out"
+        yield f"column {', '.join(ids)} numbers the rows, as an id does: name it as id (id), or leave it out (drop)"
     if ratings:
         yield "every row looks like one rating (user, item, mark), where a study wants a table of users by items"
     for column in columns:
-        if column.is_text and column.levels == source.shape[0] > 1:
-            yield f"column {column.name!r} has another text in each row, as an id has"
-    yield from map(str, misread_columns(source))
+        if column.is_text and column.written is None and column.levels == source.shape[0] > 1:
+            yield f"column {column.name!r} has another text in each row, as an id has: name it as id (id)"
     constant = [column.name for column in columns if column.constant]
     if constant:
         yield f"{_columns(constant)} the same value in every row"
@@ -185,9 +172,10 @@ def _suspicious(source: MatrixSource, columns: Sequence[Column]) -> Iterator[str
 
 def _columns(names: Sequence[str]) -> str:
     """The beginning of a sentence about these columns."""
-    return f"column {_listed(names)} holds" if len(names) == 1 else f"columns {_listed(names)} hold"
+    return f"column {listed(names)} holds" if len(names) == 1 else f"columns {listed(names)} hold"
 
 
-def _listed(names: Sequence[str], quote: bool = True) -> str:
+def listed(names: Sequence[str], quote: bool = True) -> str:
+    """Names for a sentence, ten of them at most."""
     shown = [repr(name) if quote else name for name in names[:10]]
     return ", ".join(shown) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -3,12 +3,12 @@
 An id among the columns drowns everything else (a patient number is nearly all of the first component), and no residual
 shows it: the numbers are exact, of the wrong table. What is found here is pointed out to the user before a study runs
 and is never an error, since a column may look like ids and be data. A few megabytes from the beginning of a table
-decide; nothing is read to its end. No text carries an entry, only names and places.
+decide; nothing is read to its end. No text carries an entry, only names, places and codes that many tables have (-9).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.data.views import Without
+from fedsvd.data.written import map_line
 from fedsvd.errors import DataError
 from fedsvd.types import Float
 
@@ -66,18 +67,19 @@ def id_columns(source: MatrixSource) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Misread:
-    """A column whose numbers are probably not what was written, or not measured."""
+class Finding:
+    """A sentence about a column, and what the map of its table would say of it, where that is known."""
 
     name: str
     text: str
-    fix: str
+    words: Mapping[str, object] = field(default_factory=dict)
+    of: str = ""  # the table, where there are several
 
     def __str__(self) -> str:
-        return f"column {self.name!r} {self.text}. {self.fix}"
+        return self.text
 
 
-def misread_columns(source: MatrixSource) -> tuple[Misread, ...]:
+def misread_columns(source: MatrixSource) -> tuple[Finding, ...]:
     """Columns with codes among their numbers, and those whose thousands points were read as decimal points."""
     if source.shape[0] < FEWEST_ROWS or source.made_up or isinstance(source, SparsePanels) or source.lazy() is not None:
         return ()
@@ -87,21 +89,24 @@ def misread_columns(source: MatrixSource) -> tuple[Misread, ...]:
     found = []
     for j, column in _worth_a_look(source):
         codes = _codes(column)
-        if codes:
-            text = f"has {codes} entries that are all its largest or its smallest number, far from all others"
-            fix = (
-                "So do codes for missing entries: missing = [...] in the map of "
-                "the table (map=, --map); if measured, all is well"
+        if codes is not None:
+            code, count = codes
+            usual = code in _USUAL_CODES
+            words: dict[str, object] = {"missing": [int(code) if usual else "..."]}
+            which = f"{count} entries {int(code)}" if usual else f"{count} entries that are all one extreme number"
+            text = (
+                f"column {names[j]!r} has {which}, far from all others. So do codes for missing entries: "
+                f"{map_line(names[j], words)} in the map of the table; if measured, all is well"
             )
-            found.append(Misread(names[j], text, fix))
+            found.append(Finding(names[j], text, words))
         elif _has_thousands_points(column):
-            text = "mixes whole numbers of three digits with small numbers of three decimals"
-            fix = (
-                "So do thousands points that were read as decimal points. Where the file has decimal commas, say "
-                'so in the map of the table (map=, --map): decimal = ",", thousands = "."; else export this column '
-                "again without points"
+            words = {"thousands": "."}
+            text = (
+                f"column {names[j]!r} mixes whole numbers of three digits with small numbers of three decimals. So do "
+                "thousands points that were read as decimal points: "
+                f"{map_line(names[j], words)} in the map of the table; if decimals, all is well"
             )
-            found.append(Misread(names[j], text, fix))
+            found.append(Finding(names[j], text, words))
     return tuple(found)
 
 
@@ -143,18 +148,20 @@ def _suspicious(panel: Float) -> NDArray[np.bool_]:
     return found
 
 
-def _codes(column: Float) -> int:
-    """How many entries are one extreme number that stands apart, as -9 and 999 do; 0 where none does."""
+def _codes(column: Float) -> tuple[float, int] | None:
+    """An extreme number that stands apart, as -9 and 999 do, and how many entries it is; None where none does."""
     values, counts = np.unique(column, return_counts=True)
     if len(values) < _VALUES_BESIDE_CODES or not column.size:
-        return 0
+        return None
     ends = ((values[0], counts[0], values[1], values[-1]), (values[-1], counts[-1], values[-2], values[0]))
     for code, count, next_to, other_end in ends:
         gap, width = abs(code - next_to), abs(next_to - other_end)
-        usual = float(code) in _USUAL_CODES and gap > _FAR_FOR_A_CODE * width
+        # -9 among numbers that are all above zero is apart, however wide their range is.
+        alone = code < 0.0 <= next_to and gap > abs(code)
+        usual = float(code) in _USUAL_CODES and (alone or gap > _FAR_FOR_A_CODE * width)
         if count >= _FEWEST_CODES and code == np.floor(code) and width > 0 and (usual or gap > _FAR * width):
-            return int(count)
-    return 0
+            return float(code), int(count)
+    return None
 
 
 def _has_thousands_points(column: Float) -> bool:

@@ -42,6 +42,7 @@ from fedsvd.studies.run import Outcome
 from fedsvd.studies.study import Study
 from fedsvd.tasks.option import ESTIMATOR
 from fedsvd.tasks.options import scripted
+from fedsvd.tasks.surface import Surface, in_words_of
 from fedsvd.types import Float
 
 # One owner's table, divided to rehearse, is not released to another party: only what a scheme leaks is worth a warning.
@@ -75,6 +76,12 @@ class Federated(Common, BaseEstimator):
     plan_: SessionPlan
     certificate_: Certificate
     _found: Found  # the result, which ``plot`` draws
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Errors of every estimator's ``fit`` are in keywords, which its user typed."""
+        super().__init_subclass__(**settings)
+        if "fit" in vars(cls):
+            cls.fit = in_words_of(Surface.KEYWORDS)(cls.fit)  # type: ignore[attr-defined]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -183,7 +190,7 @@ class Federated(Common, BaseEstimator):
         where = self._where
         if isinstance(where, Simulation):
             return self._simulated(study, parties, rehearsed, policy)
-        warn_of(doubts(study, parties))
+        warn_of(doubts(study, parties), Surface.KEYWORDS)
         words = {**asked_of(study.task, self.get_params(deep=False)), "device": where.device, "engine": where.engine}
         rules = where.policy or (Policy.permissive() if rehearsed else Policy())
         return found_locally(words, self._masks, study, parties, rules)
@@ -198,7 +205,7 @@ class Federated(Common, BaseEstimator):
             warn_caller(
                 "random_state makes every mask and pad a function of one number: insecure seeds, for tests only"
             )
-        warn_of(doubts(study, parties))
+        warn_of(doubts(study, parties), Surface.KEYWORDS)
         policy = policy or (_REHEARSED if rehearsed and where.policy is None else where.policy)
         how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": where.device, "engine": where.engine}
         if not where.verbose:
@@ -226,7 +233,7 @@ class Federated(Common, BaseEstimator):
             for part in parts[1:]:
                 expect_same(np.asarray(parts[0].ids), np.asarray(part.ids), "the row ids of two parties")
         else:
-            warn_of(doubts(self._study(Task.PREDICT), ()))
+            warn_of(doubts(self._study(Task.PREDICT), ()), Surface.KEYWORDS)
 
     def _expect_fitted(self) -> None:
         try:

@@ -33,9 +33,11 @@ from fedsvd.studies.problems import Problems
 from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of, with_counts
 from fedsvd.studies.study_section import StudySection
 from fedsvd.studies.table_columns import feature_names
+from fedsvd.tasks.surface import Surface, in_words_of, spelt
 from fedsvd.types import near
 
 
+@in_words_of(Surface.KEYWORDS)
 def prepared(
     data: object,
     *,
@@ -181,7 +183,7 @@ def prepared(
     recipes = _recipes(section, sources, labels, id, Split(split), policy)
     for place, recipe in enumerate(recipes, start=1):
         for text in () if recipe is None else recipe.findings:
-            warn_caller(f"party {place}: {text}", DataWarning)
+            warn_caller(f"party {place}: {spelt(text, Surface.KEYWORDS)}", DataWarning)
     return [
         prepared_for(section, source, _held(labels, source) if alone else labels, id, alone, recipe).table
         for source, recipe in zip(sources, recipes, strict=True)

@@ -58,8 +58,7 @@ def opens_records_alone(plan: SessionPlan) -> bool:
 
 ROWS_BY_POSITION = (
     "taken together by position alone, so a party with its rows in another order makes every number wrong, and no "
-    'residual shows it. Name the id column (id = "NAME", --id NAME), or say that the order is known (ids = "trust", '
-    "--ids trust)"
+    'residual shows it. Name the id column (id = "NAME"), or say that the order is known (ids = "trust")'
 )
 
 

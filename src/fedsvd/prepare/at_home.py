@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Reordered
+from fedsvd.data.written import misread_texts, written_in
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, together
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
@@ -29,7 +30,7 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.types import near
 
 CLASSES_FIX = (
-    'name its classes, the reference first: classes = ["no", "yes"], --class no --class yes, in a generalised linear '
+    'name its classes, the reference first: classes = ["no", "yes"], in a generalised linear '
     "model (glm, family binomial or multinomial)"
 )
 
@@ -156,7 +157,7 @@ def prepared_at_home(
     levels_of = {name: level for name, level in (text or {}).items() if name in taken}
     strange = [n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of]
     _expect_classes([name for name in strange if name in labels or name in rule.outcome])
-    _expect_numbers(strange, rule.by_formula)
+    _expect_numbers(table, strange, rule.by_formula)
     table = encoded(table, [Ordinal(name, tuple(ordinal(name, levels).items())) for name, levels in codes.items()])
     numbers = arranged(table, [name for name in names_of(table) if name not in levels_of])
     gaps = _gaps(numbers)
@@ -229,7 +230,11 @@ def _expect_classes(text: Sequence[str]) -> None:
         )
 
 
-def _expect_numbers(text: Sequence[str], by_formula: bool) -> None:
+def _expect_numbers(table: MatrixSource, text: Sequence[str], by_formula: bool) -> None:
+    texts = {name: (values, gaps) for name in text for values, gaps in (table.text(name),)}
+    misread = misread_texts({name: written_in(values[~gaps].tolist()) for name, (values, gaps) in texts.items()})
+    for fault, fix in misread:  # numbers or dates that are not read as such
+        raise NotNumeric(fault, f"{fix}; or leave it out (drop)")
     if text:
         ways = "leave out (drop), make indicators of the levels (categories), or give them an order ([prepare.ordinal])"
         fix = f"write C({text[0]}) in the formula" if by_formula else ways

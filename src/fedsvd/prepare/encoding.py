@@ -16,6 +16,7 @@ from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, distinct, names_of, positions
+from fedsvd.prepare.spellings import other_levels
 from fedsvd.types import near
 
 
@@ -123,8 +124,6 @@ def _ordinal_values(source: MatrixSource, coding: Ordinal) -> NDArray[np.float64
     levels, place = np.unique(values, return_inverse=True)
     strange = [level for level in np.unique(values[~gaps]).tolist() if level not in held]
     if strange:
-        raise DataError(
-            f"{len(strange)} levels of column {coding.name!r} are not in its ordinal map", "give every level a number"
-        )
+        raise other_levels(coding.name, strange, tuple(held))
     numbers = np.array([held.get(level, np.nan) for level in levels.tolist()])[place]
     return np.where(gaps, np.nan, numbers)

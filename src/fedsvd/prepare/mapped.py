@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import to_column, to_gapped
-from fedsvd.data.csv_layout import PLAIN
 from fedsvd.data.files import settings_of
 from fedsvd.data.open import is_address, open_source, opened
 from fedsvd.data.source import Index, MatrixSource, Reopen
+from fedsvd.data.written import PLAIN, Writing
 from fedsvd.errors import DataError, NotFinite
 from fedsvd.prepare.columns import ColumnChoice, chosen
 from fedsvd.prepare.derived import Derived, names_of, positions
@@ -142,16 +142,19 @@ class Mapped(Derived):
 
     def _is_number(self, j: int) -> bool:
         """Whether a column of text holds numbers once codes for missing entries are taken out of it."""
-        if not self._codes[j] and self._rules[j].factor == 1.0 and self._rules[j].offset == 0.0:
+        rule = self._rules[j]
+        if not self._codes[j] and rule.factor == 1.0 and rule.offset == 0.0 and rule.marks is None:
             return False
         values, gaps = self._own_text(j)
         held = np.unique(values[~gaps]).tolist()
-        return bool(held) and bool(gaps.any()) and all(PLAIN.number(each) is not None for each in held)
+        changed = bool(gaps.any()) or rule.marks is not None
+        return bool(held) and changed and all(_writing(rule).number(each) is not None for each in held)
 
     def _parsed(self, j: int) -> Float:
         values, gaps = self._own_text(j)
         levels, place = np.unique(values, return_inverse=True)
-        numbers = np.array([np.nan if (found := PLAIN.number(each)) is None else found for each in levels.tolist()])
+        read = [_writing(self._rules[j]).number(each) for each in levels.tolist()]
+        numbers = np.array([np.nan if found is None else found for found in read])
         return np.where(gaps, np.nan, numbers[place])
 
     def _dates(self, j: int, rule: ColumnMap) -> Float:
@@ -171,6 +174,10 @@ class Mapped(Derived):
 
     def _place(self, row: int, column: int) -> str:
         return self._base._place(row, column)
+
+
+def _writing(rule: ColumnMap) -> Writing:
+    return PLAIN if rule.marks is None else Writing(*rule.marks)
 
 
 def _again(base: Reopen, words: TableMap) -> MatrixSource:

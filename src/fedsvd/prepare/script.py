@@ -173,7 +173,7 @@ class _Start:
             )
         strange = [name for name in wanted if name in source.text_names and name not in text]
         if strange:
-            fix = "name it under categories, or leave it out (drop)"
+            fix = "make indicators of its levels (categories), or leave it out (drop)"
             fix = f"write C({strange[0]}) in the formula" if parsed else fix
             raise DataError(f"column {listed(strange)} holds text, and nothing says what becomes of it", fix)
         if not [name for name in wanted if name not in text]:

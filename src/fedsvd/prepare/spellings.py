@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.data.suspects import Finding
+from fedsvd.data.written import map_line
 from fedsvd.errors import DataError
 from fedsvd.prepare.categories import JointLevels, OwnLevels
 from fedsvd.prepare.columns import listed
-from fedsvd.types import near
+from fedsvd.types import closest
 
 MOST_POOLED = 0.5
 """Of one party's records in a column, beyond which pooled levels end the study."""
@@ -33,8 +35,8 @@ def like(level: str, levels: Sequence[str]) -> str | None:
             return found[0]
         if found:
             return None
-    closest = re.search(r"'(.*)'", near(own, others.values()))
-    return None if closest is None else next(each for each, plain in others.items() if plain == closest[1])
+    nearest = closest(own, others.values())
+    return None if nearest is None else next(each for each, plain in others.items() if plain == nearest)
 
 
 def _begins(one: str, two: str) -> bool:
@@ -71,7 +73,7 @@ def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
             f"{records} of {every} records of column {own.name!r} have levels that no other party has or that are "
             f"rare, and would all be {joint.pool!r}; the joint levels are {known}{hint}",
             f"recode them at home without editing the file ({recoding(own.name, joint.levels[0])} in the map of the "
-            "table: map=, --map), or leave the column out (drop)",
+            "table), or leave the column out (drop)",
         )
     said = [f"{level!r} ({n})" + _like(level, joint.levels) for level, n in lost[:_SHOWN]]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
@@ -85,11 +87,10 @@ def _like(level: str, levels: Sequence[str]) -> str:
 
 def recoding(name: str, level: str) -> str:
     """How levels are recoded, for a fix."""
-    shown = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'
-    return f'{shown} = {{ levels = {{ "..." = "{level}" }} }}'
+    return map_line(name, {"levels": {"...": level}})
 
 
-def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
     """For each of several tables at hand, how many records have levels of a column that no other table has.
 
     ``counts`` are records by level, for each table by its name. Nothing is said where most tables share no level: that
@@ -99,14 +100,21 @@ def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> lis
     for who, own in counts.items():
         others, lost, alike = _alone(who, counts)
         every, records = sum(own.values()), sum(lost.values())
-        if not records or not (alike or records > MOST_POOLED * every):
+        if not records or not others or not (alike or records > MOST_POOLED * every):
             continue
         shown = [f"{level!r} looks like {found!r}" for level, found in list(alike.items())[:_SHOWN]]
         hint = f" ({', '.join(shown)})" if shown else f"; the others have {listed(others[:_SHOWN])}"
+        words = {"levels": alike} if alike else {}
+        how = map_line(name, words) if alike else recoding(name, others[0])
         said.append(
-            f"{records} of {every} records of column {name!r} of {who} have levels that no other table has{hint}. A "
-            f"study pools them, and is refused where it is more than half; recode them ({recoding(name, others[0])} in "
-            "the map of the table: map=, --map)"
+            Finding(
+                name,
+                f"{records} of {every} records of column {name!r} of {who} have levels that no other table has{hint}. "
+                f"A study pools them, and is refused where it is more than half; recode them ({how} in the map of the "
+                "table)",
+                words,
+                who,
+            )
         )
     return said if len(said) < len(counts) or len(counts) == 2 else []
 
@@ -130,6 +138,26 @@ def _alone(who: str, counts: Mapping[str, Mapping[str, int]]) -> tuple[list[str]
     others = sorted({level for other, held in counts.items() if other != who for level in held})
     lost = {level: n for level, n in counts[who].items() if level not in others}
     return others, lost, {level: found for level in lost if (found := like(level, others)) is not None}
+
+
+def other_levels(name: str, strange: Sequence[str], known: Sequence[str]) -> DataError:
+    """The refusal of levels of a column, or classes of a label, that a study does not name; none of them is shown.
+
+    Without a name it is the outcome of a formula.
+    """
+    alike = sorted({found for level in strange if (found := like(level, known)) is not None})
+    hint = f", and some look like {listed(alike[:_SHOWN])} in another spelling" if alike else ""
+    what, some = (
+        f"column {name!r}" if name else "the outcome of the formula",
+        "level" if len(strange) == 1 else "levels",
+    )
+    how = (
+        f"; or recode those of this table: {recoding(name, (alike or known)[0])} in the map of the table"
+        if name
+        else ""
+    )
+    fault = f"{what} has {len(strange)} {some} that the study does not name; it names {listed(known[:_SHOWN])}{hint}"
+    return DataError(fault, f"name all of them{how}")
 
 
 def expect_shared(labels: Mapping[str, NDArray[np.str_]]) -> None:

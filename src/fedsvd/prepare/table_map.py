@@ -8,6 +8,7 @@ missing = ["-9", "unknown"]           # in every column; the usual spellings (em
 "Gewicht (kg)" = "weight"             # what a column is called in studies
 sex = { levels = { m = "male", w = "female" } }
 bili = { name = "bilirubin", factor = 17.1, missing = ["999"] }
+wbc = { thousands = "." }             # 1.564 is 1564 in this column, whatever points are elsewhere; decimal likewise
 born = { name = "age", date = "%d.%m.%Y", since = "2026-01-01", count = "years", factor = -1 }
 pid = { name = "patient", width = 8 }
 
@@ -75,6 +76,8 @@ class ColumnMap(Words):
     name: Name | None = None
     levels: Annotated[dict[Code, Code], Field(max_length=_MOST)] = Field(default_factory=dict)
     missing: Codes = ()
+    decimal: Literal[".", ","] | None = None
+    thousands: Literal[".", ",", "'", " "] | None = None
     factor: Finite = 1.0
     offset: Finite = 0.0
     date: Annotated[str, StringConstraints(max_length=40), BeforeValidator(_format)] | None = None
@@ -84,14 +87,25 @@ class ColumnMap(Words):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        numbers = self.factor != 1.0 or self.offset != 0.0
+        numbers = self.factor != 1.0 or self.offset != 0.0 or self.marks is not None
+        if self.marks is not None and (self.marks[0] == self.marks[1] or self.date is not None):
+            raise ValueError("decimal and thousands are two marks inside of numbers, and dates have none")
         if self.factor == 0.0:
             raise ValueError("factor is 0: every entry would be the same")
         if self.since is not None and self.date is None:
             raise ValueError('since counts from a day, and date does not say how days are written: date = "%Y-%m-%d"')
         if bool(self.levels) + bool(self.width) + (numbers or self.date is not None) > 1:
-            raise ValueError("levels, width, and numbers (factor, offset, date) exclude each other in one column")
+            raise ValueError(
+                "levels, width, and numbers (factor, offset, date, decimal, thousands) exclude each other in one column"
+            )
         return self
+
+    @property
+    def marks(self) -> tuple[str, str] | None:
+        """The decimal mark of this column and the one between thousands; None where they are the table's."""
+        if self.decimal is None and not self.thousands:
+            return None
+        return self.decimal or ("," if self.thousands == "." else "."), self.thousands or ""
 
     @property
     def makes_text(self) -> bool:
@@ -104,6 +118,9 @@ class ColumnMap(Words):
         if self.date is not None:
             since = "the year" if self.since is None else f"{self.count} since {self.since.isoformat()}"
             said.append(f"dates written {self.date} become {since}")
+        if self.marks is not None:
+            between = f", {self.thousands!r} between thousands" if self.thousands else ""
+            said.append(f"read with {self.marks[0]!r} before decimals{between}")
         if self.factor != 1.0:
             said.append(f"times {self.factor!r}")
         if self.offset != 0.0:
@@ -143,7 +160,8 @@ class TableMap(Words):
     def settings(self) -> TextSettings:
         """How a text table is read; codes that are numbers are compared as numbers later, in every format."""
         inside = {name: _texts(each.missing) for name, each in self.map.items() if _texts(each.missing)}
-        given = Given(self.encoding, self.thousands, _texts(self.missing), inside)
+        marks = {name: each.marks for name, each in self.map.items() if each.marks is not None}
+        given = Given(self.encoding, self.thousands, _texts(self.missing), inside, marks)
         return TextSettings(self.delimiter, self.decimal, given=given)
 
     def names(self) -> dict[str, str]:

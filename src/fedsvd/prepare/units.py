@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.suspects import Finding
+from fedsvd.data.written import map_line
 from fedsvd.prepare.derived import row_panels
 from fedsvd.prepare.missing import Totals
 from fedsvd.types import Float
@@ -31,6 +33,7 @@ _FEWEST = 10  # entries here, and elsewhere: of fewer a deviation says little
 _SURE = 5.0  # standard errors of a mean from zero
 _ALIKE = 1.55  # means whose ratio is below differ by patients, or deviations by heavy tails: no unit is as near
 _MEANS_ALONE = 2.0  # the ratio of means from which on a unit is asked about, where deviations are not summed
+_OF_A_UNIT = 1.4  # by how much the ratio of means may differ from the factor of a unit, as patients differ
 _OF_ONE_VALUE = 0.5  # share of zeros beyond which a column is of events, whose deviation is their frequency
 _BEGINNING = 1 << 24  # bytes of a table that are looked at, where no sum is taken
 _SHOWN = 10
@@ -246,8 +249,9 @@ def likely(name: str, ratio: float) -> list[tuple[float, str]]:
     if math.isnan(ratio) or not 0.0 < ratio < math.inf:
         return []
     low = re.sub(r"[\s_.\-()]+", " ", name.lower()).strip()
+    low = re.sub(r"\balk\w* ?p\w*", "enzyme", low)  # alkaline phosphatase, which is not phosphate
     named = [each for each in FACTORS if each.of and any(re.search(each.of, word) for word in (low, *low.split()))]
-    found = _near(named, ratio, 2.0) or _near([each for each in FACTORS if not each.of], ratio, 1.2)
+    found = _near(named, ratio, _OF_A_UNIT) or _near([each for each in FACTORS if not each.of], ratio, 1.2)
     return [(by, said) for _, by, said in sorted(found)[:2]]
 
 
@@ -282,8 +286,8 @@ def unit_findings_of_means(
     return unit_findings(names, own, Spread(others, np.full(len(names), n - n_i)))
 
 
-def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[str]:
-    """The same where all tables are at hand: one sentence for a column, of the table that differs most, by its name."""
+def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[Finding]:
+    """The same where all tables are at hand: one finding for a column, of the table that differs most, by its name."""
     most: dict[int, tuple[float, str, Apart, Spread]] = {}
     each_one = list(spreads.values())
     before: list[Spread] = list(accumulate(each_one, Spread.joined))  # of all up to a table, and from it on
@@ -296,10 +300,15 @@ def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[s
             if each.column not in most or far >= most[each.column][0]:
                 most[each.column] = far, who, each, others
     said = [
-        _sentence(names[j], each, spreads[who], others, f"of {who}", "of the others together")
+        Finding(
+            names[j],
+            _sentence(names[j], each, spreads[who], others, f"of {who}", "of the others together"),
+            _factor(names[j], each),
+            who,
+        )
         for j, (_, who, each, others) in sorted(most.items())
     ]
-    return said[:_SHOWN] + _rest([names[j] for j in sorted(most)[_SHOWN:]])
+    return said[:_SHOWN] + [Finding("", text) for text in _rest([names[j] for j in sorted(most)[_SHOWN:]])]
 
 
 def _rest(left: Sequence[str]) -> list[str]:
@@ -323,12 +332,20 @@ def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, wh
     if not factors and _in_fahrenheit(others, own, j):
         hint = " (degrees Fahrenheit to Celsius: less 32, then by 1.8?)"
     by = f"multiply it by {_number(1.0 / factors[0][0])}" if factors else "change it"
+    words = map_line(name, _factor(name, found))
     # The others are known by one mean alone: one of them in another unit moves it too.
     doubt, end = ("another unit?", "else all is well")
     if who == _HERE:
         doubt, end = ("another unit, here or at one of them?", "else compare units with the other sites")
         by = f"{by}, if it is here" if others.deviations is None else by
-    return f"{text}: {doubt}{hint} If so, {by} (factor and offset in the map of the table: map=, --map); {end}"
+    how = f"{words} in the map of the table" if factors else f"factor and offset of {name!r} in the map of the table"
+    return f"{text}: {doubt}{hint} If so, {by} ({how}); {end}"
+
+
+def _factor(name: str, found: Apart) -> dict[str, object]:
+    """What the map of a table says of a column that is in the likeliest other unit; nothing where none is likely."""
+    factors = likely(name, found.ratio)
+    return {"factor": float(f"{1.0 / factors[0][0]:.12g}")} if factors else {}
 
 
 def _in_fahrenheit(one: Spread, other: Spread, j: int) -> bool:

@@ -113,7 +113,7 @@ class ModelPlan:
         of_classes, least = self.facts.outcome is Outcome.CLASSES, self.facts.least_classes
         if self.classes and (not of_classes or self.classes < 2):
             count = "one class" if self.classes == 1 else f"{self.classes} classes"
-            fix = "name two or more of a binomial or multinomial model, the reference first: classes = [...], --class"
+            fix = "name two or more of a binomial or multinomial model, the reference first: classes = [...]"
             raise ConfigError(f"{count} of a {self.family} model", fix)
         if of_classes and least > 2 and self.classes < least:
             a, of_two = "an" if self.family[0] in "aeiou" else "a", 'family = "binomial"'

@@ -30,6 +30,7 @@ from fedsvd.studies.doubts import of_own
 from fedsvd.studies.foreign import installed_findings
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.own_columns import OwnColumn
+from fedsvd.studies.problems import at_a_site
 
 
 class Standing(StrEnum):
@@ -158,7 +159,7 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     ]
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record.enlisted)
-    doubts = (*of_own(plan.task, own.data, job.targets), *own.waiting)
+    doubts = (*(at_a_site(text) for text in of_own(plan.task, own.data, job.targets)), *own.waiting)
     brought = site.compare(record, own, plan)
     judged = dict.fromkeys(each for session in (*sessions, plan) for each in findings(session, site.policy()))
     few = at_the_least(record, site.caller, ours, site.policy())

@@ -49,6 +49,7 @@ from fedsvd.storage.journal import AuditLog, Nonces, Sessions, ledger
 from fedsvd.storage.record_file import RecordFile
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.job_stages import Stage
+from fedsvd.studies.problems import at_a_site, spell_at_a_site
 from fedsvd.studies.resume import SEARCH
 from fedsvd.transport.grpc_client import Dialling
 
@@ -171,7 +172,7 @@ class Member:
             own = open_data(job, name, *where, record.stage, recipe, link=link, common=common, recognise=remembered)
             if record.stage is Stage.STUDY:
                 for doubt in (*of_own(job.study.task, own.data, job.targets), *own.waiting):
-                    _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
+                    _log.warning("role=%s job=%s %s", self.caller, record.id, at_a_site(doubt))
             self._opened[record.id] = opened_for, own
         return self._opened[record.id][1]
 
@@ -282,6 +283,7 @@ class Member:
 
     def report_failure(self, client: CspClient, record: JobRecord, error: FedSVDError, stage: str) -> None:
         """Write down why this attempt failed here; the others receive a code and a stage."""
+        spell_at_a_site(error)
         _log.error("role=%s job=%s stage=%s %s", self.caller, record.id, stage, error)
         try:
             self.note("failed", job=record.id, code=error.code, stage=stage)

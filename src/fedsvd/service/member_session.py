@@ -44,6 +44,7 @@ from fedsvd.service.sealed_result import SealedResult
 from fedsvd.storage.faults import of_machine
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import oriented
+from fedsvd.studies.problems import at_a_site
 from fedsvd.studies.run import allocation
 from fedsvd.studies.stages import preparation_facts
 from fedsvd.transport.grpc_client import Dialled, PinnedConnection
@@ -174,7 +175,8 @@ class Attempt:
             if finding in self._pointed_out:
                 continue
             self._pointed_out.add(finding)
-            _log.warning("role=%s job=%s %s", self._member.caller, self._record.id, finding)
+            said = at_a_site(finding)
+            _log.warning("role=%s job=%s %s", self._member.caller, self._record.id, said)
 
     def _checked_plan(self) -> SessionPlan:
         """Our own plan from the facts in the record, once every member in it is who we pinned."""

@@ -15,7 +15,7 @@ def expect_columns(source: MatrixSource, names: Sequence[str]) -> None:
     """Raise where this table lacks a column that every party's table needs."""
     lacking = [name for name in names if name not in (source.names or ())]
     if lacking:
-        fix = "every party needs it; rename what is called otherwise (rename under [prepare], --rename OLD=NEW)"
+        fix = "every party needs it; rename what is called otherwise (rename)"
         raise ConfigError(f"there is no column {lacking[0]!r} here", f"{fix}{near(lacking[0], source.names or ())}")
 
 

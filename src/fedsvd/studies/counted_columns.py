@@ -27,10 +27,10 @@ def counted_by(dictionary: Dictionary | None, study: StudySection) -> StudySecti
         said["groups"] = dictionary.levels_of(study.group)
     study = study.model_copy(update=said) if said else study
     if not study.times:
-        fix = "times = [30, 60, 90] (--times 30 --times 60 ...), or times of the label column in the dictionary"
+        fix = "times = [30, 60, 90], or times of the label column in the dictionary"
         raise ConfigError("survival curves need the times at which counts are opened", fix)
     if study.group is not None and len(study.groups) < 2:
-        fix = 'groups = ["A", "B"] (--groups A --groups B), or levels of the column in the dictionary'
+        fix = 'groups = ["A", "B"], or levels of the column in the dictionary'
         raise ConfigError("the column of groups needs the names of two groups or more", fix)
     return study
 

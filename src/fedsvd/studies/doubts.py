@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsvd.data.compared import counts_rows, zeros_lost
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.data.suspects import FEWEST_ROWS, id_columns, is_list_of_ratings, misread_columns
@@ -23,11 +23,11 @@ from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
+from fedsvd.tasks.surface import Surface, spelt
 from fedsvd.types import Float
 
 Doubt = tuple[str, type[DataWarning]]
 
-_OWN_NUMBERS = 6  # digits
 _COMPARED = 1000  # columns of two tables, to say whether they are one
 
 
@@ -36,6 +36,8 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
     vertical = study.split is Split.VERTICAL and Split.VERTICAL in study.about.splits
     if vertical and not (study.check_ids or study.trust_rows):
         yield f"no row ids are compared, for none are named. Rows are {ROWS_BY_POSITION}", RowsNotCompared
+    if vertical or study.align:
+        yield from ((text, DataWarning) for text in of_ids(parties))
     if study.about.answer is Answer.SCORES:
         return  # of columns that were pointed out when the model was made
     found: dict[str, list[int]] = {}
@@ -69,6 +71,16 @@ def of_shares(parties: Sequence[PartyData]) -> Iterator[str]:
             )
 
 
+def of_ids(parties: Sequence[PartyData]) -> Iterator[str]:
+    """Ids that have lost zeros in front at one party: no row of its would belong to a row of the others."""
+    held = {
+        f"party {index}": np.asarray(party.ids, np.str_)
+        for index, party in enumerate(parties, start=1)
+        if party.ids is not None
+    }
+    yield from map(str, zeros_lost("id", held))
+
+
 def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
     """Records that a study of split rows has twice: ids of one table or of two, and one table given twice."""
     own = [None if party.ids is None else np.unique(np.asarray(party.ids, np.str_)) for party in parties]
@@ -76,11 +88,11 @@ def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
         if ids is not None and party.ids is not None and len(ids) < len(party.ids):
             yield (
                 f"party {index}: {len(party.ids) - len(ids)} of {len(party.ids)} rows have an id that another row has "
-                "too: rows of one person are not independent. Name the id as cluster too (cluster, --cluster) for "
+                "too: rows of one person are not independent. Name the id as cluster too (cluster) for "
                 "standard errors, or leave repeated rows out"
             )
     for (i, one), (j, two) in combinations(enumerate(own, start=1), 2):
-        if one is None or two is None or (_counts_rows(one) and _counts_rows(two)):
+        if one is None or two is None or (counts_rows(one) and counts_rows(two)):
             continue
         shared = len(np.intersect1d(one, two, assume_unique=True))
         if shared:
@@ -94,11 +106,6 @@ def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
             continue
         if _same_beginning(first_rows[i - 1], first_rows[j - 1]):
             yield f"party {i} and party {j} bring the same table: each of its records counts twice. Name another file"
-
-
-def _counts_rows(ids: NDArray[np.str_]) -> bool:
-    """Whether ids are short numbers, which each site gives by itself."""
-    return bool(np.strings.isdigit(ids).all() and np.strings.str_len(ids).max(initial=0) <= _OWN_NUMBERS)
 
 
 def _beginning_of(table: MatrixSource) -> Float | None:
@@ -128,7 +135,11 @@ def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> It
         return  # tables that do not fit together are refused
     table = parties[0].table
     names = [*(table.names or (f"x{j}" for j in range(table.shape[1]))), *targets]
-    yield from units_between(names, {f"party {index}": each for index, each in enumerate(spreads, start=1)})
+    found = units_between(names, {f"party {index}": each for index, each in enumerate(spreads, start=1)})
+    misread = {  # what is wrong with these is no unit, and was said
+        (f"party {index}", each.name) for index, party in enumerate(parties, 1) for each in misread_columns(party.table)
+    }
+    yield from (str(each) for each in found if (each.of, each.name) not in misread)
 
 
 def _spread(party: PartyData, labelled: bool) -> Spread | None:
@@ -183,7 +194,7 @@ def of_table(task: Task, table: MatrixSource) -> Iterator[str]:
         name = "NAME" if several or table.names is None else found[0].strip("'") or "NAME"
         yield (
             f"{columns} distinct whole numbers, one to each row, as row ids are; as data they can drown all other "
-            f'columns. Name it as id (--id {name}, id = "{name}"), which leaves it out, or remove it; if it is data, '
+            f'columns. Name it as id (id = "{name}"), which leaves it out, or remove it; if it is data, '
             "all is well"
         )
 
@@ -207,7 +218,7 @@ def of_labels(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iter
             )
 
 
-def warn_of(found: Iterator[Doubt]) -> None:
+def warn_of(found: Iterator[Doubt], surface: Surface = Surface.KEYS) -> None:
     """Warn of each, at the line of the user's own code that asked for the study."""
     for text, kind in found:
-        warn_caller(text, kind)
+        warn_caller(spelt(text, surface) if surface is Surface.KEYWORDS else text, kind)

@@ -200,7 +200,7 @@ def party_data(
     table = source.without([name for name in aside if name in (source.names or ()) and name != stays])
     named = labels_in(source, labels, classes if outcome is None else ()) if labels else None
     if outcome is not None and classes:
-        outcome = class_codes("the outcome of the formula", as_text(outcome[:, 0]), classes)[:, None]
+        outcome = class_codes("", as_text(outcome[:, 0]), classes)[:, None]
     found = [part for part in (outcome, named) if part is not None]
     y = None if not found else found[0] if len(found) == 1 else np.hstack(found)
     if y is not None and offset is not None:

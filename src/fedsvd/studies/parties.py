@@ -27,10 +27,10 @@ from fedsvd.protocol.tasks import Answer, Labels, Robust, Split, Task
 from fedsvd.studies.problems import Problems
 from fedsvd.studies.study import Study
 from fedsvd.tasks.declared import declared
-from fedsvd.types import Float
+from fedsvd.types import Float, closest
 
-_THESE = "columns = [...] under [prepare], or --columns, takes the columns that all have; rename calls them alike"
-_MATCH = 'Or match records by id: align = "ecdh" under [match] with id under [job]; --align ecdh --id COLUMN'
+_THESE = "name those that all have (columns), leave others out (drop), or call them alike (rename)"
+_MATCH = 'Or match records by their ids: align = "ecdh" under [match], and id = "COLUMN" under [job]'
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 _NAMES_SHOWN = 10
 _NO_NAME = ("", "nan", "none", "<na>", "nat")  # what tables make of an empty cell, as text
@@ -126,11 +126,11 @@ def misfits(split: Split, extents: Mapping[str, Extent]) -> Iterator[ShapeError]
     if unequal:
         listed = ", ".join(f"party {name} has {sizes[name]}" for name in (first, *unequal[:3]))
         more = f", and {len(unequal) - 3} more differ" if len(unequal) > 3 else ""
-        fix = f"give all parties the same {what}" + (f". {_MATCH}" if vertical else f". {_THESE}" if names else "")
+        fix = f"give all parties the same {what}" + (f". {_MATCH}" if vertical else f": {_THESE}" if names else "")
         fault = "; ".join([f"parties have different numbers of {what}: {listed}{more}", *names])
         yield ShapeError(fault, fix)
     elif names:
-        yield ShapeError(f"parties have different columns: {'; '.join(names)}", f"give all parties the same. {_THESE}")
+        yield ShapeError(f"parties have different columns: {'; '.join(names)}", f"give all parties the same: {_THESE}")
 
 
 def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
@@ -164,7 +164,11 @@ def _other_names(features: Mapping[str, Sequence[str]]) -> list[str]:
                 if party not in held:
                     lacking.setdefault(party, []).append(name)
     found = [f"party {party} has no column {_listed(names)}" for party, names in lacking.items()]
-    return [*found, *(f"only party {_listed(held, str)} has {_listed(names)}" for held, names in surplus.items())]
+    for holding, names in surplus.items():
+        like = closest(names[0], lacking.get(holding[0], ())) if len(holding) == 1 else None
+        hint = "" if like is None else f" (another name for {like!r}?)"
+        found.append(f"only party {_listed(holding, str)} has {_listed(names)}{hint}")
+    return found
 
 
 def _listed(names: Sequence[str], spelt: Callable[[str], str] = repr) -> str:
@@ -198,11 +202,11 @@ def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence
     found = [name for name, holds in zip(names, holding, strict=True) if holds]
     if asked is None and len(found) != 1:
         if not found:
-            raise ConfigError("no party's table has the label column", "check its name: label, --label")
+            raise ConfigError("no party's table has the label column", "check its name (label)")
         fault = f"the label column is in the tables of {', '.join(found)}, and one party has the labels"
         raise ConfigError(fault, f'say which: label_party = "{found[0]}"')
     if asked is not None and asked not in found:
-        raise ConfigError(f"party {asked} has no label column", "name the party that holds the label: label_party")
+        raise ConfigError(f"party {asked} has no label column", "name the party that holds the label (label_party)")
     holder = found[0] if asked is None else asked
     others = [name for name in found if name != holder]
     if others:
@@ -257,7 +261,7 @@ def _expect_labels(study: Study, index: int, party: PartyData) -> None:
         if holder:
             raise ConfigError(
                 f"party {index} has no labels",
-                "name the label column (label, --label) and the party that holds it (label_party)",
+                "name the label column (label) and the party that holds it (label_party)",
             )
         return
     if not holder:
@@ -272,7 +276,7 @@ def _expect_labels(study: Study, index: int, party: PartyData) -> None:
     if missing:
         raise NotFinite(
             f"{missing} of party {index}'s {party.labels.size} labels are missing, NaN or infinite",
-            'leave these rows out: missing = "drop" (fedsvd.prepared in Python), at all parties alike',
+            'leave these rows out: missing = "drop", at all parties alike',
         )
 
 
@@ -302,7 +306,7 @@ def expect_target(about: ModelPlan, labels: Float) -> None:
         if not whole:
             raise DataError(
                 "a row has another class than those of the study",
-                "name all of them: classes = [...], --class NAME for each",
+                "name all of them: classes = [...]",
             )
     else:
         family_named(str(about.family), about.link).expect(y)

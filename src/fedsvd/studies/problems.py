@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FedSVDError, together
 from fedsvd.protocol.parties import named
+from fedsvd.tasks.surface import Surface, spell, spelt
 
 
 class Problems:
-    """What was found so far, each with the party and the file it is about."""
+    """What was found so far, each with the party and the file it is about; one of several parties is said once."""
 
     def __init__(self) -> None:
         self._found: list[FedSVDError] = []
+        self._same: dict[tuple[type[FedSVDError], str, str], tuple[FedSVDError, list[str]]] = {}
 
     @contextmanager
     def of(self, party: str, file: str = "") -> Iterator[None]:
@@ -31,6 +33,13 @@ class Problems:
         if error.problems:
             for each in error.problems:
                 self.note(each, party, file)
+            return
+        said = error.fault.replace(f" of {file}", "") if file else error.fault
+        first, whose = self._same.setdefault((type(error), said, error.fix), (error, []))
+        whose.append(party)
+        if first is not error and all(whose):
+            who = ", ".join(f"party {each}" for each in whose[:-1])
+            first.fault = f"{who} and party {party}: {said}"
             return
         where = f"party {party}" if party else ""
         if file and file not in error.fault:
@@ -51,6 +60,16 @@ class Problems:
         """Raise all of them as one error, if there are any."""
         if self._found:
             raise together(self._found) from None
+
+
+def at_a_site(text: str) -> str:
+    """A text as the owner of a site reads it, whose words are those of ``site.toml``."""
+    return spelt(text, Surface.SITE)
+
+
+def spell_at_a_site(error: FedSVDError) -> FedSVDError:
+    """The same of an error."""
+    return spell(error, Surface.SITE)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, NotNumeric
 from fedsvd.prepare.at_home import CLASSES_FIX
+from fedsvd.prepare.spellings import other_levels
 from fedsvd.types import Float
 
 
@@ -30,17 +31,16 @@ def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str]
     """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
     first = []
     if classes:
-        first = [class_codes(f"the label column {names[0]!r}", row_ids(source, names[0]), classes)]
+        first = [class_codes(names[0], row_ids(source, names[0]), classes)]
     return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
 
 
-def class_codes(what: str, text: NDArray[np.str_], classes: Sequence[str]) -> Float:
+def class_codes(column: str, text: NDArray[np.str_], classes: Sequence[str]) -> Float:
     """The class of every row as a number from 0, in the order of the study's classes."""
     place = {spelt: code for code, spelt in enumerate(classes)}
-    unknown = int(sum(value not in place for value in text.tolist()))
-    if unknown:
-        fault = f"{what} has other values than the study's classes in {unknown} rows"
-        raise DataError(fault, "name all classes (classes = [...], --class NAME for each), or leave these rows out")
+    strange = sorted({value for value in text.tolist() if value not in place})
+    if strange:
+        raise other_levels(column, strange, classes)
     return np.array([place[value] for value in text.tolist()], dtype=np.float64)
 
 
@@ -76,12 +76,10 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
     name = shared_id(sources)
     if name is None:
         return
-    how = (
-        f'--id {name} (id = "{name}" in a job file or in Python) compares the ids and leaves the column out of the data'
-    )
+    how = f'id = "{name}" compares the ids and leaves the column out of the data'
     if not name:  # what pandas writes above an index
-        how = 'name it (to_csv(index_label="row")), and --id row compares it; or write the table without: index=False'
+        how = 'name it (to_csv(index_label="row")), and id = "row" compares it; or write the table without: index=False'
     raise ConfigError(
         f"every party has a column {name!r} with another value in each row, as row ids are, and no id is named",
-        f'{how}; ids = "trust" (--ids trust), if it is data and the rows are known to be in the same order',
+        f'{how}; ids = "trust", if it is data and the rows are known to be in the same order',
     )

@@ -105,7 +105,7 @@ MODEL_RULES = (
     Rule(
         lambda study: study.task is Task.ORDINAL and len(study.classes) < 3,
         "task 'ordinal' needs the names of three classes or more, from the lowest to the highest",
-        'classes = ["low", "medium", "high"] (--class low ...); two are task glm with family = "binomial"',
+        'classes = ["low", "medium", "high"]; two are task glm with family = "binomial"',
     ),
     Rule(
         lambda study: study.task is Task.MIXED and study.subject is None,
@@ -116,7 +116,7 @@ MODEL_RULES = (
     Rule(
         lambda study: study.family is not None and len(study.classes) < FACTS[study.family].least_classes > 2,
         "a multinomial model needs the names of three classes or more",
-        'classes = ["a", "b", "c"] (--class a --class b --class c)',
+        'classes = ["a", "b", "c"]',
     ),
 )
 """Of the keys in ``[job]`` that describe a generalised linear model, for its task."""
@@ -320,11 +320,15 @@ PREPARED_RULES = (
     ),
     Rule(
         lambda asked: asked.parsed is not None and asked.regression and asked.intercept is not asked.parsed.intercept,
-        "the formula and the key intercept do not agree",
         lambda asked: (
-            "leave intercept = false out, or change the formula"
+            "the formula has an intercept, and the study has none"
             if asked.parsed.intercept
-            else "intercept = false (--no-intercept), or change the formula"
+            else "the formula has no intercept (0 or - 1), and the study has one"
+        ),
+        lambda asked: (
+            "leave intercept = false out, or write - 1 into the formula"
+            if asked.parsed.intercept
+            else "say so too: intercept = false; or take 0 or - 1 out of the formula"
         ),
     ),
     # Split columns: each party has its own columns, and the rows of all.

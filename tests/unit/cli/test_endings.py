@@ -60,7 +60,7 @@ def test_an_error_of_ours_ends_with_one_code_fault_and_fix(form, fedsvd, by_rows
     said = fedsvd(*words)
     assert said.code == 1
     assert said.out == ""
-    assert re.fullmatch(r"FSVD-100: components = 9\. Fix: .+\n", said.err)
+    assert re.fullmatch(r"FSVD-100: --components 9\. Fix: .+\n", said.err)
     said = fedsvd(*words, *form)
     assert said.code == 1
     error = said.json["error"]

@@ -47,11 +47,16 @@ def test_all_problems_are_said_at_once_and_no_entry_is_shown(fedsvd, messy):
     path, _ = messy
     said = fedsvd("look", path)
     assert said.code == 1
-    for text in ("'ward', 'seen' hold text", "3 entries are missing, in weight (3)", "'patient_id' numbers the rows"):
+    for text in (
+        "'ward' holds text, not numbers",
+        "'seen' holds text: dates",
+        "3 entries are missing, in weight (3)",
+        "'patient_id' numbers the rows",
+    ):
         assert text in said.out.replace("\n", " ")
     assert "'unit' holds the same value in every row" in said.out
     assert "north" not in said.out
-    assert "2 to put right before a study." in said.out
+    assert "3 to put right before a study." in said.out
 
 
 def test_a_table_that_a_study_would_take_has_exit_code_0(fedsvd, tmp_path):

@@ -171,7 +171,7 @@ def test_bad_tables_are_refused_before_anything_is_written(change, code, word, f
 def test_one_party_and_too_many_components_are_refused(fedsvd, by_rows):
     assert "at least two" in fedsvd("svd", "--party", "north.csv", "--id", "patient").err
     said = fedsvd("pca", *by_rows.options(), "--id", "patient", "--components", "7")
-    assert said.err.startswith("FSVD-100: components = 7")
+    assert said.err.startswith("FSVD-100: --components 7")
 
 
 def test_parties_are_named_by_word_or_by_file(tmp_path, monkeypatch):

@@ -5,15 +5,16 @@ import errno
 import pandas as pd
 import pytest
 
+from fedsvd import FederatedPCA, Policy, Simulation
 from fedsvd.cli.main import HEADINGS
-from fedsvd.cli.surface import as_options
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, EmptyData, ReleaseRefused
+from fedsvd.errors import ConfigError, EmptyData, NotNumeric, ReleaseRefused
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.failures import first_cause
 from fedsvd.service.records import Failure
 from fedsvd.storage.faults import what_helps
 from fedsvd.studies.parties import Extent, expect_fitting
+from fedsvd.tasks.surface import Surface, spelt
 from fedsvd.types import near
 
 
@@ -23,15 +24,64 @@ from fedsvd.types import near
         ('say how they are treated: missing = "mean", "constant" or "drop"', "--missing mean, constant or drop"),
         ("leave out (drop), make indicators of the levels (categories)", "leave out (--drop), make indicators"),
         ("or give them an order ([prepare.ordinal])", "or give them an order (--ordinal)"),
-        ("or fedsvd.open_source(data, drop=['stage'])", "or --drop stage"),
-        ("columns = [...] under [prepare], or --columns, takes", "columns = [...], or --columns, takes"),
-        ("intercept = false (--no-intercept), or change the formula", "--no-intercept (--no-intercept)"),
+        ('else drop = ["stage"]', "else --drop stage"),
+        ('classes = ["no", "yes"], in a', "--class no --class yes, in a"),
+        ("name all of them: classes = [...]", "name all of them: --class NAME for each"),
+        ("times = [30, 60] or", "--times 30 --times 60 or"),
+        ("say so too: intercept = false; or", "--no-intercept; or"),
+        ('name one: [dictionary] file = "dictionary.toml";', "name one: --dictionary dictionary.toml;"),
+        (
+            "chol = { missing = [-9] } in the map of the table;",
+            "chol = { missing = [-9] } in the map of the table, --map;",
+        ),
         ("check the path", "check the path"),
         ('centre = "joint" under [prepare] would compare them', "--centre joint would compare them"),
     ],
 )
 def test_keys_of_a_job_file_are_options_at_the_command_line(fix, found):
-    assert found in as_options(fix)
+    assert found in spelt(fix, Surface.OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("fix", "found"),
+    [
+        ('missing = "mean" or "drop"', 'missing="mean" or "drop" of fedsvd.prepared'),
+        ("leave it out (drop)", "leave it out (drop= of fedsvd.prepared)"),
+        ("intercept = false", "fit_intercept=False"),
+        ('set scheme = "sum" under [masks]', 'set masks=Masks(scheme="sum")'),
+        (
+            'bili = { factor = 2.0, missing = ["."] } in the map of the table',
+            '"."] } in the map of the table, map= of fedsvd',
+        ),
+    ],
+)
+def test_keys_of_a_job_file_are_keywords_in_python(fix, found):
+    assert found in spelt(fix, Surface.KEYWORDS)
+
+
+def test_the_map_of_a_table_is_where_the_surface_has_it_and_is_said_once():
+    text = "say so in the map of the table; or leave it out"
+    places = {
+        Surface.OPTIONS: "--map",
+        Surface.KEYS: "map of its [[party]]",
+        Surface.KEYWORDS: "map= of fedsvd.prepared",
+        Surface.SITE: "[table] of site.toml",
+    }
+    for surface, place in places.items():
+        said = spelt(text, surface)
+        assert said == f"say so in the map of the table, {place}; or leave it out"
+        assert all(spelt(said, other) == said for other in (Surface.KEYS, Surface.SITE, surface))
+
+
+def test_an_estimator_speaks_of_keywords_and_a_command_of_options(fedsvd, three):
+    frames = [pd.read_csv(f"{name}.csv").drop(columns="pid") for name in "abc"]
+    with pytest.raises(NotNumeric, match=r"categories= of fedsvd\.prepared.*drop=\[\"dead\"\] of fedsvd\.prepared"):
+        FederatedPCA(federation=Simulation(policy=Policy.permissive())).fit(frames)
+    said = " ".join(fedsvd("pca", *three).err.split())
+    assert "party a, party b and party c: column 'dead' holds text on line 2" in said
+    assert (
+        "(--categories), or leave the column out: name it as id (--id) if it names the rows, else --drop dead" in said
+    )
 
 
 @pytest.fixture
@@ -84,7 +134,7 @@ def test_a_file_that_cannot_be_written_has_the_fix_of_its_cause(number, says):
 
 
 def test_rows_that_do_not_fit_may_be_matched():
-    with pytest.raises(Exception, match="--align ecdh --id COLUMN"):
+    with pytest.raises(Exception, match='align = "ecdh"'):
         expect_fitting(Split.VERTICAL, {"a": Extent(10, 2), "b": Extent(9, 3)})
 
 

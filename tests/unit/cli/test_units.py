@@ -44,7 +44,10 @@ def test_every_study_of_split_rows_points_it_out_before_it_begins(fedsvd, here, 
     assert said.code == 0, said.out + said.err
     text = " ".join(said.err.split())
     assert OTHER_UNIT in text
-    assert "(1,000: kg to g?) If so, multiply it by 0.001 (factor and offset in the map of the table: map=" in text
+    assert (
+        "(1,000: kg to g?) If so, multiply it by 0.001 (weight = { factor = 0.001 } in the map of the table, --map)"
+        in text
+    )
     assert text.index("another unit?") < text.index("expected:")
     assert "'age'" not in said.err
     assert "'zero'" not in said.err

@@ -44,7 +44,7 @@ class TestDecimalCommas:
     def test_may_be_declared(self, tmp_path):
         path = csv(tmp_path, "x;y\n1,5;2\n")
         assert_array_equal(open_source(path, decimal=",").rows(0, 1), [[1.5, 2.0]])
-        with pytest.raises(NotNumeric, match="decimal point"):
+        with pytest.raises(NotNumeric, match="numbers with decimal commas"):
             open_source(path, decimal=".").rows(0, 1)
         for wrong in ("x", ",,"):
             with pytest.raises(ConfigError, match="decimal mark"):

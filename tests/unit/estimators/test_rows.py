@@ -92,7 +92,7 @@ NOTHING = {
 def test_where_nothing_says_which_rows_belong_together_it_warns_at_the_callers_line(diabetes, kind):
     *parts, y = diabetes
     parts = [NOTHING[kind](part) for part in parts]
-    with pytest.warns(RowsNotCompared, match=r"taken together by position alone.*--ids trust") as caught:
+    with pytest.warns(RowsNotCompared, match=r"taken together by position alone.*ids=\"trust\"") as caught:
         found = regression().fit(parts, y.to_numpy())
     (warned,) = (each for each in caught if each.category is RowsNotCompared)
     assert warned.filename == __file__
@@ -203,7 +203,7 @@ def test_an_id_column_is_compared_once_it_is_named_and_never_used_as_a_feature(d
     one, two, y = with_column(diabetes)
     with pytest.raises(ConfigError, match="every party has a column 'customer_id'") as caught:
         regression().fit([library(one), library(two)], y)
-    assert 'id = "customer_id"' in caught.value.fix
+    assert 'id="customer_id"' in caught.value.fix
     named = regression(id="customer_id")
     found = expect_quiet(lambda: named.fit([library(one), library(two)], y))
     assert found.plan_.check_ids
@@ -272,7 +272,7 @@ def test_a_word_that_is_neither_is_refused(diabetes):
 def test_a_patient_id_among_the_data_is_pointed_out():
     rng = np.random.default_rng(9)
     D = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd")).assign(patient_id=np.arange(300) + 10_000)
-    with pytest.warns(DataWarning, match=r"party 1, party 2: column 'patient_id'.*--id patient_id") as caught:
+    with pytest.warns(DataWarning, match=r"party 1, party 2: column 'patient_id'.*id=\"patient_id\"") as caught:
         pca = FederatedPCA().fit([D[:150], D[150:]])
     assert {each.filename for each in caught if each.category is DataWarning} == {__file__}
     assert pca.explained_variance_ratio_[0] > 0.999  # which is why

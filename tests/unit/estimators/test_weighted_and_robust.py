@@ -209,7 +209,7 @@ def test_predictions_with_weights_have_the_intervals_of_statsmodels():
     ("options", "said"),
     [
         ({"cov_type": "HC9"}, "cov_type"),
-        ({"cov_type": "HC3", "inference": False}, "inference = true"),
+        ({"cov_type": "HC3", "inference": False}, "inference=True"),
         ({"cov_type": "HC3", "groups": wards()}, "two kinds"),
         ({"weights": -np.ones(420)}, "not above 0"),
         ({"weights": np.zeros(420)}, "weight 0"),

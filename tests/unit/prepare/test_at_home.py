@@ -108,7 +108,7 @@ def test_text_that_nothing_is_said_of_is_refused_and_the_reason_is_given():
 
 
 def test_a_level_that_the_map_does_not_have_is_refused():
-    with pytest.raises(FedSVDError, match="not in its ordinal map"):
+    with pytest.raises(FedSVDError, match="does not name"):
         at_home(ordinal=(("grade", ("high",)),), missing=Missing.DROP)
 
 

@@ -182,7 +182,7 @@ class TestOrdinalMaps:
         assert_array_equal(table.rows(0, 3), expected.to_numpy(dtype=float))
 
     def test_a_level_outside_of_the_map_is_refused(self):
-        with pytest.raises(DataError, match="1 levels of column 'stage'"):
+        with pytest.raises(DataError, match="column 'stage' has 1 level"):
             encoded(open_source(pd.DataFrame({"stage": ["I", "IV"]})), [Ordinal("stage", (("I", 0.0),))])
         with pytest.raises(ConfigError, match="'I' twice"):
             ordinal("stage", ["I", "II", "I"])

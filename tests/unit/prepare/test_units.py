@@ -41,7 +41,10 @@ def sites(seed, k=3, n=120):
 
 def between(frames):
     names = list(frames[0].columns)
-    return units_between(names, {f"party {i}": Spread.of(open_source(each)) for i, each in enumerate(frames, 1)})
+    return [
+        str(f)
+        for f in units_between(names, {f"party {i}": Spread.of(open_source(each)) for i, each in enumerate(frames, 1)})
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))

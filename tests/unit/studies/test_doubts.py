@@ -46,8 +46,8 @@ def test_many_equal_extremes_are_taken_for_codes(values, count):
     found = column(values)
     assert len(found) == (count > 0)
     if count:
-        assert f"has {count} entries that are all its largest or its smallest number" in str(found[0])
-        assert "missing = [...] in the map of the table" in str(found[0])
+        assert f"column 'x' has {count} entries " in str(found[0])
+        assert f"x = {{ missing = [{int(values[-1])}] }} in the map of the table" in str(found[0])
 
 
 def test_thousands_points_that_were_read_as_decimal_points_are_pointed_out():
@@ -55,7 +55,7 @@ def test_thousands_points_that_were_read_as_decimal_points_are_pointed_out():
     misread = [value / 1000 if value >= 1000 else value for value in written]
     (found,) = column(misread)
     assert "mixes whole numbers of three digits with small numbers of three decimals" in str(found)
-    assert 'thousands = "."' in found.fix
+    assert 'thousands = "."' in str(found)
     assert column(written) == ()
     assert column(RNG.normal(2, 0.5, 200).round(3)) == ()
     assert column(np.append(RNG.normal(2, 0.5, 200).round(3), [1, 2, 3, 2, 1])) == ()

@@ -124,7 +124,7 @@ def test_classes_of_text_and_counts_stand_in_a_formula_too(joint, files):
 
 def test_numbers_that_are_no_class_of_the_study_are_refused(files):
     asked = record(files, FORMULA, family="binomial", classes=["1", "2"])
-    with pytest.raises(DataError, match="other values than the study's classes") as caught:
+    with pytest.raises(DataError, match="that the study does not name") as caught:
         prepare(job_from(asked, Path()))
     assert "party bonn" in str(caught.value)
 

@@ -282,7 +282,7 @@ REFUSED = {
             {"job": {"task": "lr"}, "prepare": {"formula": "y ~ a", "categories": "y"}},
             "the outcome of the formula is a category",
         ),
-        ({"job": {"task": "lr"}, "prepare": {"formula": "y ~ a - 1"}}, "the formula and the key intercept do not"),
+        ({"job": {"task": "lr"}, "prepare": {"formula": "y ~ a - 1"}}, "the formula has no intercept"),
         ({"job": COLUMNS, "prepare": {"missing": "drop"}}, 'missing = "drop" where columns are split'),
         ({"job": COLUMNS, "prepare": {"combat": True}}, "combat reads columns of several parties"),
     ],
