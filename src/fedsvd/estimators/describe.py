@@ -261,7 +261,7 @@ class FederatedTable(Federated):
         Returns
         -------
         TableOne
-            ``str()``, ``html()``, ``latex()`` and ``docx()`` of it are the table in these formats.
+            ``print`` shows it as text, a notebook as a table; ``to_html()``, ``to_latex()``, ``to_docx(path)``.
         """
         return table_one(self._described, style, decimals)
 
@@ -280,11 +280,11 @@ class FederatedTable(Federated):
         if kind is None:
             raise ConfigError(f"{path.name} has no suffix of a table", f"one of {', '.join(_SUFFIXES)}")
         if kind == "docx":
-            path.write_bytes(shown.docx())
+            shown.to_docx(path)
         elif kind == "csv":
             _frame(shown).to_csv(path, index=False)
         else:
-            made = {"html": shown.html, "latex": shown.latex, "text": shown.__str__}[kind]()
+            made = {"html": shown.to_html, "latex": shown.to_latex, "text": shown.__str__}[kind]()
             path.write_text(made + "\n", encoding="utf-8")
 
     def quantile(self, name: str, share: float, column: str = "Overall") -> float:

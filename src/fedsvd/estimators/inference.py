@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.after_fit import AfterFit, data_frames
+from fedsvd.statistics.broom import expect_ratio
 from fedsvd.statistics.inference import LinearInference, predict
 from fedsvd.statistics.summary import Summary, linear_summary
 from fedsvd.statistics.table import at_level, columns
@@ -21,7 +22,7 @@ class InferenceTable(AfterFit):
     inference_: tuple[LinearInference, ...]
     target_names_: tuple[str, ...]
 
-    def summary(self, target: int = 0, *, level: float = 0.95) -> Summary:
+    def summary(self, target: int = 0, *, level: float = 0.95, exponentiate: bool = False) -> Summary:
         """The regression table of a study with ``inference=True``.
 
         Parameters
@@ -30,6 +31,9 @@ class InferenceTable(AfterFit):
             Of which target, where y has several columns.
         level : float, default=0.95
             Of the confidence intervals.
+        exponentiate : bool, default=False
+            Refused: exponentials of these coefficients are ratios where the outcome is a logarithm, which no study
+            knows. Models with a log or logit link have it.
 
         Returns
         -------
@@ -38,6 +42,8 @@ class InferenceTable(AfterFit):
             not defined is a dash, with the reason below.
         """
         model, name = self._model(target, level)
+        if exponentiate:
+            expect_ratio(model)
         return linear_summary(model, self._feature_names(), name)
 
     def summary_frame(self, *, level: float = 0.95) -> Any:

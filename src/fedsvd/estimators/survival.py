@@ -21,10 +21,17 @@ from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Counts, Interval, RankTest, Split, Task
-from fedsvd.results.survival_tables import curve_columns, group_columns, group_names, stored_curves
+from fedsvd.results.survival_tables import (
+    curve_columns,
+    curves_summary,
+    group_columns,
+    group_names,
+    stored_curves,
+)
 from fedsvd.statistics.fives import LEAST_COUNT
 from fedsvd.statistics.life_table import Curve
 from fedsvd.statistics.log_rank import GroupTest
+from fedsvd.statistics.summary import Summary
 from fedsvd.studies.formula_options import columns_of_curves
 from fedsvd.studies.study import Study
 from fedsvd.studies.table_columns import as_text
@@ -34,6 +41,8 @@ from fedsvd.types import Float
 
 _ABOUT = 40  # edges of a grid that is made here
 _NAMES = ("time", "event", "group")
+_GLANCE = ["strata", "records", "n.max", "n.start", "events", "rmean", "rmean.std.error"]
+_GLANCE += ["median", "conf.low", "conf.high", "nobs"]
 
 
 @documented
@@ -172,6 +181,30 @@ class FederatedKaplanMeier(Federated):
         """
         self._expect_fitted()
         return data_frames().DataFrame(group_columns(CurvesPlan.of(self.plan_), self.curves_, self.groups_))
+
+    def summary(self) -> Summary:
+        """A row for each curve: records, events, median and restricted mean, and the comparison of groups.
+
+        Returns
+        -------
+        Summary
+            ``print`` shows it as text, a notebook as a table; ``to_latex()``, ``to_html()``, ``to_docx(path)``.
+        """
+        self._expect_fitted()
+        about = CurvesPlan.of(self.plan_)
+        return curves_summary(about, self.curves_, self.groups_, self.test_, self.most_off_)
+
+    def glance(self) -> Any:
+        """A row for each curve with the names of R's ``broom::glance(survfit)``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``strata, records, n.max, n.start, events, rmean, rmean.std.error, median, conf.low, conf.high, nobs``.
+        """
+        found = self.summary_frame().rename(columns={"std.error": "rmean.std.error"})
+        found = found.assign(**dict.fromkeys(("n.max", "n.start", "nobs"), found["records"]))
+        return found[_GLANCE]
 
     def _columns(self, X: Any, named: dict[str, Any]) -> dict[str, list[NDArray[Any]]]:
         """Every column by party."""

@@ -1,5 +1,6 @@
 """Survival curves as tables: R's ``tidy(survfit)``, medians and restricted means by group, and the comparison."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +14,8 @@ from fedsvd.roles.user.survival import SurvivalResult
 from fedsvd.statistics.fives import deviation, most_off
 from fedsvd.statistics.life_table import Curve
 from fedsvd.statistics.life_table import curves as curves_of
+from fedsvd.statistics.log_rank import GroupTest
+from fedsvd.statistics.summary import Summary
 from fedsvd.types import Float
 
 ALL = "all"
@@ -64,6 +67,27 @@ def curve_columns(drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any
     }
     found: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
     return {**found, "strata": np.repeat(np.array(names), len(drawn[0].time))}
+
+
+def curves_summary(
+    about: CurvesPlan, drawn: Sequence[Curve], names: Sequence[str], test: GroupTest | None, off: float
+) -> Summary:
+    """The table of all curves, for a person."""
+    columns = group_columns(about, drawn, names)
+    tail = 50.0 * (1.0 - about.level)
+    heads = {
+        "conf.low": f"{tail:g}%",
+        "conf.high": f"{100.0 - tail:g}%",
+        "rmean": f"mean to {about.until:g}",
+        "std.error": "std error",
+    }
+    cells = {heads.get(name, name): tuple(map(float, column)) for name, column in columns.items() if name != "strata"}
+    facts = [("target", "time"), ("rows", f"{sum(columns['records']):.0f}"), ("intervals", about.interval)]
+    if test is not None:
+        chi = "-" if math.isnan(test.statistic) else f"{test.statistic:.4g} ({test.df} df)"
+        facts += [(f"{test.test} within sites", chi), ("p", "-" if math.isnan(test.p) else f"{test.p:.3g}")]
+    notes = (f"counts are in multiples of {about.least}, each off by at most {off:.0f} records",) if off else ()
+    return Summary("Survival curves", tuple(facts), tuple(names), cells, notes)
 
 
 def group_columns(about: CurvesPlan, drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any]:

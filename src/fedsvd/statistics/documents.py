@@ -6,6 +6,7 @@ A Word document is a zip archive with three XML files; of its many elements a ta
 import zipfile
 from collections.abc import Sequence
 from io import BytesIO
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 _LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -52,6 +53,13 @@ def latex(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], note
 
 def _as_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
+
+
+def written(content: bytes, path: str | Path | None) -> bytes:
+    """A document, which is also written where a path is given."""
+    if path is not None:
+        Path(path).write_bytes(content)
+    return content
 
 
 def docx(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> bytes:

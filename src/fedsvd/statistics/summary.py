@@ -63,10 +63,11 @@ class Summary:
 
     def exponentiated(self, ratio: str) -> "Summary":
         """The same table with ratios and their intervals in the place of coefficients; errors stay as they are."""
-        first, error, statistic, p, low, high = self.cells
+        first, error, statistic, p, low, high, *more = self.cells
         cells = {ratio: _exponentials(self.cells[first]), f"{error} of log": self.cells[error]}
         cells |= {name: self.cells[name] for name in (statistic, p)}
         cells |= {name: _exponentials(self.cells[name]) for name in (low, high)}
+        cells |= {name: self.cells[name] for name in more}  # p-values by quasi-likelihood
         return replace(self, cells=cells)
 
     def to_latex(self) -> str:
@@ -75,10 +76,7 @@ class Summary:
 
     def to_docx(self, path: str | Path | None = None) -> bytes:
         """The table of coefficients as a Word document: its bytes, which are written to ``path`` where one is given."""
-        content = documents.docx(self._titled(), ("", *self.cells), self.rows(), self.notes)
-        if path is not None:
-            Path(path).write_bytes(content)
-        return content
+        return documents.written(documents.docx(self._titled(), ("", *self.cells), self.rows(), self.notes), path)
 
     def _titled(self) -> str:
         return f"{self.title}: {dict(self.facts).get('target', '')}, {dict(self.facts).get('rows', '')} rows"

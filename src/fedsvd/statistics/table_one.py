@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from fedsvd.errors import ConfigError
 from fedsvd.statistics import documents
@@ -29,20 +30,23 @@ class TableOne:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
 
-    def html(self) -> str:
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_html(self) -> str:
         """A table of HTML; every text is escaped."""
         head = "".join(f"<th>{escape(cell)}</th>" for cell in self.header)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows)
         notes = "".join(f"<p>{escape(note)}.</p>" for note in self.notes)
         return f"<table><caption>{escape(self.title)}</caption><tr>{head}</tr>{body}</table>{notes}"
 
-    def latex(self) -> str:
+    def to_latex(self) -> str:
         """A table of LaTeX, with the rules of booktabs."""
         return documents.latex(self.title, self.header, self.rows, self.notes)
 
-    def docx(self) -> bytes:
-        """A Word document."""
-        return documents.docx(self.title, self.header, self.rows, self.notes)
+    def to_docx(self, path: str | Path | None = None) -> bytes:
+        """A Word document: its bytes, which are written to ``path`` where one is given."""
+        return documents.written(documents.docx(self.title, self.header, self.rows, self.notes), path)
 
     def __str__(self) -> str:
         lines = [self.header, *self.rows]

@@ -251,3 +251,19 @@ def test_components_are_tidied_as_broom_tidies_prcomp():
     assert_close(scores.to_numpy(), twin.transform(JOINT[X_OF]), RESULT_BAR)
     with pytest.raises(ConfigError, match="not released"):
         FederatedPCA(2, release_spectrum=False).fit(parts(X_OF)).tidy()
+
+
+def test_ratios_of_overdispersed_counts_have_their_p_values_by_quasi_likelihood():
+    rng = np.random.default_rng(3)
+    tables = [rng.normal(size=(n, 2)) for n in (150, 200)]
+    counts = [rng.negative_binomial(1, 0.3, len(X)) for X in tables]
+    found = FederatedGLM("poisson").fit(tables, counts)
+    plain, ratios = found.summary(), found.summary(exponentiate=True)
+    assert list(ratios.cells)[-1] == list(plain.cells)[-1] == "P>|t| quasi"
+    assert ratios.cells["P>|t| quasi"] == plain.cells["P>|t| quasi"]
+    assert_close(ratios.cells["rate ratio"], np.exp(plain.cells["coefficient"]), RESULT_BAR)
+
+
+def test_exponentials_of_a_linear_regression_are_refused_with_a_reason(linear):
+    with pytest.raises(ConfigError, match="is no ratio"):
+        linear[0].summary(exponentiate=True)

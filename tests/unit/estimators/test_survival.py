@@ -125,3 +125,22 @@ def test_an_event_that_is_neither_0_nor_1_is_refused():
     data = [own.assign(status=own["status"] + 1) for own in sites("made")]
     with pytest.raises(DataError, match="neither 0 nor 1"):
         FederatedKaplanMeier([6.0, 12.0]).fit(data, "time", "status")
+
+
+def test_the_table_of_curves_has_brooms_names_and_is_written_as_a_regression_table_is(tmp_path):
+    found = FederatedKaplanMeier(edges_of("made"), counts="exact").fit(sites("made"), "time", "status", "group")
+    frame, glance, summary = found.summary_frame(), found.glance(), found.summary()
+    assert list(glance)[:5] == ["strata", "records", "n.max", "n.start", "events"]
+    assert list(glance)[5:] == ["rmean", "rmean.std.error", "median", "conf.low", "conf.high", "nobs"]
+    assert glance["rmean.std.error"].tolist() == frame["std.error"].tolist()
+    assert glance["nobs"].sum() == len(table("made"))
+    assert summary.names == found.groups_
+    assert list(summary.cells["median"]) == frame["median"].tolist()
+    assert f"{found.test_.statistic:.4g}" in str(summary)
+    assert "multiples" not in str(summary)
+    assert r"\toprule" in summary.to_latex()
+    assert "<table" in summary.to_html()
+    assert (tmp_path / "curves.docx").write_bytes(summary.to_docx()) > 0
+    rounded = FederatedKaplanMeier(edges_of("made")).fit(sites("made"), "time", "status")
+    assert "multiples of 5" in str(rounded.summary())
+    assert "log-rank" not in str(rounded.summary())
