@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # otherwise: hundreds of tests start a process of fedsvd, and each would compile the whole package.
 TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # What an installation depends on: the passes of the kernels are compiled with it.
-BUILT := pyproject.toml hatch_build.py src/fedsvd/kernels/build.py src/fedsvd/kernels/passes.c
+BUILT := pyproject.toml hatch_build.py src/fedsvd/kernels/build.py src/fedsvd/kernels/passes.c src/fedsvd/kernels/narrow.h
 # The tiers: `make test` leaves out what is marked and the rest of parameter grids (`full`, declared in tests/tiers.py).
 UNMARKED := not slow and not scale and not torch
 QUICK := $(UNMARKED) and not full

@@ -11,7 +11,8 @@ from fedsvd.protocol.directions import first_width, later_width, most_steps, rea
 _FOUR_NORMS = 4.0
 _SVD = 20.0  # flops of a small SVD for each entry and column
 _SQUARES, _MANY = 5.0, 2  # the same of the leading ones, where there are as many times more
-_GRAMS = 2.0  # passes of a block
+_OF_COLUMNS = 3.0  # products of a block with earlier columns: one in each of two passes, and what is taken off
+_PASSES, _OWN = 4.0, 16.0  # flops for each entry of the basis and column of an image, and of the image by itself
 
 
 def _blocks(user: User) -> list[tuple[int, int]]:
@@ -36,9 +37,9 @@ def lengths(user: User) -> Pieces:
 
 
 def directions(user: User) -> Pieces:
-    """A block times the data, and less what earlier columns have of it: twice in each pass."""
+    """A block times the data, and less what earlier columns have of it."""
     blocks = _blocks(user)
-    orthogonal = sum(2.0 * user.n_i * (1 + 2 * _GRAMS) * (before + width) * width for before, width in blocks)
+    orthogonal = sum(2.0 * user.n_i * _OF_COLUMNS * (before + width) * width for before, width in blocks)
     basis = float((3 * user.plan.m + user.n_i) * max(map(sum, blocks)))
     work = _product(user, sum(width for _, width in blocks) + user.r) + Work(gemm=orthogonal)
     yield Piece("products", work, basis, keeps=(("basis", basis),))
@@ -51,24 +52,21 @@ def products(user: User) -> Pieces:
 
 
 def ritz_values(user: User) -> Pieces:
-    """A small SVD where the directions have grown, and the residuals of the wanted vectors."""
+    """What an image has outside of the basis, and a small SVD where the directions have grown."""
     m, small, long, search = user.plan.m, 0.0, 0.0, Search(first_width(user.plan), 0)
     for before, width in _blocks(user):
         d = before + width
-        long += 4.0 * m * d * width
+        long += _PASSES * m * d * width + _OWN * m * width**2
         search = search.at(0) if d < search.computed else search  # a basis that started again
         if search.due(d):
             search = search.at(d)
             small += (_SVD if d < _MANY * user.r else _SQUARES) * d**3
-            long += 4.0 * m * d * user.r
     yield Piece("products", Work(gemm=small + long))
 
 
 def acceptance(user: User) -> Pieces:
-    """What user 1 sends, tested: a basis of each image outside of all that is known."""
-    m = user.plan.m
-    work = sum(8.0 * m * (before + width) * width + 16.0 * m * width**2 for before, width in _blocks(user))
-    yield Piece("products", Work(gemm=work))
+    """What user 1 sends, tested: directions that each image has outside of all that is known."""
+    yield Piece("products", Work(gemm=sum(_OWN * user.plan.m * width**2 for _, width in _blocks(user))))
 
 
 def regression(user: User) -> Pieces:

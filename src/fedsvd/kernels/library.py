@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-VERSION = 2
+VERSION = 3
 _AT, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _LINES = (_AT, _COUNT, _COUNT, _COUNT)
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -27,10 +27,12 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "take": (*_LINES, _AT, _AT, _COUNT),
     "put": (*_LINES, _AT, _AT, _COUNT),
     "transpose": (*_LINES, _AT, _COUNT),
+    "inner": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT),
+    "combine": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT),
     "reflectors": (_AT, _AT, _COUNT, _AT, _AT, _AT),
     "reflect": (_AT, _AT, _AT, _AT, _AT, _COUNT, _AT, _COUNT, _COUNT, _COUNT),
 }
-_COUNTING = ("encode_filled", "decode", "passes_version")
+_COUNTING = ("encode_filled", "decode", "has_narrow", "passes_version")
 
 
 @cache

@@ -16,7 +16,7 @@
 #define FOR_EACH_CPU
 #endif
 
-#define VERSION 2
+#define VERSION 3
 
 int64_t passes_version(void) { return VERSION; }
 
@@ -202,6 +202,78 @@ void transpose(const double *rows, int64_t count, int64_t width, int64_t step, d
                     lines[(j + b) * lines_step + i + a] = rows[(i + a) * step + j + b];
         }
 }
+
+/* Few columns ------------------------------------------------------------------------------------------------------ */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#define NAME(word) word##_of_8
+#define LANES 8
+#define ROWS 4
+#define COLUMNS 6
+#define NEAR 8
+#define VECTORS 2
+#include "narrow.h"
+#undef NAME
+#undef LANES
+#undef ROWS
+#undef COLUMNS
+#undef NEAR
+#define NAME(word) word##_of_4
+#define LANES 4
+#define ROWS 3
+#define COLUMNS 4
+#define NEAR 4
+#include "narrow.h"
+#undef NAME
+#undef LANES
+#undef ROWS
+#undef COLUMNS
+#undef NEAR
+#undef VECTORS
+
+#define WITH(cpu) __attribute__((target("arch=x86-64-" cpu)))
+#define LINES const double *A, int64_t rows, int64_t width, int64_t a_step, const double *B, int64_t count, int64_t b_step
+#define GIVEN A, rows, width, a_step, B, count, b_step, out, out_step
+
+WITH("v4") static void inner_v4(LINES, double *out, int64_t out_step) { inner_of_8(GIVEN); }
+WITH("v3") static void inner_v3(LINES, double *out, int64_t out_step) { inner_of_4(GIVEN); }
+WITH("v4") static void combine_v4(LINES, double *out, int64_t out_step) { combine_of_8(GIVEN); }
+WITH("v3") static void combine_v3(LINES, double *out, int64_t out_step) { combine_of_4(GIVEN); }
+
+static int with_v4(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+/* Whether this processor has vectors for which the products below are made. */
+int64_t has_narrow(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+/* Lines of A, (rows, width), times lines of B, (count, width): their inner products are added to `out`, (rows, count). */
+void inner(LINES, double *out, int64_t out_step)
+{
+    if (with_v4())
+        inner_v4(GIVEN);
+    else
+        inner_v3(GIVEN);
+}
+
+/* Sums of lines of A, (rows, width), with weights B, (rows, count), are added to the lines of `out`, (count, width). */
+void combine(LINES, double *out, int64_t out_step)
+{
+    if (with_v4())
+        combine_v4(GIVEN);
+    else
+        combine_v3(GIVEN);
+}
+
+#else
+
+int64_t has_narrow(void) { return 0; }
+void inner(void) {}
+void combine(void) {}
+
+#endif
 
 /* Haar blocks ------------------------------------------------------------------------------------------------------ */
 

@@ -25,7 +25,7 @@ def combined(A: Array, c: Float) -> Array:
 def less(A: Array, B: Array, c: Float) -> Array:
     """``A - B c`` of long A and B and a small c of NumPy, in memory of its own."""
     if isinstance(A, np.ndarray):
-        return matmul(B, -c, A.copy(), add=True)
+        return matmul(B, -c, np.array(A.T, order="C").T, add=True)
     return A - combined(B, c)
 
 
@@ -49,7 +49,7 @@ def squares(A: Array) -> Float:
 
 def tall_qr(A: Array) -> tuple[Array, Float]:
     """Thin QR with a positive diagonal of R, a continuous function; R in host memory."""
-    Q, R = np.linalg.qr(A) if isinstance(A, np.ndarray) else backend.qr(A)
+    Q, R = backend.qr(A)
     R = to_numpy(R)
     signs = np.where(np.diagonal(R) < 0.0, -1.0, 1.0)
     return scaled(Q, signs), R * signs[:, None]

@@ -66,23 +66,23 @@ class Streamed:
         """Whether it is multiplied where it lies, in memory, with the mean taken off the product."""
         return self.device is None and self.source.in_memory and self.inverse is None and self.off_products
 
-    def transposed_times(self, U: Float, memory: int) -> Float:
+    def transposed_times(self, U: Float, memory: int, each: Each | None = None) -> Float:
         """``A_i^T U``, (n_i, r), where it is multiplied ``at_once``."""
         rows, n_i = self.source.shape
         W = np.zeros((n_i, U.shape[1]))
         for place in long_panels(rows, n_i, memory):
             X = self.source.rows(place.start, place.stop)
-            matmul(X.T, U[place], W, add=True)
+            matmul(X.T, U[place], W, add=True, each=each)
         if self.mean is not None:
             W -= self.mean @ U
         return self._scaled(W)
 
-    def times(self, W: Float, memory: int) -> Float:
+    def times(self, W: Float, memory: int, each: Each | None = None) -> Float:
         """``A_i W``, (m, r), where it is multiplied ``at_once``."""
         rows, n_i = self.source.shape
         product = np.empty((rows, W.shape[1]))
         for place in long_panels(rows, n_i, memory):
-            product[place] = matmul(self.source.rows(place.start, place.stop), W)
+            product[place] = matmul(self.source.rows(place.start, place.stop), W, each=each)
         if self.mean is not None:
             product -= np.multiply.outer(self.mean, W.sum(axis=0))
         return self._scaled(product)

@@ -1,0 +1,59 @@
+"""Products with few columns, whichever way both matrices and the product lie, in one thread and in several."""
+
+import numpy as np
+import pytest
+from tests import tolerances
+
+from fedsvd.engine.device import each_over
+from fedsvd.kernels import narrow
+from fedsvd.linalg import backend, few_columns
+
+WAYS = {
+    "by rows": lambda A: np.array(A, order="C"),
+    "by columns": lambda A: np.array(A, order="F"),
+    "rows of a larger one": lambda A: np.concatenate((A, A), axis=1)[:, : A.shape[1]],
+    "columns of a larger one": lambda A: np.concatenate((A.T, A.T), axis=1)[:, : A.shape[0]].T,
+    "apart": lambda A: np.repeat(np.repeat(A, 2, axis=0), 2, axis=1)[::2, ::2],
+}
+
+
+@pytest.fixture
+def compiled():
+    if not narrow.available():
+        pytest.skip("not compiled, or not for this processor")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("way", list(WAYS)[:4])
+@pytest.mark.parametrize("shape", [(700, 1024, 5), (1024, 700, 13), (3, 400_000, 2), (400_000, 3, 1)])
+def test_products_are_numpys_however_they_lie(compiled, way, shape, threads):
+    (rows, width, columns), rng = shape, np.random.default_rng(1)
+    A, B = WAYS[way](rng.standard_normal((rows, width))), rng.standard_normal((width, columns))
+    each, bar = each_over(threads), tolerances.product(width)
+    for given in ("by rows", "by columns"):
+        tolerances.assert_close(backend.matmul(A, WAYS[given](B), each=each), A @ B, bar)
+        assert few_columns.multiplied(A, WAYS[given](B), None, add=False, each=each) is not None
+    for lies in WAYS:
+        for add in (False, True):
+            out = WAYS[lies](np.ones((rows, columns)))
+            found = backend.matmul(A, B, out, add=add, each=each)
+            assert np.shares_memory(found, out)
+            tolerances.assert_close(found, out, 0.0)
+            tolerances.assert_close(out, A @ B + float(add), bar)
+
+
+def test_what_blas_does_better_is_left_to_it(compiled, monkeypatch):
+    A, monkey = np.zeros((3000, 3000)), monkeypatch.setattr
+    assert few_columns.multiplied(A, np.zeros((3000, 33)), None, add=False) is None
+    assert few_columns.multiplied(A[::2, ::2], np.zeros((1500, 3)), None, add=False) is None
+    monkey(few_columns, "threads", lambda: 4)
+    assert few_columns.multiplied(A, np.zeros((3000, 10)), None, add=False) is None
+    assert few_columns.multiplied(A, np.zeros((3000, 3)), None, add=False) is not None
+    monkey(few_columns, "threads", lambda: 1)
+    assert few_columns.multiplied(A, np.zeros((3000, 10)), None, add=False) is not None
+
+
+def test_without_the_kernels_blas_multiplies(monkeypatch):
+    monkeypatch.setattr(narrow, "available", lambda: False)
+    A, B = np.random.default_rng(2).standard_normal((2, 1100, 1100))
+    tolerances.assert_close(backend.matmul(A, B[:, :4]), A @ B[:, :4], tolerances.product(1100))
