@@ -168,7 +168,7 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
     if about.few_digits:
         yield from _by_digits(about, expected)
         return
-    estimated = about.facts.dispersion and plan.alpha == 0.0
+    estimated = about.facts.dispersion and about.facts.likelihood_sum and plan.alpha == 0.0
     endings = int(about.facts.null_sums) + int(estimated)
     iterations = min(about.max_iterations, expected.iterations)
     each = [*(set() for _ in range(iterations + 1)), {STEPPED}, *({FELL} for _ in range(endings))]

@@ -38,10 +38,12 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
 
     Parameters
     ----------
-    family : {"gaussian", "binomial", "poisson", "gamma", "negative-binomial"}, default="gaussian"
-        The distribution of the target. A binomial target is 0 or 1, or a share with the number of trials as weight;
+    family : str, default="gaussian"
+        The distribution of the target: "gaussian", "binomial", "poisson", "gamma", "negative-binomial",
+        "quasibinomial", "quasipoisson". A binomial target is 0 or 1, or a share with the number of trials as weight;
         for labels of classes there is ``FederatedLogisticRegression``. Of a negative binomial model theta is found
-        with the coefficients, and is in ``inference_``: R's ``glm.nb``.
+        with the coefficients, and is in ``inference_``: R's ``glm.nb``. A quasi family has errors times the root of
+        Pearson's sum over its degrees of freedom, Student's t, and no likelihood: R's.
     link : str, default=None
         None for the family's usual link: identity, logit, log, log. A binomial family also has "probit".
     alpha : float, default=0.0
@@ -114,7 +116,7 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.family in ("poisson", "gamma")
+        tags.target_tags.positive_only = self.family in ("poisson", "quasipoisson", "gamma")
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None) -> Self:

@@ -6,7 +6,7 @@ model, add its facts here and its word to ``tasks.py`` (CONTRIBUTING, "To add a 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -93,15 +93,16 @@ _CLASS_COUNTS = (
 _OF_CLASSES = ("roc", "calibration")
 _WITHOUT_LEVERAGE = (Robust.HC0, Robust.HC1, Robust.CLUSTER)
 
+_BINOMIAL = ModelFacts(Task.GLM, Outcome.CLASSES, against_rest=True, counts=_CLASS_COUNTS, draws=_OF_CLASSES)
+_POISSON = ModelFacts(Task.GLM, Outcome.COUNTS, weighs_by_outcome=True, counts=_CLASS_COUNTS, draws=("residuals",))
+
 FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
     {
         Family.GAUSSIAN: ModelFacts(Task.GLM, Outcome.NUMBER, dispersion=True),
-        Family.BINOMIAL: ModelFacts(
-            Task.GLM, Outcome.CLASSES, against_rest=True, counts=_CLASS_COUNTS, draws=_OF_CLASSES
-        ),
-        Family.POISSON: ModelFacts(
-            Task.GLM, Outcome.COUNTS, weighs_by_outcome=True, counts=_CLASS_COUNTS, draws=("residuals",)
-        ),
+        Family.BINOMIAL: _BINOMIAL,
+        Family.POISSON: _POISSON,
+        Family.QUASIBINOMIAL: replace(_BINOMIAL, dispersion=True, likelihood_sum=False),
+        Family.QUASIPOISSON: replace(_POISSON, dispersion=True, likelihood_sum=False),
         Family.GAMMA: ModelFacts(Task.GLM, Outcome.NUMBER, dispersion=True, draws=("residuals",)),
         Family.MULTINOMIAL: ModelFacts(
             Task.GLM,

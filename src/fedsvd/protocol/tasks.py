@@ -234,6 +234,8 @@ class Family(StrEnum):
     BINOMIAL = "binomial"  # two classes, or one model per class against the rest
     POISSON = "poisson"
     GAMMA = "gamma"
+    QUASIBINOMIAL = "quasibinomial"  # by quasi-likelihood: the spread beyond the family's is estimated
+    QUASIPOISSON = "quasipoisson"
     MULTINOMIAL = "multinomial"
     NEGATIVE_BINOMIAL = "negative-binomial"  # counts that vary more than Poisson's
     COX = "cox"  # times to an event, stratified by site: of task cox alone
@@ -296,6 +298,8 @@ LINKS: dict[Family, tuple[str, ...]] = {
     Family.BINOMIAL: ("logit", "probit"),
     Family.POISSON: ("log",),
     Family.GAMMA: ("log",),
+    Family.QUASIBINOMIAL: ("logit", "probit"),
+    Family.QUASIPOISSON: ("log",),
     Family.MULTINOMIAL: ("logit",),
     Family.NEGATIVE_BINOMIAL: ("log",),
     Family.COX: ("log",),

@@ -5,6 +5,7 @@
     binomial   probit       mu = Phi(eta)
     poisson    log          mu = exp(eta)
     gamma      log          mu = exp(eta)
+    quasi...   as theirs    binomial and poisson with a scale that is estimated, and no likelihood
     cox        log          mu = exp(eta), relative to a hazard of each site (``cox.py`` has its likelihood)
 
 Everything is computed from eta and not from mu, so that probabilities within 1e-300 of 0 or 1 are not rounded to it.
@@ -64,6 +65,16 @@ class Family:
     inside: Callable[[Float], bool]  # whether targets can belong to the family
     targets: str  # in words
     curvature: Callable[[Float, Float, Local], Float] = lambda eta, y, local: expected_curvature(local)
+
+    @property
+    def law(self) -> str:
+        """The family whose mean and variance it has: of a quasi family that without a spread of its own."""
+        return self.name.removeprefix("quasi")
+
+    @property
+    def quasi(self) -> bool:
+        """Whether it has no likelihood: mean and variance alone are said, the latter but for a factor."""
+        return self.law != self.name
 
     def __repr__(self) -> str:
         return f"Family({self.name}, {self.link_name})"
@@ -279,6 +290,7 @@ GAMMA = Family(
     "above 0, from 1e-150 to 1e150",
     _gamma_curvature,
 )
+_QUASI = [replace(family, name=f"quasi{family.name}", dispersion=True) for family in (LOGIT, PROBIT, POISSON)]
 COX = Family(
     "cox",
     "log",
@@ -302,6 +314,7 @@ FAMILIES = {
     ("binomial", "probit"): PROBIT,
     ("poisson", "log"): POISSON,
     ("gamma", "log"): GAMMA,
+    **{(family.name, family.link_name): family for family in _QUASI},
     ("negative-binomial", "log"): NEGATIVE_BINOMIAL,
     ("cox", "log"): COX,
     **{("ordinal", family.link_name): family for family in _ORDINAL},

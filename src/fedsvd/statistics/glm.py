@@ -25,7 +25,17 @@ from fedsvd.statistics.distributions import Wald, wald
 from fedsvd.statistics.families import Family, family_named, share_entropy
 from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate, squares
 from fedsvd.statistics.robust import NONROBUST, USUAL, Errors, sandwich
-from fedsvd.statistics.undefined import LEVERAGE, NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
+from fedsvd.statistics.undefined import (
+    LEVERAGE,
+    NO_FREEDOM,
+    PENALISED,
+    QUASI,
+    RANK_LOST,
+    Number,
+    Numbers,
+    Undefined,
+    is_array,
+)
 from fedsvd.types import Float
 
 INTERCEPT = "(intercept)"
@@ -114,7 +124,7 @@ class GLMInference:
         """What the exponential of a coefficient is called; "" where it has no name."""
         if self.family.link_name != "log":
             return "odds ratio" if self.family.link_name == "logit" else ""
-        return "rate ratio" if self.family.name in _COUNTS else "ratio of means"
+        return "rate ratio" if self.family.law in _COUNTS else "ratio of means"
 
     def terms(self, features: Sequence[str]) -> list[str]:
         """The names of the coefficients."""
@@ -273,11 +283,11 @@ def fit(
     n, weight = round(start.totals["rows"]), start.totals["weight"]
     mean = start.totals["target"] / weight
     expect_variation(family, mean)
-    limits = Limits(n, weight, tolerance, max_iterations, family.dispersion, family.name == "binomial")
+    limits = Limits(n, weight, tolerance, max_iterations, family.dispersion, family.law == "binomial")
     q = _columns(start) - 1
     penalty = math.sqrt(alpha) * np.eye(q)[int(intercept) :] if alpha > 0.0 else None
-    totals: tuple[str, ...] = ("deviance", "entropy") if limits.outcomes else ("deviance",)
-    totals = ("deviance", "pearson") if family.dispersion else totals
+    totals: tuple[str, ...] = ("deviance", "pearson") if family.dispersion else ("deviance",)
+    totals += ("entropy",) if limits.outcomes else ()
     at_the_end = ("deviance", "pearson") if family.dispersion else ("deviance", "pearson", "log_likelihood")
     found = yield from iterate(start, limits, penalty, totals, last=at_the_end, free=int(intercept))
     if offset:
@@ -293,14 +303,13 @@ def fit(
     pearson = max(found.totals["pearson"], 0.0)
     if family.dispersion:
         scale = PENALISED if alpha > 0.0 else NO_FREEDOM if freedom <= 0 else pearson / freedom
-    likelihood: Number = PENALISED
+    likelihood: Number = QUASI if family.quasi else PENALISED
     if not family.dispersion:
         likelihood = found.totals["log_likelihood"]
-    elif not isinstance(scale, Undefined):
+    elif not family.quasi and not isinstance(scale, Undefined):
         at = pearson / n if family.name == "gaussian" else scale
         last = Request("likelihood", found.iterations, found.beta, ("log_likelihood",), gram=False, scale=at)
         likelihood = (yield from asked(last)).totals["log_likelihood"]
-    known = not (isinstance(likelihood, Undefined) or alpha > 0.0)
     beta, aliased, inverse = inverse_of(found, n, alpha)
     ended = Ended(
         beta,
@@ -314,7 +323,8 @@ def fit(
         (yield from squares(found.beta, inverse, errors)),
         errors,
     )
-    return inference(family, ended, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level, weight)
+    likelihood = PENALISED if alpha > 0.0 else likelihood
+    return inference(family, ended, n, intercept, scale, null, likelihood, alpha, level, weight)
 
 
 @dataclass(frozen=True, repr=False)
@@ -369,7 +379,7 @@ def inference(
         covariance, naive = found.covariances(n, scale if isinstance(scale, float) else 1.0)
     errors = np.sqrt(np.diag(covariance)) if is_array(covariance) else covariance
     tests = wald(beta, errors, level, n - rank if family.dispersion and not robust else None)
-    criteria: tuple[Number, Number] = (PENALISED, PENALISED)
+    criteria: tuple[Number, Number] = (likelihood, likelihood)
     if isinstance(likelihood, float):
         criteria = (-2.0 * likelihood + 2.0 * rank, -2.0 * likelihood + math.log(n) * rank)
     return GLMInference(
@@ -432,7 +442,7 @@ def _columns(start: Answer) -> int:
 
 def expect_variation(family: Family, mean: float) -> None:
     """A mean at the end of its range has no finite constant: all outcomes are equal."""
-    least, most = {"binomial": (0.0, 1.0), "poisson": (0.0, math.inf)}.get(family.name, (-math.inf, math.inf))
+    least, most = {"binomial": (0.0, 1.0), "poisson": (0.0, math.inf)}.get(family.law, (-math.inf, math.inf))
     if not least < mean < most:
         raise DataError(
             "all outcomes of the joint data are equal", "there is nothing to model; check the target column"

@@ -12,7 +12,7 @@ from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Columns, Evaluation, Found, Moments, Point, Shape, design
 from fedsvd.statistics.robust import Scores
-from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, Number, Undefined
+from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, QUASI, Number, Undefined
 from fedsvd.types import Float
 
 
@@ -115,8 +115,8 @@ def fit_by_digits(family: Family, shape: Shape, *, offset: bool, alpha: float, l
     scale: Number = 1.0
     if family.dispersion:
         scale = PENALISED if alpha > 0.0 else NO_FREEDOM if freedom <= 0 else pearson / freedom
-    likelihood: Number = PENALISED
-    if not isinstance(scale, Undefined):
+    likelihood: Number = QUASI if family.quasi else PENALISED
+    if not family.quasi and not isinstance(scale, Undefined):
         at = pearson / n if family.name == "gaussian" else scale
         likelihood = float((yield from by_size("likelihood", found.at, shape.users, bits, float(at)))[0])
     ended = Ended(

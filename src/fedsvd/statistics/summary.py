@@ -193,8 +193,8 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
         cells["P>|t| quasi"] = tuple(map(float, p)) if is_array(p) else (math.nan,) * len(rows)
         notes += (
             f"counts vary more than the {model.family.name} family says: Pearson chi2 / df is {model.dispersion:.3g}. "
-            f"By quasi-likelihood standard errors are {math.sqrt(model.dispersion):.3g} times these, and p-values are "
-            "the last column",
+            f"By quasi-likelihood (family quasi{model.family.name}) standard errors are "
+            f"{math.sqrt(model.dispersion):.3g} times these, and p-values are the last column",
         )
     said = {**model.said(), **_shown_errors(model), "AIC": model.aic, "BIC": model.bic, "penalty": model.alpha}
     facts = (("target", printable(target, _LONGEST_NAME)), *((name, _fact(value)) for name, value in said.items()))

@@ -190,12 +190,13 @@ def marginal_effects(model: Model, names: Sequence[str], level: float, at: Float
         return _at(model, tuple(names), w, V, np.asarray(at, dtype=np.float64), level)
     if model.family.link_name == "identity":
         return _effects(tuple(names), w[first:], np.sqrt(np.diag(V))[first:], level, freedom(model))
-    weighted = (model.family.name, model.family.link_name) in (("binomial", "logit"), ("poisson", "log"))
+    weighted = (model.family.law, model.family.link_name) in (("binomial", "logit"), ("poisson", "log"))
     if not (weighted and first) or model.aliased:
         raise ConfigError("the slopes of all rows do not follow from what this model released", "give a row: at=...")
     own = model.model_covariance
     assert is_array(own)
-    gram = np.linalg.inv(own)  # whichever errors are shown
+    assert isinstance(model.scale, float)
+    gram = model.scale * np.linalg.inv(own)  # whichever errors are shown
     slope = float(gram[0, 0]) / model.n
     if model.family.link_name != "log":
         return _effects(tuple(names), slope * w[1:], _NO_SLOPES, level, None)

@@ -37,6 +37,7 @@ EXACT_FIT = Undefined("the model fits every row exactly")
 LEVERAGE = Undefined(
     "a row has leverage 1 (the model fits it whatever its target is), and HC2 and HC3 divide by what leverage leaves"
 )
+QUASI = Undefined("a quasi-likelihood has no likelihood, and so neither AIC nor BIC")
 NO_FEATURES = Undefined("the model has no features")
 OWN_BLOCK = Undefined("columns are split, and a party holds the covariances of its own coefficients alone")
 NO_VARIATION = Undefined("the target does not vary")

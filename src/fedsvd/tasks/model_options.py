@@ -136,8 +136,9 @@ MODEL = (
         "The distribution of the target.",
         (
             'the distribution of the target: `"gaussian"`, `"binomial"`, `"poisson"`, `"gamma"`, '
-            '`"multinomial"`, `"negative-binomial"` (counts, theta found with the coefficients). Tests of '
-            "gaussian and gamma models, whose scale is estimated, are Student's t, as "
+            '`"multinomial"`, `"negative-binomial"` (counts, theta found with the coefficients), `"quasibinomial"`, '
+            '`"quasipoisson"` (the scale is estimated, and there is no likelihood). Tests of '
+            "gaussian, gamma and quasi models, whose scale is estimated, are Student's t, as "
             "R's are; the likelihood of shares with trials as `weights` has the binomial coefficient, as R's "
             "has"
         ),
