@@ -1,5 +1,7 @@
 """What draws ``report.html`` and figures: the ``report`` extra, where it is installed; and ``fedsvd report``."""
 
+import re
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from fedsvd.results.result import PartyResult
     from fedsvd.results.write import Draw
 
+_LONGEST = 40  # characters of a name in a file name
 WITHOUT = "none, because jinja2 is missing: pip install 'fedsvd[report]'"
 
 
@@ -55,15 +58,24 @@ def draw_figures(folder: Path, into: Path) -> list[Path]:
     written = []
     inside = [] if (here := read_result(folder)).index is not None else party_folders(folder)
     for result, target in [(here, into), *((read_result(own), into / PARTIES / own.name) for own in inside)]:
-        pictures, counts = all_pictures(result), dict[str, int]()
-        for picture in pictures:
-            counts[picture.name] = number = counts.get(picture.name, 0) + 1
-            stem = picture.name if number == 1 else f"{picture.name}-{number}"
+        pictures = all_pictures(result)
+        for picture, stem in zip(pictures, stems([(each.name, each.of) for each in pictures]), strict=True):
             for kind, content in as_files(picture).items():
                 target.mkdir(mode=0o700, parents=True, exist_ok=True)
                 private.replace(target / f"{stem}.{kind}", content)
             written.append(target / stem)
     return written
+
+
+def stems(drawn: list[tuple[str, str]]) -> list[str]:
+    """File names of drawings: of several of one kind, with what each is of, or its number where that is no name."""
+    counts, found = Counter(name for name, _ in drawn), list[str]()
+    for place, (name, of) in enumerate(drawn):
+        words = re.sub(r"[^A-Za-z0-9]+", "-", of).strip("-").lower()[:_LONGEST]
+        number = 1 + sum(other == name for other, _ in drawn[:place])
+        stem = name if counts[name] == 1 else f"{name}-{words or number}"
+        found.append(f"{stem}-{number}" if stem in found else stem)
+    return found
 
 
 def report(

@@ -11,6 +11,7 @@ from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close, assert_ea
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
 from fedsvd import load
+from fedsvd.cli import reports
 from fedsvd.cli.approve import question
 from fedsvd.errors import ConfigError
 from fedsvd.results.regression_table import models_of
@@ -235,3 +236,10 @@ def test_figures_are_drawn_of_the_shared_result_and_of_every_party(fedsvd, by_ro
     assert (folder / "forest.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "forest.png").stat().st_mode & 0o077 == 0
     assert len(said.json["figures"]) == 2 + len(own)
+
+
+def test_files_of_several_drawings_of_one_kind_are_named_by_what_they_are_of():
+    drawn = [("forest", "y"), ("roc", "y = A"), ("roc", "y = B")]
+    drawn += [("histogram", "\u00e4"), ("histogram", "\u00f6"), ("roc", "y: A")]
+    names = ["forest", "roc-y-a", "roc-y-b", "histogram-1", "histogram-2", "roc-y-a-3"]
+    assert reports.stems(drawn) == names

@@ -187,7 +187,15 @@ def _named(mark: Named, ax: Any) -> None:
             textcoords="offset points",
             fontsize="small",
             parse_math=False,
+            path_effects=[_halo()],
         )
+
+
+def _halo() -> Any:
+    """A rim of the paper's colour, so that a name is read among points."""
+    from matplotlib.patheffects import withStroke
+
+    return withStroke(linewidth=2.5, foreground="white")
 
 
 def _rows(rows: Rows, ax: Any) -> None:

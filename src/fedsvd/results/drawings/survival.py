@@ -46,7 +46,7 @@ def at_risk(drawn: Sequence[Curve], names: Sequence[str]) -> Grid:
 
 def _below(curve: Curve, name: str, series: int) -> Below:
     """How many are at risk when each of a few bins begins."""
-    chosen = np.unique(np.linspace(0, len(curve.time) - 1, min(_SHOWN, len(curve.time))).round().astype(int))
+    chosen = np.arange(0, len(curve.time), -(-len(curve.time) // _SHOWN))
     begin = np.concatenate(([0.0], curve.time))[chosen]
     return Below(name, series, tuple(begin.tolist()), tuple(f"{curve.at_risk[j]:.0f}" for j in chosen))
 
