@@ -65,6 +65,16 @@ def _pbc(d: pd.DataFrame) -> pd.DataFrame:
     return _columns(d, made, "time", "status", "age", "edema", "lbili", "albumin", "lpro")
 
 
+def _mgus2(d: pd.DataFrame) -> pd.DataFrame:
+    malignant = d["pstat"] == 1
+    made = {
+        "time": np.where(malignant, d["ptime"], d["futime"]),
+        "status": np.where(malignant, 1, 2 * d["death"]),  # a malignancy, or death without one
+        "male": _is(d["sex"], "M"),
+    }
+    return _columns(d, made, "time", "status", "age", "male", "hgb", "mspike")
+
+
 def _veteran(d: pd.DataFrame) -> pd.DataFrame:
     cells = {"small": "smallcell", "adeno": "adeno", "large": "large"}
     made = {"trt": d["trt"] - 1, **{name: _is(d["celltype"], cell) for name, cell in cells.items()}}
@@ -116,6 +126,7 @@ _TABLES: dict[str, tuple[str, str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
     "colon": ("survival", "colon", _colon),
     "pbc": ("survival", "pbc", _pbc),
     "veteran": ("survival", "veteran", _veteran),
+    "mgus2": ("survival", "mgus2", _mgus2),
     "pbcseq": ("survival", "pbcseq", _pbcseq),
     "sleepstudy": ("lme4", "sleepstudy", _sleepstudy),
     "orthodont": ("nlme", "Orthodont", _orthodont),

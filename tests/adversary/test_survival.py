@@ -61,6 +61,28 @@ def test_with_two_parties_exact_counts_show_who_left_between_two_times_and_the_o
     assert ("cells", "asks") in verdicts(times, events, counts="exact")[1]
 
 
+def test_exact_departures_less_exact_events_are_ends_of_follow_up_and_few_of_them_ask():
+    # In every month five events or none, and in one of them eight departures: three whose follow-up ended.
+    months = np.repeat(np.arange(1.0, 13.0), 5)
+    time, event = np.concatenate((months, np.full(3, 6.5))), np.concatenate((np.ones(60), np.zeros(3)))
+    others = opened_of_the_other([time, time], [event, event], counts="exact")
+    D = len(EDGES)
+    steps = np.diff(others.reshape(2, D), axis=1, prepend=0.0)
+    assert all(step == 0 or step >= 5 for step in steps.ravel())
+    assert (steps[1] - steps[0]).max() == 3.0
+    assert ("cells", "asks") in verdicts([time, time], [event, event], counts="exact")[1]
+    assert verdicts([months] * 2, [np.ones(60)] * 2, counts="exact") == [[], []]
+
+
+def test_counts_of_a_cause_ask_where_few_own_events_are_of_it():
+    months = np.repeat(np.arange(1.0, 13.0), 10)
+    even, rare = np.tile([1.0, 2.0], 60), np.ones(120)
+    rare[[3, 40]] = 2.0
+    asked = {"counts": "exact", "causes": '["1", "2"]'}
+    assert verdicts([months] * 2, [even] * 2, **asked) == [[], []]
+    assert ("cells", "asks") in verdicts([months] * 2, [even, rare], **asked)[1]
+
+
 def test_in_fives_every_step_of_the_other_party_is_0_or_at_least_five():
     times, events = patients()
     D, others = len(EDGES), opened_of_the_other(times, events)

@@ -106,8 +106,9 @@ class _Columns:
             names = (*_features(parties[0]), None)[:3]
             self.words |= dict(zip(("label", "event", "group"), names, strict=False))
             options = dict(study.options)
-            groups = len(json.loads(str(options["groups"])))
+            groups, causes = (len(json.loads(str(options[key]))) for key in ("groups", "causes"))
             self.words |= {"times": json.loads(str(options["times"])), "groups": [str(code) for code in range(groups)]}
+            self.words["causes"] = [str(code) for code in range(1, causes + 1)]
         targets = study.targets - len(self._sides)
         self._labels = [self._free("y" if targets == 1 else f"y{k}") for k in range(targets)]
         if self._labels:

@@ -26,9 +26,11 @@ from fedsvd.results.survival_tables import (
     curves_summary,
     group_columns,
     group_names,
-    stored_curves,
+    incidence_columns,
+    stored_groups,
 )
 from fedsvd.statistics.fives import LEAST_COUNT
+from fedsvd.statistics.incidence import Incidence
 from fedsvd.statistics.life_table import Curve
 from fedsvd.statistics.log_rank import GroupTest
 from fedsvd.statistics.summary import Summary
@@ -66,6 +68,9 @@ class FederatedKaplanMeier(Federated):
         Rounded at home to multiples of ``least_count``, or as they are, which may ask owners.
     least_count : int, default=5
         What counts in fives are multiples of.
+    causes : sequence, default=()
+        The values of events where causes compete, 0 being the end of follow-up: ``incidence_`` has the cumulative
+        incidence of each. The test compares hazards of the first.
     test : {"log-rank", "gehan", "tarone-ware", "peto", "fleming-harrington", "none"}, default="log-rank"
         How groups are compared within sites.
     conf_type : {"log-log", "log", "plain"}, default="log-log"
@@ -84,8 +89,10 @@ class FederatedKaplanMeier(Federated):
         Joint cumulative events and departures at each time, and records.
     curves_ : tuple of Curve
         ``time, at_risk, events, censored, survival, error, low, high, hazard``, of each group.
-    groups_ : tuple of str
-        What the curves are called.
+    groups_, causes_ : tuple of str
+        What the curves and the causes are called.
+    incidence_ : tuple of tuple of Incidence
+        With ``causes``: ``events, share, error, low, high`` of each group and cause.
     test_ : GroupTest or None
         ``statistic, df, p`` of the comparison within sites.
     most_off_, deviation_ : float
@@ -110,6 +117,7 @@ class FederatedKaplanMeier(Federated):
 
     times: Sequence[float] = field(default=(), kw_only=False)
     groups: Sequence[Any] = ()
+    causes: Sequence[Any] = ()
     counts: str = Counts.FIVES
     least_count: int = LEAST_COUNT
     test: str = RankTest.LOG_RANK
@@ -150,7 +158,7 @@ class FederatedKaplanMeier(Federated):
         groups, coded = self._coded(columns)
         sources = tuple(ArraySource(part, _NAMES[: part.shape[1]]) for part in coded)
         tables = Tables(sources, _NAMES[: coded[0].shape[1]], Split.HORIZONTAL, rehearsed=False)
-        given = {"times": self._grid(coded), "groups": groups}
+        given = {"times": self._grid(coded), "groups": groups, "causes": self._causes()}
         parties = tables.parties()
         study: Study = self._study(Task.SURVIVAL, tables, digits=Digits(self.digits))
         options = scripted(
@@ -158,7 +166,8 @@ class FederatedKaplanMeier(Federated):
         )
         outcome = self._run(replace(study, options=options), parties, rehearsed=False)
         self.n_features_in_ = len(tables.names or ())
-        self._store_run(outcome, tables, known={"groups": groups} if groups else {})
+        known = {"groups": groups, "causes": self._causes()}
+        self._store_run(outcome, tables, known={key: names for key, names in known.items() if names})
         return self
 
     def tidy(self) -> Any:
@@ -167,10 +176,14 @@ class FederatedKaplanMeier(Federated):
         Returns
         -------
         pandas.DataFrame
-            ``time, n.risk, n.event, n.censor, estimate, std.error, conf.high, conf.low, cumhaz, strata``.
+            ``time, n.risk, n.event, n.censor, estimate, std.error, conf.high, conf.low, cumhaz, strata``; with
+            ``causes`` also ``state``, and rows for each of them.
         """
         self._expect_fitted()
-        return data_frames().DataFrame(curve_columns(self.curves_, self.groups_))
+        if not self.incidence_:
+            return data_frames().DataFrame(curve_columns(self.curves_, self.groups_))
+        groups = stored_groups(CurvesPlan.of(self.plan_), self.counts_)
+        return data_frames().DataFrame(incidence_columns(groups, self.groups_, self.causes_))
 
     def summary_frame(self) -> Any:
         """A row for each curve: records, events, median with its interval, restricted mean with its error.
@@ -223,8 +236,8 @@ class FederatedKaplanMeier(Federated):
     def _coded(self, columns: dict[str, list[NDArray[Any]]]) -> tuple[tuple[str, ...], list[Float]]:
         """The names of the groups, and every party's table of times, events and numbers of groups."""
         plain = [
-            np.column_stack([np.asarray(column, np.float64) for column in pair])
-            for pair in zip(columns["y"], columns["event"], strict=True)
+            np.column_stack((np.asarray(time, np.float64), self._events(event)))
+            for time, event in zip(columns["y"], columns["event"], strict=True)
         ]
         if "group" not in columns:
             return (), plain
@@ -236,6 +249,19 @@ class FederatedKaplanMeier(Federated):
             raise DataError("a record is in none of the groups", "name all groups, or leave these rows out")
         codes = [np.array([place[text] for text in part.tolist()]) for part in texts]
         return names, [np.column_stack(pair) for pair in zip(plain, codes, strict=True)]
+
+    def _causes(self) -> tuple[str, ...]:
+        return tuple(as_text(np.asarray(list(self.causes))).tolist()) if len(self.causes) else ()
+
+    def _events(self, event: NDArray[Any]) -> Float:
+        """Events as numbers: 0 or 1, or 0 and the number of a cause from 1."""
+        if not len(self.causes):
+            return np.asarray(event, np.float64)
+        place = {name: float(code) for code, name in enumerate(("0", *self._causes()))}
+        texts = as_text(np.asarray(event)).tolist()
+        if any(text not in place for text in texts):
+            raise DataError("an event is neither 0 nor one of the causes", "name every cause, and code the rest as 0")
+        return np.array([place[text] for text in texts])
 
     def _grid(self, tables: Sequence[Float]) -> tuple[float, ...]:
         """The times that were given; in one process, where all records are here, even ones up to the last."""
@@ -252,8 +278,11 @@ class FederatedKaplanMeier(Federated):
     def _store(self, found: Found) -> None:
         about = CurvesPlan.of(found.plan)
         self.counts_ = found.here.arrays["counts"]
-        self.curves_: tuple[Curve, ...] = stored_curves(about, self.counts_)
+        groups = stored_groups(about, self.counts_)
+        self.curves_: tuple[Curve, ...] = tuple(group.curve for group in groups)
+        self.incidence_: tuple[tuple[Incidence, ...], ...] = tuple(group.causes for group in groups if group.causes)
         self.groups_ = tuple(found.known.get("groups", group_names(about)))  # tables of a local run have numbers
+        self.causes_ = tuple(found.known.get("causes", about.causes))
         rounded = found.fact("rounded") or {}
         self.most_off_, self.deviation_ = float(rounded.get("most_off", 0)), float(rounded.get("deviation", 0.0))
         said = found.fact("test")

@@ -1,7 +1,8 @@
 """What a plan of survival curves says: its grid, its groups, how counts are opened, and which test is made.
 
-A party's table has the columns time, event (1 where one was seen) and, where there are groups, the number of its group
-from 0. The options of the task are in the plan as texts; here they are read, so that steps and scripts read them alike.
+A party's table has the columns time, event (1 where one was seen, or the number of its cause from 1) and, where there
+are groups, the number of its group from 0. The options of the task are in the plan as texts; here they are read, so
+that steps and scripts read them alike.
 """
 
 import json
@@ -24,6 +25,7 @@ class CurvesPlan:
 
     edges: Float
     groups: tuple[str, ...]  # none where all records are one
+    causes: tuple[str, ...]  # of events; none where there is one
     counts: Counts
     test: RankTest
     interval: str
@@ -35,14 +37,14 @@ class CurvesPlan:
     @classmethod
     def of(cls, plan: SessionPlan) -> "CurvesPlan":
         edges = np.array(json.loads(str(plan.option("times"))), dtype=np.float64)
-        groups = tuple(json.loads(str(plan.option("groups"))))
+        groups, causes = (tuple(json.loads(str(plan.option(key)))) for key in ("groups", "causes"))
         test = RankTest(str(plan.option("test"))) if len(groups) > 1 else RankTest.NONE
         until = float(plan.option("until")) or float(edges[-1])
         counts = Counts(str(plan.option("counts")))
         least = 1 if counts is Counts.EXACT else int(plan.option("least_count"))
         bits = WITHIN_BITS[Digits.MORE if plan.digits in (Digits.MORE, Digits.ALL) else Digits.TABLE]
         interval = str(plan.option("conf_type"))
-        return cls(edges, groups, counts, test, interval, float(plan.option("level")), until, least, bits)
+        return cls(edges, groups, causes, counts, test, interval, float(plan.option("level")), until, least, bits)
 
     @property
     def curves(self) -> int:
@@ -51,8 +53,13 @@ class CurvesPlan:
 
     @property
     def numbers(self) -> int:
-        """Counts that are summed: events and departures at each edge, and records, of each curve."""
-        return self.curves * (2 * len(self.edges) + 1)
+        """Counts that are summed: events of each cause and departures at each edge, and records, of each curve."""
+        return self.curves * ((self.kinds + 1) * len(self.edges) + 1)
+
+    @property
+    def kinds(self) -> int:
+        """Causes of events, or one."""
+        return max(1, len(self.causes))
 
     @property
     def test_numbers(self) -> int:

@@ -12,8 +12,8 @@ from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.survival import SurvivalResult
 from fedsvd.statistics.fives import deviation, most_off
+from fedsvd.statistics.incidence import Group, groups_of
 from fedsvd.statistics.life_table import Curve
-from fedsvd.statistics.life_table import curves as curves_of
 from fedsvd.statistics.log_rank import GroupTest
 from fedsvd.statistics.summary import Summary
 from fedsvd.types import Float
@@ -24,11 +24,13 @@ ALL = "all"
 def curves(to: PartyResult, computed: SurvivalResult) -> Values:
     """What a session gives, under the names that the task declares."""
     about = CurvesPlan.of(to.plan)
-    drawn, names = stored_curves(about, computed.counts), group_names(about)
+    groups, names = stored_groups(about, computed.counts), group_names(about)
+    drawn = tuple(group.curve for group in groups)
+    columns = incidence_columns(groups, names, about.causes) if about.causes else curve_columns(drawn, names)
     arrays = {"counts": computed.counts}
-    arrays |= {f"curve {name}": column for name, column in curve_columns(drawn, names).items()}
+    arrays |= {f"curve {name}": column for name, column in columns.items()}
     arrays |= {f"group {name}": column for name, column in group_columns(about, drawn, names).items()}
-    facts: dict[str, Any] = {"groups": list(names)}
+    facts: dict[str, Any] = {"groups": list(names), **({"causes": list(about.causes)} if about.causes else {})}
     if about.least > 1:
         facts["rounded"] = {
             "least_count": about.least,
@@ -47,9 +49,14 @@ def group_names(about: CurvesPlan) -> tuple[str, ...]:
     return about.groups or (ALL,)
 
 
+def stored_groups(about: CurvesPlan, counts: Float) -> tuple[Group, ...]:
+    """Curves of joint counts, and of causes that compete their incidences, by the words of the plan."""
+    return groups_of(counts, about.edges, about.kinds, about.interval, about.level)
+
+
 def stored_curves(about: CurvesPlan, counts: Float) -> tuple[Curve, ...]:
-    """The curves of joint counts, by the words of the plan."""
-    return curves_of(counts, about.edges, about.interval, about.level)
+    """The curves alone: the share of records without any event."""
+    return tuple(group.curve for group in stored_groups(about, counts))
 
 
 def curve_columns(drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any]:
@@ -88,6 +95,22 @@ def curves_summary(
         facts += [(f"{test.test} within sites", chi), ("p", "-" if math.isnan(test.p) else f"{test.p:.3g}")]
     notes = (f"counts are in multiples of {about.least}, each off by at most {off:.0f} records",) if off else ()
     return Summary("Survival curves", tuple(facts), tuple(names), cells, notes)
+
+
+def incidence_columns(groups: Sequence[Group], names: Sequence[str], causes: Sequence[str]) -> dict[str, Any]:
+    """The same for each cause that competes with others: ``estimate`` is the share that had it up to each time."""
+    found = []
+    for group, name in zip(groups, names, strict=True):
+        curve, hazards = group.curve, [np.cumsum(each.events / _exposed(group.curve)) for each in group.causes]
+        for cause, of, hazard in zip(causes, group.causes, hazards, strict=True):
+            parts = (curve.time, curve.at_risk, of.events, curve.censored, of.share, of.error, of.high, of.low, hazard)
+            found.append((*parts, np.full(len(curve.time), name), np.full(len(curve.time), cause)))
+    keys = (*curve_columns([groups[0].curve], names[:1]), "state")
+    return {key: np.concatenate(columns) for key, columns in zip(keys, zip(*found, strict=True), strict=True)}
+
+
+def _exposed(curve: Curve) -> Float:
+    return np.maximum(np.maximum(curve.at_risk - curve.censored / 2.0, curve.events), 1.0)
 
 
 def group_columns(about: CurvesPlan, drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any]:

@@ -49,20 +49,20 @@ class Curve:
         time, curve = np.append(time[inside], until), np.append(curve[inside], last)
         areas = np.diff(time) * (curve[1:] + curve[:-1]) / 2.0
         left = np.cumsum(areas[::-1])[::-1] - areas / 2.0  # beyond the middle of each bin, where its events are
-        steps = np.diff(np.square(np.concatenate(([0.0], self.error))))[: len(left)]
+        with np.errstate(invalid="ignore"):  # where all have left, nothing is below the curve
+            steps = np.diff(np.square(np.concatenate(([0.0], self.error))))[: len(left)]
         return float(areas.sum()), math.sqrt(float(np.sum(np.square(left) * np.nan_to_num(steps, posinf=0.0))))
 
 
-def staircases(time: Float, event: Float, edges: Float) -> Float:
-    """Own cumulative events, departures and records, as they are summed.
+def staircases(time: Float, event: Float, edges: Float, causes: int = 1) -> Float:
+    """Own cumulative events, those of each cause where there are several, departures and records, as they are summed.
 
-    Who is censored at an edge was at risk up to it, as where follow-up ends for all at the last one: such a departure
-    counts in the next bin.
+    An event is the number of its cause from 1. Who is censored at an edge was at risk up to it, as where follow-up ends
+    for all at the last one: such a departure counts in the next bin.
     """
-    seen = event > 0.0
-    events = cumulative(time[seen], edges)
-    ended = np.searchsorted(np.sort(time[~seen]), edges, side="left")
-    return np.concatenate((events, events + ended, [float(len(time))]))
+    events = [cumulative(time[event == cause], edges) for cause in range(1, causes + 1)]
+    ended = np.searchsorted(np.sort(time[event == 0.0]), edges, side="left")
+    return np.concatenate((*events, np.sum(events, axis=0) + ended, [float(len(time))]))
 
 
 def curves(totals: Float, edges: Float, interval: str, level: float) -> tuple[Curve, ...]:

@@ -59,6 +59,8 @@ def with_counted(study: StudySection, prepare: PrepareSection) -> PrepareSection
             f"survival curves are of the columns label, event and group, and {word} names others", "leave it out"
         )
     ordinal = {} if study.group is None else {study.group: study.groups}
+    if study.causes and study.event is not None:
+        ordinal[study.event] = ("0", *study.causes)
     return prepare.model_copy(update={"columns": columns, "ordinal": {**prepare.ordinal, **ordinal}})
 
 

@@ -349,12 +349,16 @@ def _grids(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Grid, .
     about = CurvesPlan.of(plan)
     if about.counts is not Counts.EXACT:
         return ()
-    D, (time, event, group) = len(about.edges), _of_curves(about, party)
+    time, event, group = _of_curves(about, party)
     few = 0
     for code in range(about.curves):
-        own = staircases(time[group == code], event[group == code], about.edges)
-        few += few_cells(own[:D], policy.least_count) + few_cells(own[D:], policy.least_count)
-    return (Grid("time bins of events and departures", few, about.numbers),)
+        own = staircases(time[group == code], event[group == code], about.edges, about.kinds)
+        steps = own[:-1].reshape(about.kinds + 1, -1)
+        ended = steps[-1] - steps[:-1].sum(axis=0)  # departures less events: follow-up that ended
+        few += few_cells(np.vstack((steps, ended)), policy.least_count)
+        few += int(0 < own[-1] - steps[-1, -1] < policy.least_count)
+    cells = about.curves * ((about.kinds + 2) * len(about.edges) + 1)
+    return (Grid("time bins of events, departures and ends of follow-up", few, cells),)
 
 
 def _compared(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:

@@ -16,10 +16,11 @@ _OF_GROUPS = ("records", "events", "median", "conf.low", "conf.high", "rmean", "
 
 OUTPUTS = (
     hidden("counts", "group", "count", draws=("survival",)),
-    *(column(f"curve {name}", CURVE, "curves", name, kind=Kind.COLUMN) for name in (*_OF_CURVES, "strata")),
+    *(column(f"curve {name}", CURVE, "curves", name, kind=Kind.COLUMN) for name in (*_OF_CURVES, "strata", "state")),
     *(column(f"group {name}", GROUP, "groups", name, kind=Kind.COLUMN) for name in ("strata", *_OF_GROUPS)),
     fact("test"),
     fact("groups"),
+    fact("causes"),
     fact("rounded"),
 )
 """What survival curves give: joint counts, the table of curves with the columns of R's ``tidy(survfit)``, medians."""
@@ -31,6 +32,8 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     expect_grid(about.edges)
     if len(about.groups) == 1:
         raise ConfigError("one group cannot be compared", "name two groups or more, or leave group and groups out")
+    if len(about.causes) == 1:
+        raise ConfigError("one cause competes with no other", "name two causes or more, or leave causes out")
     if not 0.0 < about.until <= about.edges[-1]:
         raise ConfigError("the restricted mean ends beyond the last of the times", "until is a time of the grid")
     exact = about.counts is Counts.EXACT

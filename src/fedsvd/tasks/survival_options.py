@@ -31,6 +31,21 @@ SURVIVAL = (
         script=True,
     ),
     Option(
+        "causes",
+        "job",
+        CLASSES,
+        (),
+        "The values of the column of events where causes compete; once for each. 0 is the end of follow-up.",
+        (
+            "the values of `event` that are causes which exclude each other (competing risks), as texts or numbers; 0 "
+            "is the end of follow-up. Results have the cumulative incidence of each, and the test compares hazards of "
+            "the first"
+        ),
+        unset="events are 1",
+        tasks=_TASKS,
+        script=True,
+    ),
+    Option(
         "times",
         "job",
         TIMES,

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.incidence_data import edges_of as causes_edges
+from tests.incidence_data import table as causes_table
 from tests.survival_data import MADE, OF_R, edges_of, table
 from tests.tolerances import CURVE_BAR, WITHIN_BAR, WITHIN_MORE_BAR
 
@@ -14,7 +16,9 @@ from fedsvd.errors import ConfigError, DataError, ReleaseRefused
 from fedsvd.protocol.openings import expected_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-R = json.loads((Path(__file__).parents[2] / "vectors" / "survival-r.json").read_text(encoding="utf-8"))
+VECTORS = Path(__file__).parents[2] / "vectors"
+R = json.loads((VECTORS / "survival-r.json").read_text(encoding="utf-8"))
+CAUSES = json.loads((VECTORS / "incidence-r.json").read_text(encoding="utf-8"))
 
 
 def sites(name):
@@ -144,3 +148,54 @@ def test_the_table_of_curves_has_brooms_names_and_is_written_as_a_regression_tab
     rounded = FederatedKaplanMeier(edges_of("made")).fit(sites("made"), "time", "status")
     assert "multiples of 5" in str(rounded.summary())
     assert "log-rank" not in str(rounded.summary())
+
+
+# --- competing causes -------------------------------------------------------------------------------------------------
+
+
+def of_causes(name, **asked):
+    data = causes_table(name)
+    parts = [data[data["site"] == site] for site in sorted(data["site"].unique())]
+    model = FederatedKaplanMeier(causes_edges(name), causes=[1, 2], **asked)
+    return model.fit(parts, formula="Surv(time, status) ~ group")
+
+
+@pytest.mark.parametrize("name", ["made", "mgus2"])
+def test_incidences_of_causes_are_rs_and_in_fives_within_their_bound(name):
+    found, rounded = of_causes(name, counts="exact"), of_causes(name)
+    for group, recorded in zip(found.incidence_, CAUSES[name]["bins"], strict=True):
+        for cause, key in zip(group, ("one", "two"), strict=True):
+            assert np.abs(cause.share - np.array(recorded[key])).max() < 10 * CURVE_BAR
+    assert np.abs(rounded.counts_ - found.counts_).max() <= rounded.most_off_
+    assert (rounded.counts_ % 5 == 0).all()
+    table = found.tidy()
+    assert table["state"].unique().tolist() == ["1", "2"]
+    assert len(table) == 2 * len(found.groups_) * len(causes_edges(name))
+
+
+def test_the_test_of_competing_causes_is_of_the_first_with_the_others_censored():
+    data = causes_table("made")
+    parts = [data[data["site"] == site] for site in sorted(data["site"].unique())]
+    first = [part.assign(status=(part["status"] == 1).astype(int)) for part in parts]
+    other = FederatedKaplanMeier(causes_edges("made"), digits="more").fit(first, "time", "status", "group")
+    found = of_causes("made", digits="more")
+    assert abs(found.test_.statistic / other.test_.statistic - 1.0) < WITHIN_MORE_BAR
+
+
+@pytest.mark.slow
+def test_causes_run_among_processes_and_come_back_with_their_names(tmp_path):
+    data = causes_table("made").assign(why=lambda each: np.array(["0", "relapse", "death"])[each["status"]])
+    parts = [data[data["site"] == site] for site in (1, 2, 3)]
+    model = FederatedKaplanMeier(causes_edges("made"), causes=["relapse", "death"], federation=Local())
+    found = model.fit(parts, "time", "why")
+    assert found.tidy()["state"].unique().tolist() == ["relapse", "death"]
+    here = FederatedKaplanMeier(causes_edges("made"), causes=["relapse", "death"]).fit(parts, "time", "why")
+    assert (found.counts_ == here.counts_).all()
+
+
+def test_an_event_of_no_cause_is_refused():
+    data = causes_table("made")
+    with pytest.raises(DataError, match="neither 0 nor one of the causes"):
+        FederatedKaplanMeier([1, 2], causes=[1, 3]).fit([data, data], "time", "status")
+    with pytest.raises(ConfigError, match="one cause competes with no other"):
+        FederatedKaplanMeier([1, 2], causes=[1]).fit([data[data["status"] < 2]] * 2, "time", "status")

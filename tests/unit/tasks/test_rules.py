@@ -201,6 +201,7 @@ REFUSED = {
             "ties": "breslow",
             "group": "g",
             "groups": ["a", "b"],
+            "causes": ["a", "b"],
             "times": [1.0],
             "counts": "exact",
             "least_count": 7,

@@ -12,7 +12,8 @@ from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.results.drawings.picture import USUAL, Band, Below, Line, Picture, Plane, Wish, points
 from fedsvd.results.report.sections import Grid, grid
 from fedsvd.results.result import PartyResult
-from fedsvd.results.survival_tables import ALL, group_names, stored_curves
+from fedsvd.results.survival_tables import ALL, group_names, stored_groups
+from fedsvd.statistics.incidence import Group
 from fedsvd.statistics.life_table import Curve
 from fedsvd.types import Float
 
@@ -22,7 +23,11 @@ _SHOWN = 8  # times at which numbers at risk are listed
 def survival(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     """The curves of all groups in one plane."""
     about = CurvesPlan.of(result.plan)
-    drawn, names = stored_curves(about, result.arrays["counts"]), group_names(about)
+    groups, names = stored_groups(about, result.arrays["counts"]), group_names(about)
+    drawn = [group.curve for group in groups]
+    if about.causes:
+        yield _incidences(about, groups, names)
+        return
     marks = [mark for number, curve in enumerate(drawn, start=1) for mark in _marks(curve, names[number - 1], number)]
     level = f"{100.0 * about.level:g} %"
     caption = (
@@ -32,6 +37,23 @@ def survival(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     below = tuple(_below(curve, names[number - 1], number) for number, curve in enumerate(drawn, start=1))
     body = Plane("time", "survival", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
     yield Picture("survival", "Survival", caption, body, at_risk(drawn, names))
+
+
+def _incidences(about: CurvesPlan, groups: Sequence[Group], names: Sequence[str]) -> Picture:
+    """The incidence of each cause in each group."""
+    marks: list[Line | Band] = []
+    for place, (group, name) in enumerate(zip(groups, names, strict=True)):
+        for number, (cause, of) in enumerate(zip(about.causes, group.causes, strict=True), start=1):
+            label = cause if name == ALL else f"{name}: {cause}"
+            series = place * len(about.causes) + number
+            marks += _lines(group.curve.time, of.share, of.low, of.high, label, series, begin=0.0)
+    caption = (
+        f"Share of records that had each event first, up to each time, with intervals of {100.0 * about.level:g} % "
+        f"(shaded, {about.interval}); an event of another cause is no censoring."
+    )
+    below = tuple(_below(group.curve, name, 1) for group, name in zip(groups, names, strict=True))
+    body = Plane("time", "cumulative incidence", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
+    return Picture("survival", "Cumulative incidence", caption, body, at_risk([g.curve for g in groups], names))
 
 
 def at_risk(drawn: Sequence[Curve], names: Sequence[str]) -> Grid:
@@ -52,16 +74,21 @@ def _below(curve: Curve, name: str, series: int) -> Below:
 
 
 def _marks(curve: Curve, name: str, series: int) -> Iterator[Line | Band]:
-    says = tuple(f"{name}, {t:g}: {s:.4f}" for t, s in zip(curve.time, curve.survival, strict=True))
-    known = np.isfinite(curve.low) & np.isfinite(curve.high)
+    yield from _lines(curve.time, curve.survival, curve.low, curve.high, name, series, begin=1.0)
+
+
+def _lines(
+    time: Float, values: Float, low: Float, high: Float, name: str, series: int, begin: float
+) -> Iterator[Line | Band]:
+    says = tuple(f"{name}, {t:g}: {s:.4f}" for t, s in zip(time, values, strict=True))
+    known = np.isfinite(low) & np.isfinite(high)
     if known.any():
-        low, high = (_steps(curve.time[known], band[known]) for band in (curve.low, curve.high))
-        yield Band(low, high, series)
-    yield Line(_steps(curve.time, curve.survival), series=series, says=says, label="" if name == ALL else name)
+        yield Band(_steps(time[known], low[known], begin), _steps(time[known], high[known], begin), series)
+    yield Line(_steps(time, values, begin), series=series, says=says, label="" if name == ALL else name)
 
 
-def _steps(time: Float, values: Float) -> Float:
-    """Level up to each time, from 1 at the beginning."""
+def _steps(time: Float, values: Float, begin: float) -> Float:
+    """Level up to each time, from what it is at the beginning."""
     at = np.repeat(np.concatenate(([0.0], time)), 2)[1:]
-    height = np.repeat(np.concatenate(([1.0], values)), 2)[:-1]
+    height = np.repeat(np.concatenate(([begin], values)), 2)[:-1]
     return points(at, height)

@@ -34,7 +34,8 @@ def in_words(result: PartyResult) -> Iterator[str]:
             f"by at most {rounded['most_off']} records (standard deviation {rounded['deviation']:.1f})."
         )
     if test is not None:
-        yield test_in_words(test)
+        causes = result.facts.get("causes")
+        yield test_in_words(test) + (f" It is of the hazard of {causes[0]!r}, other causes censored." if causes else "")
 
 
 def test_in_words(test: dict[str, object]) -> str:

@@ -51,7 +51,8 @@ def script(work: Work) -> Script:
     if not about.test_numbers:
         return SurvivalResult(counts, None)
     sums, groups = DigitSums(work), len(about.groups)
-    part = yield Local("comparing", lambda: own_part(time, event, group, groups, about.test))
+    first = (event == 1.0).astype(np.float64)  # of causes that compete, the first
+    part = yield Local("comparing", lambda: own_part(time, first, group, groups, about.test))
     exponents = yield from sums.sizes(f"{TEST} sizes", part)
     units = np.ldexp(1.0, exponents - about.bits)
     found, _ = yield from sums.total(TEST, part, units)
@@ -62,12 +63,21 @@ def script(work: Work) -> Script:
 def own_counts(about: CurvesPlan, time: Float, event: Float, group: Float) -> Float:
     """Own staircases of all curves, one after the other."""
     chosen = [group == code for code in range(about.curves)]
-    return np.concatenate([staircases(time[some], event[some], about.edges) for some in chosen])
+    return np.concatenate([staircases(time[some], event[some], about.edges, about.kinds) for some in chosen])
+
+
+def expect_causes(event: Float, kinds: int) -> None:
+    """Raise ``DataError`` unless events are 0 or the number of a cause."""
+    if not np.isin(event, np.arange(kinds + 1)).all():
+        raise DataError("an event is neither 0 nor one of the causes", "name every cause, and code the rest as 0")
 
 
 def _checked(about: CurvesPlan, rows: Float) -> tuple[Float, Float, Float]:
     time, event = rows[:, 0], rows[:, 1]
-    expect_times(time, event, None)
+    if about.causes:
+        expect_causes(event, about.kinds)
+    else:
+        expect_times(time, event, None)
     group = rows[:, 2] if about.groups else np.zeros(len(time))
     if not np.isin(group, np.arange(about.curves)).all():
         raise DataError("a record is in none of the study's groups", "name all groups, or leave these rows out")

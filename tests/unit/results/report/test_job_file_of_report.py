@@ -100,6 +100,7 @@ CASES = {
             "event": "died",
             "group": "arm",
             "groups": ["a", "b"],
+            "causes": ["relapse", "death"],
             "times": [6.0, 12.0],
             "counts": "exact",
             "least_count": 10,
