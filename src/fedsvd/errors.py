@@ -71,6 +71,7 @@ _OURS = Path(__file__).parent.as_posix() + "/"
 LONGEST_TEXT = 4000
 # Control characters and escapes, marks that turn text, surrogates, private and unassigned code points, ends of lines.
 _NOT_SHOWN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_ASK_THE_CSP = "nothing is released: stop and ask the operator of the CSP"
 _JOINERS = "\u200c\u200d"  # part of words in several scripts, and harmless
 
 
@@ -93,6 +94,7 @@ class FedSVDError(Exception):
     """Base of all errors raised on purpose; ``code`` is stable and has a page in the documentation."""
 
     code = "FSVD-000"
+    usual_fix = ""  # of a kind of error whose fix is mostly the same
 
     def __init_subclass__(cls, code: str | None = None) -> None:
         super().__init_subclass__()
@@ -100,7 +102,7 @@ class FedSVDError(Exception):
 
     def __init__(self, fault: str = "", fix: str = "") -> None:
         self.fault = printable(fault)
-        self.fix = printable(fix)
+        self.fix = printable(fix or (self.usual_fix if fault else ""))
         super().__init__(self.fault, self.fix)
         self.problems: tuple[FedSVDError, ...] = ()  # each of them, where one error stands for several
         self.of = 0  # which party's data it is about, counted from 1, where one process plays all; 0: none
@@ -229,13 +231,22 @@ class ProtocolError(FedSVDError, code="FSVD-400"):
 class LocalProtocolError(ProtocolError, code="FSVD-401"):
     """Our own side asked for something illegal."""
 
+    usual_fix = "this is a defect of fedsvd: report it, with the lines of the log around it"
+
 
 class ScriptFailed(LocalProtocolError, code="FSVD-402"):
     """The script of a foreign task died, hung or sent no answer."""
 
+    usual_fix = "ask the author of the task"
+
 
 class RemoteProtocolError(ProtocolError, code="FSVD-410"):
     """A peer broke the protocol."""
+
+    usual_fix = (
+        "nothing is released; compare versions at all roles (fedsvd --version), then resume the job, and ask the owner "
+        "of that role if it repeats"
+    )
 
 
 class UnexpectedMessage(RemoteProtocolError, code="FSVD-411"):
@@ -257,21 +268,31 @@ class MalformedFrame(RemoteProtocolError, code="FSVD-414"):
 class PeerAborted(RemoteProtocolError, code="FSVD-415"):
     """Another role ended the session."""
 
+    usual_fix = "the log of that role says why: ask its owner, then resume the job"
+
 
 class NotSealed(RemoteProtocolError, code="FSVD-416"):
     """A sealed message or a signature does not verify."""
+
+    usual_fix = _ASK_THE_CSP
 
 
 class SumAltered(RemoteProtocolError, code="FSVD-417"):
     """A secure sum was changed on its way."""
 
+    usual_fix = _ASK_THE_CSP
+
 
 class AnswerRefused(RemoteProtocolError, code="FSVD-418"):
     """An answer of the CSP that no honest CSP gives."""
 
+    usual_fix = _ASK_THE_CSP
+
 
 class SplitView(RemoteProtocolError, code="FSVD-419"):
     """The users did not all receive the same results."""
+
+    usual_fix = _ASK_THE_CSP
 
 
 class JobReplayed(RemoteProtocolError, code="FSVD-420"):
@@ -285,13 +306,19 @@ class TransportError(FedSVDError, code="FSVD-500"):
 class PeerLost(TransportError, code="FSVD-501"):
     """A role is gone."""
 
+    usual_fix = "look whether that role runs and is reached (fedsvd doctor), then resume the job"
+
 
 class TimedOut(TransportError, code="FSVD-502"):
     """No progress for too long."""
 
+    usual_fix = "look whether that role runs and is reached (fedsvd doctor), then resume the job"
+
 
 class NotAuthenticated(TransportError, code="FSVD-503"):
     """A certificate, a role or a pin does not fit."""
+
+    usual_fix = "compare role, name and certificate of the kit: fedsvd doctor --kit DIR"
 
 
 class KitRunsTwice(TransportError, code="FSVD-504"):

@@ -30,7 +30,8 @@ from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.records import JobState
 from fedsvd.service.serve import enlist_now
 from fedsvd.service.site import Site
-from fedsvd.studies.job_file import Job
+from fedsvd.studies.doubts import units
+from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.own_columns import OwnColumn
 from fedsvd.tasks.surface import Surface, spelt_for
@@ -178,6 +179,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "rows": how_rows_belong(plan) or None,
         "prepare": considered.job.prepare.description(),
         "prepared_here": considered.prepared,
+        "units": _units(considered),
         "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
         "sessions_before": [_session(each, names) for each in considered.before_it],
@@ -196,6 +198,12 @@ def _column(each: OwnColumn) -> dict[str, str]:
     """A column of the owner's file; how it is mapped, where it is."""
     said = {"own": each.own, "study": each.study, "use": each.use}
     return said | ({"mapped": each.how} if each.how else {})
+
+
+def _units(considered: Considered) -> str | None:
+    """Whether a column in another unit than at the other sites would be noticed."""
+    job = considered.job
+    return units(study_of(job), job.prepare, job.dictionary is not None)
 
 
 def _session(plan: SessionPlan, names: tuple[str, ...]) -> dict[str, Any]:
@@ -263,6 +271,7 @@ def _show(console: Console, considered: Considered, link: str | None, given: str
         about |= {"rows": how_rows_belong(plan)} if how_rows_belong(plan) else {}
         scheme = f"{in_scheme(plan.scheme, plan.mode)} ({plan.reason}); masks dealt by {plan.trust}"
         about |= {"our data": str(considered.data), "scheme": scheme, "opens": in_bits(expected_bits(plan))}
+        about |= {"units": said} if (said := _units(considered)) else {}
     if considered.before:
         about["before"] = considered.before
     console.print(facts(about))

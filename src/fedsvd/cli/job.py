@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
+from rich.console import Console
 
 from fedsvd.cli.group import Lazy
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
@@ -14,7 +15,7 @@ from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.watch import awaited, watched
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.service.client import Connection, Results
-from fedsvd.service.failures import first_cause
+from fedsvd.service.failures import first_cause, what_failed
 from fedsvd.service.records import Failure, JobRecord, JobState, ListedJob, WatchedJob
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import read_job, study_of
@@ -66,7 +67,13 @@ def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Form
         for record, approved in zip(jobs, here, strict=True)
     ]
     header = ("job", "name", "task", "state", "submitted by", "here")
-    Output(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
+
+    def show(console: Console) -> None:
+        console.print(listing(header, rows) if rows else "no jobs yet")
+        if any(record.state is JobState.BROKEN for record in jobs):
+            console.print(f"fedsvd job results NAME --kit {kit} says why a job is broken")
+
+    Output(format).answer({"jobs": shown}, show)
 
 
 @job.command()
@@ -151,7 +158,7 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
     if report:
         shown["report"] = report
     for failure in failures:
-        shown[f"failed: {failure.who}"] = f"{failure.code} in {failure.stage or 'starting'}: {failure.text}"
+        shown[f"failed: {failure.who}"] = f"{failure.code} in {failure.stage or 'starting'}: {what_failed(failure)}"
     output.answer(shown_facts, lambda console: console.print(facts(shown)))
 
 

@@ -167,7 +167,7 @@ def _units(job: Path | None) -> str | None:
     if job is None:
         return "not looked at, for one file is here; fedsvd plan says whether a study compares them"
     asked = read_job(job)
-    return units(study_of(asked), asked.prepare)
+    return units(study_of(asked), asked.prepare, asked.dictionary is not None)
 
 
 def _refused_by(job: Path, source: Any) -> tuple[str, ...]:

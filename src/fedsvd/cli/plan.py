@@ -98,7 +98,7 @@ def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | No
         ],
         "align": plan.align,
         "prepare": list(prepared.prepare),
-        "units": units(prepared.study, prepared.words),
+        "units": units(prepared.study, prepared.words, "dictionary" in prepared.file),
         "leaves_each_site": [*(() if first is None else leaves_each_site(first)), *leaves_each_site(plan)],
         "rows": how_rows_belong(plan) or None,
         "released": _released(plan),

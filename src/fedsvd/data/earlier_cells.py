@@ -42,7 +42,10 @@ class WithEarlierCells(View):
             return to_column(self.raw(slice(0, self.shape[0]), slice(place, place + 1))[:, 0], name)
         texts, gaps = self._text_values(place)
         if gaps.any():
-            raise NotFinite(f"{int(gaps.sum())} of {len(gaps)} entries of column {name!r} are missing", "fill them in")
+            raise NotFinite(
+                f"{int(gaps.sum())} of {len(gaps)} entries of column {name!r} are missing",
+                "fill them in, or leave these rows out",
+            )
         return texts
 
     def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:

@@ -330,4 +330,6 @@ class MatrixSource(ABC):
 
     def _expect_run(self, what: str, start: int, stop: int, length: int) -> None:
         if not 0 <= start <= stop <= length:
-            raise ShapeError(f"{what} {start}:{stop} of a matrix of {length} {what}")
+            raise ShapeError(
+                f"{what} {start}:{stop} of a matrix of {length} {what}", f"ask for {what} from 0 to {length}"
+            )

@@ -118,7 +118,7 @@ def _worth_a_look(source: MatrixSource) -> Iterator[tuple[int, Float]]:
     rows = slice(0, min(source.shape[0], max(FEWEST_ROWS, _LOOKED_AT_BYTES // (8 * source.shape[1]))))
     try:
         if source.text_names:
-            raise DataError("columns of text are left out one by one")
+            raise DataError("columns of text are left out one by one", "read the others")
         panel = source.raw(rows, slice(0, source.shape[1]))
         places = np.flatnonzero(_suspicious(panel)).tolist()
         columns: Iterable[tuple[int, Float]] = ((j, panel[:, j]) for j in places)

@@ -223,7 +223,7 @@ class Stacked(OfOther):
 
     def __init__(self, base: MatrixSource, y: Float) -> None:
         if y.ndim != 2 or y.shape[0] != base.shape[0]:
-            raise ShapeError(f"labels of shape {y.shape} for {base.shape[0]} rows")
+            raise ShapeError(f"labels of shape {y.shape} for {base.shape[0]} rows", "give one label for each row")
         super().__init__((base.shape[0], base.shape[1] + y.shape[1]), np.dtype(np.float64))
         self._base = base
         self._y = y

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any
 
 from fedsvd.engine.player import Player
-from fedsvd.errors import DataError, PeerAborted, ProtocolError
+from fedsvd.errors import DataError, LocalProtocolError, PeerAborted
 from fedsvd.linalg import backend
 from fedsvd.protocol.certificate import Accounts, Stage
 from fedsvd.protocol.machine import Machine
@@ -162,7 +162,7 @@ class Simulation:
             raise next((error for error in failures if not isinstance(error, PeerAborted)), failures[0])
         waiting = [str(player.machine) for player in players if not player.machine.over]
         if waiting:
-            raise ProtocolError(f"no message is left, and {', '.join(waiting)} still wait for one")
+            raise LocalProtocolError(f"no message is left, and {', '.join(waiting)} still wait for one")
 
 
 class _Outbox:

@@ -313,7 +313,10 @@ class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fe
         self._expect_fitted()
         coordinates = check_array(X, dtype=np.float64)
         if coordinates.shape[1] != self._n_features_out:
-            raise ShapeError(f"X has {coordinates.shape[1]} coordinates, expected {self._n_features_out}")
+            raise ShapeError(
+                f"X has {coordinates.shape[1]} coordinates, expected {self._n_features_out}",
+                "give what transform returned",
+            )
         return self._samples(coordinates)
 
     def _coordinates(self, source: MatrixSource, columns: slice) -> Float:

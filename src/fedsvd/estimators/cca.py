@@ -174,7 +174,9 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
             raise ConfigError(f"party is {party!r}", f"between 0 and {len(self.parties_) - 1}")
         own, rows = self.parties_[party], np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(own.mean_):
-            raise ShapeError(f"X has the shape {rows.shape}, and this party has {len(own.mean_)} columns")
+            raise ShapeError(
+                f"X has the shape {rows.shape}, and this party has {len(own.mean_)} columns", "give the columns of fit"
+            )
         found: Float = (rows - own.mean_) @ own.weights_
         return found
 

@@ -179,7 +179,9 @@ class FederatedLSA(FederatedFactors):
     def _new_features(self, queries: Any) -> MatrixSource:
         source = open_source(check_array(queries, accept_sparse=SPARSE))
         if source.shape[1] != len(self.U_):
-            raise ShapeError(f"new features over {source.shape[1]} samples, fit had {len(self.U_)}")
+            raise ShapeError(
+                f"new features over {source.shape[1]} samples, fit had {len(self.U_)}", "give the samples of fit"
+            )
         return source
 
 

@@ -103,7 +103,10 @@ class FederatedMixedLM(FederatedModel):
 
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         if "subject" not in beside:
-            raise ConfigError("a mixed model needs subjects", "give the group of each row: subject = ...")
+            raise ConfigError(
+                "a mixed model needs subjects",
+                "name the column of subjects, or give the group of each row: subject=...",
+            )
         reml = one_of("criterion", self.criterion, tuple(Criterion)) == Criterion.REML
         settings: dict[str, Any] = {"beside": beside, "reml": reml, "correlated": bool(self.correlated)}
         return ModelPlan(Family.MIXED, LINKS[Family.MIXED][0], **settings, **self._iterations())

@@ -101,7 +101,7 @@ class FederatedPCR(LinearPredictor):
         X, target = target_in(X, y, self._split)
         tables, y = self._tables(X, target.values)
         if tables.split is not Split.HORIZONTAL:
-            raise ConfigError("PCR needs samples split over the parties", 'set split = "horizontal"')
+            raise ConfigError("PCR needs samples split over the parties", 'split="horizontal"')
         if self.ids == Ids.COMPARE and not tables.rehearsed:
             expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, 0)
         given, y = y, joint_labels(y, tables.counts)

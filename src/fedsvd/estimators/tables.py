@@ -239,7 +239,10 @@ def parts_like_fitted(estimator: Any, X: Any) -> list[Part]:
     tables = given(X, Split.VERTICAL, estimator.id, estimator.ids, needed=False, match=match)
     widths = tuple(source.shape[1] for source in tables.sources)
     if widths != estimator.plan_.counts:
-        raise ShapeError(f"parties have {widths} columns, in fit they had {estimator.plan_.counts}")
+        raise ShapeError(
+            f"parties have {widths} columns, in fit they had {estimator.plan_.counts}",
+            "give each party's columns of fit",
+        )
     _expect_names(estimator, tables.names)
     ids = tables.ids or (None,) * len(tables.sources)
     places = pairwise(tables.edges)
@@ -263,7 +266,10 @@ def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
     source = source.without([name for name in id_columns(estimator.id) if name in (source.names or ())])
     if source.shape[1] != estimator.n_features_in_:
         name, fitted = type(estimator).__name__, estimator.n_features_in_
-        raise ShapeError(f"X has {source.shape[1]} features, but {name} is expecting {fitted} features as input")
+        raise ShapeError(
+            f"X has {source.shape[1]} features, but {name} is expecting {fitted} features as input",
+            "give the columns of fit, and no others",
+        )
     _expect_names(estimator, source.names)
     return source
 

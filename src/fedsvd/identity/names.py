@@ -79,7 +79,7 @@ def parse_uri(uri: str) -> Name:
     federation, _, rest = uri.removeprefix(SCHEME).partition("/")
     role, _, party_id = rest.partition("/")
     if not uri.startswith(SCHEME) or role not in tuple(KitRole):
-        raise ConfigError("not the name of a role in a federation")
+        raise ConfigError("not the name of a role in a federation", "party/hospital-b, say")
     return Name(federation, KitRole(role), party_id)
 
 

@@ -112,9 +112,34 @@ class Finding:
     text: str
     below: bool = True
     asks: bool = False  # waits for the owner's own answer, which no --yes gives
+    key: str = ""  # of the policy, where it is not the rule's usual one
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.text}"
+
+
+_KEYS = {
+    "task": "tasks",
+    "parties": "parties_for_full",
+    "freedom": "least_freedom",
+    "events": "least_events",
+    "clusters": "parties_for_clusters",
+    "components": "most_components",
+    "mode": "consent_to_gram",
+    "directions": "most_directions",
+    "columns": "consent_to_columns",
+    "scheme": "schemes",
+    "overlap": "least_overlap",
+    "digits": "digits",
+    "least_count": "least_count",
+    "foreign": "foreign",
+}
+
+
+def keys_of(found: Iterable[Finding]) -> str:
+    """The keys of a policy that say otherwise, in brackets; nothing where no key does."""
+    keys = dict.fromkeys(key for each in found if (key := each.key or _KEYS.get(each.rule, "")))
+    return f" ({', '.join(keys)})" if keys else ""
 
 
 def settled(found: Iterable[Finding], policy: Policy) -> tuple[Finding, ...]:
@@ -238,7 +263,7 @@ def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         else:
             derived = f"single {unit(plan)} can stand out in what is released"
         text = f"party {index} brings {n_i} {unit(plan, n_i)}, {fewest} are asked for: {derived}"
-        yield Finding("records", text)
+        yield Finding("records", text, key="records_for_full" if full else "records")
 
 
 def _derived_of_few(plan: SessionPlan, n_i: int) -> str:

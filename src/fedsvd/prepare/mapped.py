@@ -89,7 +89,10 @@ class Mapped(Derived):
             return to_column(values, name)
         texts, gaps = self.text(name)
         if gaps.any():
-            raise NotFinite(f"{int(gaps.sum())} of {len(gaps)} entries of column {name!r} are missing", "fill them in")
+            raise NotFinite(
+                f"{int(gaps.sum())} of {len(gaps)} entries of column {name!r} are missing",
+                "fill them in, or leave these rows out",
+            )
         return texts
 
     def _is_text(self, j: int) -> bool:

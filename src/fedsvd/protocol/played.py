@@ -63,7 +63,8 @@ class Played:
             found.update(self._heads(_after(place)))
         if played is None:
             raise LocalProtocolError(
-                f"{name or kinds[0].value!r} is not the next step of the plan", "nothing of it was sent"
+                f"{name or kinds[0].value!r} is not the next step of the plan",
+                "nothing of it was sent; it is a defect of fedsvd: report it",
             )
         self._places = found
         self.steps.append(played)
@@ -82,7 +83,10 @@ class Played:
             if turn < len(order) and order[turn] == pair:
                 found.update(self._heads(moved))
         if not found:
-            raise LocalProtocolError("a sealed message that is not the next one of the plan", "it was not sent")
+            raise LocalProtocolError(
+                "a sealed message that is not the next one of the plan",
+                "it was not sent; it is a defect of fedsvd: report it",
+            )
         self._places = found
 
     def expect_end(self) -> None:

@@ -59,6 +59,9 @@ Draw = Callable[[PartyResult], str]
 """Draws ``report.html`` from a result: ``results.report.page.render``, where jinja2 is installed."""
 
 
+_AGAIN = "copy the folder again from where it was written, or run the study again"
+
+
 def write_job(target: Path, results: Iterable[PartyResult], overwrite: bool = False, draw: Draw | None = None) -> None:
     """Write the results of a study, one for each reader; all of it is there at the end, or nothing."""
     with fresh_folder(target, overwrite) as folder:
@@ -153,9 +156,9 @@ def read_result(folder: Path) -> PartyResult:
         names = [Path(name).stem for name in record["files"] if name.endswith(".npy")]
         result = result_from(record, {name: load_array(folder, name) for name in names})
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise StorageError(f"the results in {folder} are damaged: {MANIFEST} lacks what it must hold") from None
+        raise StorageError(f"the results in {folder} are damaged: {MANIFEST} lacks what it must hold", _AGAIN) from None
     if result.plan.digest != record["plan_digest"]:
-        raise StorageError(f"the results in {folder} are damaged: the plan does not have the digest it had")
+        raise StorageError(f"the results in {folder} are damaged: the plan does not have the digest it had", _AGAIN)
     return result
 
 

@@ -17,7 +17,8 @@ from fedsvd.errors import NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
-from fedsvd.policy.rules import Finding, findings, settled
+from fedsvd.policy.rules import Finding, findings, keys_of, settled
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service.approvals import researcher_gets
 from fedsvd.service.enlist import member_callers, open_data, party_caller
@@ -72,10 +73,12 @@ class Considered:
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
-        below = [str(finding) for finding in self.found if finding.below]
+        below = [finding for finding in self.found if finding.below]
         if below:
+            names = tuple(party.name for party in self.job.parties)
             raise ReleaseRefused(
-                f"this job is below your policy: {'; '.join(below)}", "refuse it, or change policy.toml and ask again"
+                f"this job is below your policy: {'; '.join(named(str(finding), names) for finding in below)}",
+                f"refuse it, or change policy.toml{keys_of(below)} if you agree to it, and approve again",
             )
 
     @property

@@ -47,16 +47,19 @@ def first_cause(record: JobRecord) -> tuple[str, FedSVDError]:
     failure = next((each for each in record.failures if each.code != PeerAborted.code), record.failures[0])
     names = tuple(party.name for party in record.job.parties)
     stage = f" in {failure.stage}" if failure.stage else ""
+    again = f"then resume the job: fedsvd job resume {record.name}"
+    fix = f"put it right there, {again}"
+    if not failure.text:  # what concerns its own data stays there
+        fix = f"ask {failure.who}: its log has the details; once it is put right, {again.removeprefix('then ')}"
+    return failure.who, error_of(failure.code, f"{failure.who}{stage}: {named(what_failed(failure), names)}", fix)
+
+
+def what_failed(failure: Failure) -> str:
+    """What a member reported; the kind of error where it reported a code alone."""
     if failure.text:
-        fix = "put it right there, then resume the job"
-        return failure.who, error_of(failure.code, f"{failure.who}{stage}: {named(failure.text, names)}", fix)
-    # What concerns its own data stays there: the others are told the kind of error.
-    error = error_of(
-        failure.code, "", f"ask {failure.who}: its log has the details; once it is put right, resume the job"
-    )
-    kind = (type(error).__doc__ or "it failed").partition("\n")[0].strip().rstrip(".")
-    error.fault = f"{failure.who}{stage}: {kind[:1].lower()}{kind[1:]}"
-    return failure.who, error
+        return failure.text
+    kind = (_KINDS.get(failure.code, FedSVDError).__doc__ or "it failed").partition("\n")[0].strip().rstrip(".")
+    return f"{kind[:1].lower()}{kind[1:]}"
 
 
 def not_finished(record: JobRecord) -> str:

@@ -154,10 +154,18 @@ def _spread(party: PartyData, labelled: bool) -> Spread | None:
     return found.beside(Spread.of_rows(party.labels)) if labelled and party.labels is not None else found
 
 
-def units(study: Study, words: PrepareSection) -> str | None:
-    """Whether columns are compared for their units, in a sentence; None where a column is one party's."""
+def units(study: Study, words: PrepareSection, described: bool = False) -> str | None:
+    """Whether columns are compared for their units, in a sentence; None where a column is one party's.
+
+    ``described`` where a dictionary says which columns there are.
+    """
     if study.split is Split.VERTICAL:
         return None
+    if described:
+        return (
+            "those of the dictionary: each party's table is compared with its ranges at home, and refused where it "
+            "leaves them"
+        )
     rule, centred = words.joint, study.about.centred if study.centre is None else study.centre
     centred = centred or (study.glm is not None and study.glm.facts.centred)
     by_means = centred and (study.glm is None or study.glm.digits is not Digits.ALL)

@@ -71,7 +71,10 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
 def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
     """Refuse parties that do not fit together, as far as shapes show; all that is wrong is one error."""
     if len(parties) < 2:
-        raise ConfigError(f"a federation needs at least two parties, got {len(parties)}", "add another party")
+        raise ConfigError(
+            f"a federation needs at least two parties, got {len(parties)}",
+            "name another party, each with a table of its own",
+        )
     found = [*_shape_faults(study, parties)]
     if found:
         raise together(found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
-from fedsvd.policy.rules import Policy, findings
+from fedsvd.policy.rules import Policy, findings, keys_of
 from fedsvd.prepare.rule import planned_steps
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
 from fedsvd.protocol.directions import expect_memory, memory_of_steps, pays
@@ -269,7 +269,7 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
     if policy.enforce and below:
         rules = "; ".join(str(finding) for finding in below)
         raise ReleaseRefused(
-            f"this plan is below the policy: {rules}", "change the study, or the policy, and ask again"
+            f"this plan is below the policy: {rules}", f"change the study, or the policy{keys_of(below)}, and ask again"
         )
     if policy.warn:
         for finding in found:

@@ -66,7 +66,7 @@ OUTPUTS = (
 def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Every step of a generalised linear model, and of any other one by sums of few digits."""
     if plan.glm is None:
-        raise ConfigError("a plan without a model has no evaluations")
+        raise ConfigError("a plan without a model has no evaluations", "plan it again")
     clusters = (wide("clusters", 1, What.COUNT),) if plan.robust == Robust.CLUSTER else ()
     if plan.glm.few_digits:
         return *clusters, *newton_steps(plan, plan.glm), *_quality(plan)

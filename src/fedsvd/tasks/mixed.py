@@ -32,7 +32,7 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Every step of a mixed model."""
     about = plan.glm
     if about is None:
-        raise ConfigError("a plan without a model has no evaluations")
+        raise ConfigError("a plan without a model has no evaluations", "plan it again")
     v = variances(about)
     triangle = (1 + plan.m) * (2 + plan.m) // 2
     slopes, second = (1 + v) * triangle, (v * (v + 1) // 2) * triangle

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
+from fedsvd.errors import RepeatedShare, RowsDiffer, UnexpectedMessage
 from fedsvd.linalg.common_rows import common_rows
 from fedsvd.protocol.machine import Effect, Send
 from fedsvd.protocol.matching import compared_set, expect_overlap, padded_answer, parts_of
@@ -38,7 +38,7 @@ class Matching:
             raise RepeatedShare(f"{sender} sent batch {message.batch} of its ids out of turn")
         part, (_, words) = parts[message.batch], compared_set(self._plan, sender.index - 1)
         if message.hashed.shape != (part.stop - part.start, words):
-            raise ShapeError(f"a batch of ids of {sender} has another size than the plan says")
+            raise UnexpectedMessage(f"a batch of ids of {sender} has another size than the plan says")
         batches.append(message.hashed)
         return all(len(self._sets[party]) == len(self._parts(party)) for party in self._plan.users)
 
@@ -66,6 +66,7 @@ def expect_equal_rows(hashes: Iterable[Ring]) -> None:
     if len({hashed.tobytes() for hashed in hashes}) > 1:
         raise RowsDiffer(
             "rows have different ids at different parties, or stand in another order",
-            "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
-            'that all have; ids = "trust", if the rows belong together and their ids need not agree',
+            "sort every party's rows by id (sort_by_id = true), where all have the same ids; match records first, "
+            'where they do not (align = "ecdh" under [match]); look whether a spreadsheet took zeros in front of ids '
+            '(width in the map of the table); ids = "trust", if the rows belong together whatever their ids are',
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import ClassVar
 
-from fedsvd.errors import RepeatedShare, ShapeError, SplitView, UnexpectedMessage
+from fedsvd.errors import RepeatedShare, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.machine import Compute, Computed, Effect, Finish, Machine, Send, Step, Table, table
 from fedsvd.protocol.messages import (
@@ -150,7 +150,7 @@ class ServiceProvider(Machine):
         if sender in self._rows:
             raise RepeatedShare(f"{sender} sent its row ids twice")
         if message.hashed.shape != (ID_WORDS,):
-            raise ShapeError(f"a hash of row ids of {sender} has another length than {ID_WORDS} words")
+            raise UnexpectedMessage(f"a hash of row ids of {sender} has another length than {ID_WORDS} words")
         self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()

@@ -60,7 +60,9 @@ def _basis(work: Work) -> tuple[Basis, Float]:
         X[part] = panel
     own = basis(X)
     if not own.rank:
-        raise ConstantData("no column of this party varies", "CCA needs a column that is not the same in all rows")
+        raise ConstantData(
+            "no column of this party varies", "bring a column that is not the same in all rows, or leave this party out"
+        )
     X -= own.mean
     return own, X
 

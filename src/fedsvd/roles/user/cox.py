@@ -24,7 +24,7 @@ def script(work: Work) -> Script:
     """The one model of the plan."""
     about = work.plan.glm
     if work.labels is None or about is None:
-        raise LocalProtocolError("a Cox model needs this party's times and events", "name their columns")
+        raise LocalProtocolError("a Cox model needs this party's times and events", "name their columns (label, event)")
     session, errors = DigitsSession(work), (yield from errors_of(work))
     home: CoxHome = yield Local("evaluate", lambda: CoxHome(work, about))
     steps = fit_by_digits(about.ties, shape_of(work.plan, about, errors), alpha=work.plan.alpha)

@@ -70,7 +70,9 @@ class GLMResult:
 def script(work: Work) -> Script:
     """All models of the plan, one after the other."""
     if work.labels is None or work.plan.glm is None:
-        raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
+        raise LocalProtocolError(
+            "a generalised linear model needs this party's labels", "name the label column (label)"
+        )
     session = DigitsSession(work) if work.plan.glm.few_digits else FittingSession(work)
     errors: Errors = yield from errors_of(work)
     found = []

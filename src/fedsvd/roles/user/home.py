@@ -44,7 +44,9 @@ class OwnParts(ABC):
 
     def __init__(self, work: Work) -> None:
         if work.labels is None:
-            raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
+            raise LocalProtocolError(
+                "a generalised linear model needs this party's labels", "name the label column (label)"
+            )
         self._work, self._labels = work, work.labels
         self._at: Point | None = None
         self._own: Evaluation | None = None

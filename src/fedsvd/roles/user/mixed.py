@@ -28,7 +28,9 @@ def script(work: Work) -> Script:
     """The one model of the plan."""
     about = work.plan.glm
     if work.labels is None or about is None:
-        raise LocalProtocolError("a mixed model needs this party's outcomes and groups", "name their columns")
+        raise LocalProtocolError(
+            "a mixed model needs this party's outcomes and groups", "name their columns (label, subject)"
+        )
     session, random = DigitsSession(work), random_of(about)
     home: MixedHome = yield Local("evaluate", lambda: MixedHome(work, about, random))
     shape = replace(shape_of(work.plan, about), extra=random.variances)

@@ -17,7 +17,7 @@ def script(work: Work) -> Script:
     """The one model of the plan."""
     about, m = work.plan.glm, work.plan.m
     if work.labels is None or about is None:
-        raise LocalProtocolError("an ordinal model needs this party's classes", "name their column")
+        raise LocalProtocolError("an ordinal model needs this party's classes", "name their column (label)")
     y, _, weights = split_labels(about, work.labels)
     session, errors = DigitsSession(work), (yield from errors_of(work))
     home: RecordsHome = yield Local(

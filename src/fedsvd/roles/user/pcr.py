@@ -96,9 +96,7 @@ def _scaled(work: Work, about: Prepared, norms: Float) -> _Scaled:
     mean = np.ldexp(about.mean if about.mean is not None else np.zeros(plan.M), -about.E)
     deviation = scales_of(norms, plan.n, mean)
     if not deviation[:f].any():
-        raise ConstantData(
-            "no column of the joint table varies", "PCR needs a feature that is not the same in all rows"
-        )
+        raise ConstantData("no column of the joint table varies", "bring a feature that is not the same in all rows")
     varying = deviation > 0
     base = np.where(varying, 1.0, 0.0)  # constant rows hold rounding alone
     if plan.unit_variance:

@@ -51,10 +51,13 @@ from fedsvd.types import Float, Ring
 def hashed_ids(ids: NDArray[Any] | None, users_seed: Seed) -> Ring:
     """HMAC-SHA-256 of all row ids in order, each with its length, as four words."""
     if ids is None:
-        raise LocalProtocolError("the plan compares row ids, and this party has none", "name the id column")
+        raise LocalProtocolError("the plan compares row ids, and this party has none", "name the id column (id)")
     texts = [str(row).encode() for row in ids.tolist()]
     if repeated := len(texts) - len(set(texts)):
-        raise RepeatedIds(f"{repeated} of {len(texts)} row ids occur more than once", "keep one row for each id")
+        raise RepeatedIds(
+            f"{repeated} of {len(texts)} row ids occur more than once",
+            "leave one row for each id, or match records by several columns together",
+        )
     code = hmac.new(users_seed.derive("row ids").reveal(), digestmod=hashlib.sha256)
     for text in texts:
         code.update(len(text).to_bytes(4, "big") + text)

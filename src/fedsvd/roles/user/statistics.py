@@ -305,7 +305,7 @@ def expect_variance(plan: SessionPlan, prepared: Prepared) -> None:
         rounding = math.ldexp(8.0 * EPS * backend.norm(prepared.mean) * math.sqrt(plan.n), -prepared.E)
     varies = prepared.scales is None or bool(prepared.scales.any())
     if prepared.zero or not varies or rounding >= prepared.F1:
-        raise ConstantData("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
+        raise ConstantData("no column of the joint table varies", "bring a column that is not the same in all rows")
 
 
 # --- passes over A_i --------------------------------------------------------------------------------------------------

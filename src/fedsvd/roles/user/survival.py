@@ -80,5 +80,7 @@ def _checked(about: CurvesPlan, rows: Float) -> tuple[Float, Float, Float]:
         expect_times(time, event, None)
     group = rows[:, 2] if about.groups else np.zeros(len(time))
     if not np.isin(group, np.arange(about.curves)).all():
-        raise DataError("a record is in none of the study's groups", "name all groups, or leave these rows out")
+        raise DataError(
+            "a record is in none of the study's groups", "name all groups (groups), or leave these rows out"
+        )
     return time, event, group
