@@ -62,6 +62,9 @@ DIGITS_ERRORS_BAR, DIGITS_MORE_BAR = 1e-4, 1e-7
 COX_ERRORS_BAR = 1e-5
 """Standard errors of a Cox model by ``digits = "table"``: what is asked of it."""
 
+SCORE_TEST_BAR = 2e-3
+"""The score test of a Cox model: what 12 bits of its information leave, a few parts of 1e4 mostly."""
+
 ROBUST_BAR = 1e-5
 """Robust standard errors of models by ``digits = "table"``, likewise."""
 

@@ -20,6 +20,7 @@ from fedsvd.protocol.model import (
     ESTIMATED,
     ROBUST,
     STARTS,
+    UNPENALISED,
     ModelPlan,
     more_digits,
 )
@@ -166,7 +167,7 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
     and the iterations of a null model with an offset, are not foreseen.
     """
     if about.few_digits:
-        yield from _by_digits(about, expected)
+        yield from _by_digits(plan, about, expected)
         return
     estimated = about.facts.dispersion and about.facts.likelihood_sum and plan.alpha == 0.0
     endings = int(about.facts.null_sums) + int(estimated)
@@ -177,7 +178,7 @@ def evaluations_of(plan: SessionPlan, about: ModelPlan, expected: Expected) -> I
         yield each[-1]
 
 
-def _by_digits(about: ModelPlan, expected: Expected) -> Iterator[set[str]]:
+def _by_digits(plan: SessionPlan, about: ModelPlan, expected: Expected) -> Iterator[set[str]]:
     """The same of a model by few digits: a score at the null model, and one after each iteration.
 
     Information in twelve bits comes with each but the last two; a table in twice as many with the last. A score that is
@@ -186,6 +187,7 @@ def _by_digits(about: ModelPlan, expected: Expected) -> Iterator[set[str]]:
     between = {BEGINS, STARTS, ENDS}
     iterations = min(about.max_iterations, expected.iterations)
     ends = {CONSTANT} if not about.facts.null_sums else set() if about.facts.likelihood_sum else {ESTIMATED}
+    ends |= {UNPENALISED} if plan.alpha > 0.0 else set()
     for _ in range(about.fits * about.null_fits):
         yield {ENDS, more_digits(1)}
         yield from (between | {more_digits(1)} for _ in range(iterations - 2))

@@ -54,6 +54,7 @@ class ModelFacts:
     null_fit: bool = True  # an offset needs an iteration for the null model
     null_sums: bool = True  # the null model's deviance is summed at the end
     likelihood_sum: bool = True  # and the log-likelihood
+    score_test: bool = False  # and the score test of all effects
     more_bits: int = 0  # of each number of the information, beyond those of a generalised linear model
     own_bits: Callable[["ModelPlan", int], int] = lambda about, P: 0  # expected beyond these, with P coefficients
     # --- robust errors
@@ -135,6 +136,8 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             beside=("event", "entry", "strata"),
             needs=("event",),
             counted_at=1,
+            score_test=True,
+            own_bits=lambda about, P: 40 + 12 * P,  # of that test
             only_few_digits=True,
             sums_weights=False,
             whole_counts=True,

@@ -41,7 +41,7 @@ PIECES, HOME_TESTS, START_SIZES, MEAN_BITS, MOST_SCORES = 5, 2, 3, 16, 10
 WITHIN_BITS = {Digits.TABLE: 24, Digits.MORE: 44}
 """Bits of a total of what parties compare among their own records."""
 
-ROBUST = "robust errors"
+ROBUST, UNPENALISED = "robust errors", "no penalty"
 BEGINS, STARTS, CURVED = "a model begins", "a null model", "a long or slow step"
 ENDS, CONSTANT, ESTIMATED = "the end", "the null model's deviance", "the likelihood"
 """What an evaluation by few digits may leave out."""

@@ -14,103 +14,31 @@ by the mean of each stratum, which changes no likelihood and spares digits.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import DataError
 from fedsvd.statistics.concordance import concordant_pairs
-from fedsvd.statistics.distributions import chi2_tail
+from fedsvd.statistics.cox_table import of_inference
+from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import COX
-from fedsvd.statistics.glm import Ended, Fact, GLMInference, inference
+from fedsvd.statistics.glm import inference
 from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.records import OwnRecords, largest_of
 from fedsvd.statistics.robust import Scores
-from fedsvd.statistics.undefined import PENALISED, Number, is_array
+from fedsvd.statistics.undefined import PENALISED, Number
+from fedsvd.statistics.whole_model import score_test
 from fedsvd.types import Float
 
 _NO_PAIR = 2.0**-60  # of a total without pairs noise alone is left
 _NOISE_BITS = 3  # of a table: what rounding and noise at home take of its last bits, so that errors are those of 1e-5
 _OWN_STEPS, _SHORT = 15, 1e-3  # of a fit of own records, in deviations of a column
 _FAR = 300.0  # exp of it is finite, and so is a sum of records of it
-
-
-@dataclass(frozen=True, repr=False)
-class CoxInference(GLMInference):
-    """A fitted model; ``deviance`` is -2 log partial likelihood, which R's ``loglik`` is -1/2 of."""
-
-    ties: str = "efron"
-    events: int = 0
-    concordance: float = math.nan  # within sites; NaN where no pair is comparable
-
-    @property
-    def likelihood_ratio(self) -> tuple[float, float]:
-        """Twice what the features add to the log-likelihood, and the probability of more without any effect."""
-        ratio = max(self.null_deviance - self.deviance, 0.0)
-        return ratio, chi2_tail(ratio, self.rank)
-
-    @property
-    def wald(self) -> tuple[float, float]:
-        """The test of all effects together by their covariance; NaN where there is none."""
-        if not is_array(self.covariance):
-            return math.nan, math.nan
-        found = float(self.coefficients @ np.linalg.solve(self.covariance, self.coefficients))
-        return found, chi2_tail(found, self.rank)
-
-    title: ClassVar[str] = "Cox regression, stratified by site"
-    ratio: ClassVar[str] = "hazard ratio"
-    naive_first: ClassVar[bool] = True
-    expects: ClassVar[str] = "a Cox model has hazard ratios, and no expected outcome"
-
-    def said(self) -> dict[str, Fact]:
-        tests: dict[str, Fact] = {}
-        if is_array(self.covariance):
-            named = {"likelihood ratio": self.likelihood_ratio, "Wald": self.wald}
-            tests = {f"{name}, df {self.rank}": f"{value:.6g} (p {p:.3g})" for name, (value, p) in named.items()}
-        return {
-            "ties": self.ties,
-            "rows": self.n,
-            "events": self.events,
-            "iterations": self.iterations,
-            "log-likelihood": self.log_likelihood,
-            "without features": -0.5 * self.null_deviance,
-            **tests,
-            "concordance": self.concordance,
-        }
-
-    def in_words(self, name: str) -> str:
-        return (
-            f"{name}: {self.events} events of {self.n} records, {self.iterations} iterations. Records are "
-            "compared with those of their own site: hazard ratios are within sites, and each site has a baseline "
-            "hazard of its own, which stays there."
-        )
-
-    def glance(self) -> dict[str, float]:
-        found: dict[str, float] = {"n": self.n, "nevent": self.events}
-        tests = {"log": self.likelihood_ratio, "wald": self.wald}
-        for name, (value, p) in tests.items() if is_array(self.covariance) else ():
-            found |= {f"statistic.{name}": value, f"p.value.{name}": p}
-        return found | {"concordance": self.concordance}
-
-    def glance_last(self) -> dict[str, float]:
-        return {"nobs": self.events}
-
-    def more(self) -> dict[str, Any]:
-        pairs = self.concordance if math.isfinite(self.concordance) else None
-        return {"ties": self.ties, "events": self.events, "concordance": pairs}
-
-    @classmethod
-    def own_fields(cls, said: Mapping[str, Any]) -> dict[str, Any]:
-        pairs = math.nan if said["concordance"] is None else float(said["concordance"])
-        return {"ties": said["ties"], "events": said["events"], "concordance": pairs}
-
-    def __repr__(self) -> str:
-        return f"CoxInference({self.ties}, coefficients={len(self.coefficients)}, events={self.events})"
 
 
 def expect_times(time: Float, event: Float, entry: Float | None) -> None:
@@ -419,6 +347,7 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
     flat = Point(np.zeros(shape.features), found.centre, information=False)
     deviance, concordant = (yield from by_size("end", found.at, shape.users, bits)).tolist()
     null, pairs = (yield from by_size("null", flat, shape.users, bits)).tolist()
+    score = math.nan if alpha > 0.0 else (yield from score_test(found, shape))
     likelihood: Number = PENALISED if alpha > 0.0 else -0.5 * deviance
     ended = Ended(
         found.beta,
@@ -431,12 +360,4 @@ def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95)
     )
     table = inference(COX, ended, shape.n, False, 1.0, null, likelihood, alpha, level, 0.0)
     concordance = concordant / pairs if pairs > _NO_PAIR else math.nan
-    return of_inference(table, ties, events, concordance), found.decrement
-
-
-def of_inference(table: GLMInference, ties: str, events: int, concordance: float) -> CoxInference:
-    """The same table with R's numbers of a Cox model: of events, by which BIC and the degrees of freedom count."""
-    own: dict[str, Any] = {"ties": ties, "events": events, "concordance": concordance}
-    if isinstance(table.log_likelihood, float):
-        own["bic"] = -2.0 * table.log_likelihood + math.log(events) * table.rank
-    return CoxInference.of(table, df_residual=events - table.rank, df_null=events, **own)
+    return of_inference(table, ties, events, concordance, score), found.decrement

@@ -22,11 +22,11 @@ import numpy as np
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.aliased import not_of
 from fedsvd.statistics.distributions import Wald, wald
+from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import Family, family_named, share_entropy
 from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate, squares
-from fedsvd.statistics.robust import NONROBUST, USUAL, Errors, sandwich
+from fedsvd.statistics.robust import NONROBUST, USUAL, Errors
 from fedsvd.statistics.undefined import (
-    LEVERAGE,
     NO_FREEDOM,
     PENALISED,
     QUASI,
@@ -109,6 +109,13 @@ class GLMInference:
         return self.df_residual if self.family.dispersion and not self.errors.robust else None
 
     @property
+    def effects(self) -> Sequence[int]:
+        """The places of coefficients that the null model has not; none where it is no part of this model."""
+        return [
+            j for j in range(int(self.intercept), len(self.coefficients)) if j not in self.aliased and self.intercept
+        ]
+
+    @property
     def model_covariance(self) -> Numbers:
         """The inverse of the information, times the scale: what the model itself says, whichever errors are shown."""
         return self.covariance if self.naive is None else self.naive
@@ -117,6 +124,7 @@ class GLMInference:
 
     title: ClassVar[str] = "Generalised linear model"
     expects: ClassVar[str] = ""  # why it has no marginal effects, where it has none
+    says_tests: ClassVar[bool] = False  # whether ``said`` has tests of all effects
     naive_first: ClassVar[bool] = False  # broom's std.error is the model's own where errors are robust
 
     @property
@@ -325,39 +333,6 @@ def fit(
     )
     likelihood = PENALISED if alpha > 0.0 else likelihood
     return inference(family, ended, n, intercept, scale, null, likelihood, alpha, level, weight)
-
-
-@dataclass(frozen=True, repr=False)
-class Ended:
-    """How a fit ended, whichever iteration it had: coefficients, a root of the inverse information, totals."""
-
-    beta: Float  # NaN where aliased
-    inverse: Numbers
-    totals: Mapping[str, float]
-    iterations: int
-    halvings: int
-    least_norm: Float | None = None  # of the same fitted values; None: the coefficients
-    lost: int | None = None  # the rank, where it may be less than the number of coefficients
-    aliased: tuple[int, ...] = ()
-    meat: Float | None = None  # the sum of squared scores, in the coordinates of ``inverse``
-    errors: Errors = USUAL
-
-    @property
-    def rank(self) -> int:
-        return len(self.beta) if self.lost is None else self.lost
-
-    @property
-    def solution(self) -> Float:
-        return self.beta if self.least_norm is None else self.least_norm
-
-    def covariances(self, n: int, scale: float = 1.0) -> tuple[Numbers, Numbers | None]:
-        """That of the table, and the model's own where that one is robust; NaN where aliased."""
-        if not is_array(self.inverse):
-            return self.inverse, None
-        own = not_of(scale * (self.inverse @ self.inverse.T), self.aliased)
-        if self.meat is None or not np.isfinite(self.meat).all():
-            return (own, None) if self.meat is None else (LEVERAGE, own)
-        return not_of(sandwich(self.inverse, self.meat, self.errors.correction(n, self.rank)), self.aliased), own
 
 
 def inference(

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from fedsvd.errors import ShapeError
+from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import Family, expected_curvature
-from fedsvd.statistics.glm import Ended, expect_variation, inference
+from fedsvd.statistics.glm import expect_variation, inference
 from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Columns, Evaluation, Found, Moments, Point, Shape, design

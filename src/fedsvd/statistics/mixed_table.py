@@ -22,6 +22,7 @@ class MixedInference(GLMInference):
     slope: bool = False
     correlated: bool = True
 
+    says_tests: ClassVar[bool] = True  # each effect has degrees of freedom of its own
     title: ClassVar[str] = "Linear mixed model"
     ratio: ClassVar[str] = ""
 

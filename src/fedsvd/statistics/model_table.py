@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ShapeError
-from fedsvd.statistics.cox import CoxInference
+from fedsvd.statistics.cox_table import CoxInference
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import GLMInference

@@ -16,7 +16,8 @@ from scipy import special
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.distributions import wald
-from fedsvd.statistics.glm import Ended, explained, inverse_of
+from fedsvd.statistics.ended import Ended
+from fedsvd.statistics.glm import explained, inverse_of
 from fedsvd.statistics.glm_digits import uncentred
 from fedsvd.statistics.irls import Contribution, Limits, Request, Steps, asked, iterate, squares
 from fedsvd.statistics.meats import meat

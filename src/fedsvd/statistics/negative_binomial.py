@@ -17,8 +17,9 @@ import numpy as np
 from scipy import special
 
 from fedsvd.errors import ConfigError, NotConverged
+from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import POISSON, family_named
-from fedsvd.statistics.glm import Ended, Fact, GLMInference, expect_variation, inference
+from fedsvd.statistics.glm import Fact, GLMInference, expect_variation, inference
 from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, Traits, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape

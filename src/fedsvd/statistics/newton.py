@@ -170,6 +170,8 @@ class _Newton:
         deviance, score = answer
         at_start = deviance
         yield from self._information(at)
+        start, first = at, self.factor.inverse_root() / self.scales[:, None]
+        first_step = self._step(score)[0] / self.scales
         previous, rounded, slow, halvings = math.inf, 0.0, 0, 0
         for iteration in range(shape.max_iterations + 1):
             step, decrement, noise = self._step(score)
@@ -216,6 +218,9 @@ class _Newton:
             decrement <= shape.tolerance,
             iteration,
             halvings,
+            start,
+            first_step,
+            first,
         )
 
     # --- sums -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ class Point:
     final: bool = False  # whether the information is that of the table
     tilt: Float | None = None  # (P,): a public term of the score that is no sum; each party adds its share of it
     turn: Float | None = None  # the coordinates in which squared scores are summed
+    along: Float | None = None  # a step, of a test of all effects
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,3 +190,6 @@ class Found:
     settled: bool  # whether it ended at the tolerance, not where rounding alone is left
     iterations: int
     halvings: int
+    start: Point
+    first_step: Float  # from the start, and a root of the inverse information by which it was taken
+    first_root: Float

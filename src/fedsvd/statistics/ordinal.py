@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedsvd.errors import DataError
+from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import family_named
-from fedsvd.statistics.glm import Ended, Fact, GLMInference, explained, inference
+from fedsvd.statistics.glm import Fact, GLMInference, explained, inference
 from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import Fitting, Traits, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
@@ -176,6 +177,10 @@ class OrdinalInference(GLMInference):
         """z, (classes - 1,)."""
         found: Float = self.coefficients[len(self.coefficients) - len(self.levels) + 1 :]
         return found
+
+    @property
+    def effects(self) -> Sequence[int]:
+        return range(len(self.coefficients) - len(self.levels) + 1)
 
     @property
     def ratio(self) -> str:

@@ -16,6 +16,7 @@ from fedsvd.statistics.glm import INTERCEPT, Fact, GLMInference
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
+from fedsvd.statistics.whole_model import shown
 from fedsvd.types import Float
 
 _DASH = "-"
@@ -196,7 +197,8 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
             f"By quasi-likelihood (family quasi{model.family.name}) standard errors are "
             f"{math.sqrt(model.dispersion):.3g} times these, and p-values are the last column",
         )
-    said = {**model.said(), **_shown_errors(model), "AIC": model.aic, "BIC": model.bic, "penalty": model.alpha}
+    tests = {} if model.says_tests else shown(model)
+    said = {**model.said(), **tests, **_shown_errors(model), "AIC": model.aic, "BIC": model.bic, "penalty": model.alpha}
     facts = (("target", printable(target, _LONGEST_NAME)), *((name, _fact(value)) for name, value in said.items()))
     apart = len(rows) - len(names) - int(model.intercept)
     return Summary(model.title, facts, rows, cells, (*_aliased(rows, model.aliased), *notes), apart)

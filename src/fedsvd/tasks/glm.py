@@ -14,6 +14,7 @@ from fedsvd.protocol.model import (
     SCORE_BITS,
     START_SIZES,
     STARTS,
+    UNPENALISED,
     ModelPlan,
 )
 from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, array, column, fact, hidden
@@ -97,16 +98,23 @@ def newton_steps(
 ) -> tuple[PlannedStep, ...]:
     """The evaluations of a model by sums of few digits; ``before`` are steps of its own ahead of each score, and
     ``ending`` those after its table."""
-    ends = _ending(about) if ending is None else ending
+    ends = _ending(about, plan.M - 1) if ending is None else ending
     return (repeat("evaluation", about.evaluations, *_by_digits(plan, about, before, ends)),)
 
 
-def _ending(about: ModelPlan) -> tuple[PlannedStep, ...]:
+def _ending(about: ModelPlan, P: int) -> tuple[PlannedStep, ...]:
     """Deviance and Pearson's sum, the same of the null model, and the likelihood."""
     bits = ENDING_BITS[about.digits]
     likelihood = maybe(ESTIMATED, sizes("likelihood sizes", 1), digits("likelihood", 1, bits, What.DEVIANCE))
     null = maybe(CONSTANT, sizes("null sizes", 2), digits("null", 2, bits, What.DEVIANCE), likelihood)
-    return sizes("end sizes", 2), digits("end", 2, bits, What.DEVIANCE), null
+    return sizes("end sizes", 2), digits("end", 2, bits, What.DEVIANCE), null, *_effects(about, P)
+
+
+def _effects(about: ModelPlan, P: int) -> tuple[PlannedStep, ...]:
+    """The score test of all effects together: one number, and what the first digits left of the score."""
+    if not about.facts.score_test:
+        return ()
+    return (maybe(UNPENALISED, sizes("all effects sizes", 2), digits("all effects", 1 + P, MOMENT_BITS, What.SCORE)),)
 
 
 def _by_digits(

@@ -16,6 +16,7 @@ from tests.tolerances import (
     DIGITS_STEP_BAR,
     GLM_BAR,
     PRINTED_BAR,
+    SCORE_TEST_BAR,
 )
 
 from fedsvd.errors import DataError, NotConverged, ReleaseRefused, Separated
@@ -286,6 +287,7 @@ def test_effects_errors_and_tests_are_rs_with_strata_by_site(name, ties):
         assert np.abs(np.sqrt(np.diag(found.covariance)) / errors - 1.0).max() < bar
         assert abs(found.wald[0] / said["wald"] - 1.0) < 2.0 * bar * len(errors)
         assert abs(found.likelihood_ratio[0] - said["lr"]) < PRINTED_BAR * found.deviance  # of sums of 24 bits
+        assert abs(found.score[0] / said["score"] - 1.0) < SCORE_TEST_BAR
         assert abs(found.concordance - said["concordance"]) < PRINTED_BAR
 
 

@@ -27,6 +27,7 @@ from fedsvd.roles.user.work import Work
 from fedsvd.statistics.newton_requests import Asked, Evaluation, Point, Sizes, design
 from fedsvd.statistics.records import FEW, GROWN, MOST_DEVIANCE
 from fedsvd.statistics.robust import CLUSTER, Scores, squared_scores
+from fedsvd.statistics.whole_model import own_part
 from fedsvd.types import Float
 
 MOST_LEVERAGE = 0.8
@@ -67,6 +68,10 @@ class OwnParts(ABC):
                 return self._start(asked.at)
             case "squares":
                 return np.array([np.abs(self._squared_scores(asked)).max()])
+            case "all effects":
+                assert asked.at is not None
+                own = np.abs(own_part(asked.at, self._evaluated(asked.at)))
+                return np.array([own[0], own[1:].max()])
             case _:
                 return self._end(asked)
 
@@ -87,6 +92,9 @@ class OwnParts(ABC):
                 return self._left(asked, own.information[np.triu_indices(len(own.score))])
             case "squares":
                 return self._left(asked, self._squared_scores(asked))
+            case "all effects":
+                assert asked.at is not None
+                return own_part(asked.at, self._evaluated(asked.at))
             case _:
                 return self._end(asked)
 
