@@ -121,7 +121,7 @@ class FederatedCox(RobustErrors, FederatedModel):
         self
         """
         beside = {"event": event, "entry": entry, "strata": strata}
-        return self._fit(X, y, sample_weight, offset, beside, groups, formula)
+        return self._fit(X, y, sample_weight, offset, beside, groups=groups, formula=formula)
 
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         if "event" not in beside:

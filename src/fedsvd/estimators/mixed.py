@@ -99,7 +99,7 @@ class FederatedMixedLM(FederatedModel):
         -------
         self
         """
-        return self._fit(X, y, None, None, {"subject": subject, "slope": slope}, formula)
+        return self._fit(X, y, None, None, {"subject": subject, "slope": slope}, formula=formula)
 
     def _about(self, classes: int, beside: tuple[str, ...]) -> ModelPlan:
         if "subject" not in beside:

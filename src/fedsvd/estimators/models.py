@@ -82,6 +82,7 @@ class FederatedModel(Federated, ModelTable):
         sample_weight: Any,
         offset: Any,
         beside: Mapping[str, Any] = MappingProxyType({}),
+        *,
         groups: Any = None,
         formula: str | None = None,
     ) -> Self:
