@@ -13,6 +13,7 @@ from tests.tolerances import FITTED_BAR, SEVEN_DIGITS, TEN_DIGITS, assert_close
 from fedsvd.audit.attacks.directions import candidates, lattice_of_records
 from fedsvd.errors import FedSVDError, SumAltered, VerificationFailed
 from fedsvd.linalg.golub_kahan import Space
+from fedsvd.linalg.verdicts import Wanted
 from fedsvd.policy.bits_held import Earlier, OwnBits, bit_findings
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
@@ -208,7 +209,12 @@ def test_progress_shows_residuals_in_one_process_and_none_to_the_csp():
     """A member reports its stages to the CSP; how the vectors converge is the users' alone."""
     for memo, told in (({}, True), (None, False)):
         said = []
-        report_residual(SimpleNamespace(memo=memo, progress=lambda *given, said=said: said.append(given)), 3, 1e-7)
+        report_residual(
+            SimpleNamespace(memo=memo, progress=lambda *given, said=said: said.append(given)),
+            3,
+            SimpleNamespace(s=None, residual=lambda r: 1e-7),
+            Wanted(2),
+        )
         assert said == ([("step 4, residual 1e-07", 53, 100)] if told else [])
     assert "memo" not in inspect.getsource(member_session)  # a member's role has none
 

@@ -129,6 +129,14 @@ def by_steps(k: int = 2, task: Task = Task.PCA, features: int = 14, **asked) -> 
     )
 
 
+def share_by_steps(k: int = 2, task: Task = Task.PCA) -> Federation:
+    """As many components as hold a share of the variance, by steps; eight records a direction are outside."""
+    rng = np.random.default_rng(6)
+    tables = [rng.normal(size=(112, 14)) * np.logspace(0, -1.5, 14) + 1.0 for _ in range(k)]
+    release = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
+    return Federation(tables, task, H, scheme="steps", components_by="0.8", release=release)
+
+
 def columns_by_steps(k: int = 2) -> Federation:
     """The top of a table whose columns are split: the common side are the records."""
     rng = np.random.default_rng(7)
@@ -335,6 +343,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "pca under masks": lambda k=2: pca(k, scheme="mask"),
     "pca by steps": by_steps,
     "pca by steps, of unit variance": lambda k=2: by_steps(k, unit_variance=True),
+    "pca by steps, by a share of variance": share_by_steps,
     "svd by steps": lambda k=2: by_steps(k, Task.SVD),
     "svd by steps, dealt by the TA": lambda k=2: by_steps(k, Task.SVD, trust=Trust.AUTHORITY),
     "lsa by steps, of one block": lambda k=2: by_steps(k, Task.LSA, features=4),

@@ -19,7 +19,8 @@ from fedsvd.policy.foreign import released
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import NOTHING, SHARED, what_each_role_learns
 from fedsvd.policy.sent import leaves_each_site
-from fedsvd.policy.sentences import asked_of_columns, components, of_others
+from fedsvd.policy.sentences import asked_of_columns, of_others
+from fedsvd.protocol.directions import by_share, components_in_words
 from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
@@ -225,8 +226,8 @@ def size_of(plan: SessionPlan) -> str:
     of = f"{samples} samples x {features} features"
     if not (plan.factors or plan.components or plan.components_by):
         return of
-    chosen = f", of which {plan.components_by} takes some" if plan.components_by else ""
-    return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components{chosen}"
+    chosen = f", of which {plan.components_by} takes some" if plan.components_by and not by_share(plan) else ""
+    return f"{of}, {components_in_words(plan)}{chosen}"
 
 
 def _size(considered: Considered) -> str:

@@ -82,6 +82,7 @@ def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | No
         "samples": samples,
         "features": features,
         "components": plan.components,
+        **({"components_by": plan.components_by} if plan.components_by else {}),
         "scheme": plan.scheme,
         "mode": plan.mode,
         "why": planned.why,
@@ -193,7 +194,8 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
     task = record["task"] if "foreign" not in record else f"{record['foreign']['name']} ({record['task']})"
     what = f"{task} of {most}{record['samples']} samples x {record['features']} features"
     if record["components"]:
-        what += f", {record['components']} components"
+        most, rule = record["components"], record.get("components_by")
+        what += f", components that hold {rule} of the variance, at most {most}" if rule else f", {most} components"
     console.print(
         facts(
             {

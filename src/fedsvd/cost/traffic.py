@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fedsvd.protocol.certificate import Link
-from fedsvd.protocol.directions import FULL, ILL, STEPS, USUAL_PASSES, restarts_after, rounds_of_basis
+from fedsvd.protocol.directions import (
+    ANSWERS,
+    CERTIFICATES,
+    FULL,
+    ILL,
+    STEPS,
+    USUAL_PASSES,
+    restarts_after,
+    rounds_of_basis,
+)
 from fedsvd.protocol.messages import Message, size
 from fedsvd.protocol.model import (
     BEGINS,
@@ -50,6 +59,7 @@ class Expected:
     in_memory: bool = True  # whether users hold their own part whole, rather than panel by panel
     iterations: int = 6  # of each model, where the data decides how many; scores of a regression table
     passes: tuple[int, ...] = (USUAL_PASSES,) * USUAL_STEPS  # of each block of the family `steps`
+    answers: int = 1  # blocks of an answer of the same family, where a share of the variance is asked for
     searched: bool = True  # whether the space outside of U is: not where the trace shows that little is there
 
 
@@ -147,6 +157,9 @@ def _rounds(plan: SessionPlan, expected: Expected, step: PlannedStep) -> Iterato
         for number, passes in enumerate(expected.passes[1 : 1 + step.times], start=1):
             full = restarts_after(plan, number) and number + 1 < len(expected.passes)
             yield _not_needed(passes) | (set() if full else {FULL})
+        return
+    if step.name in (ANSWERS, CERTIFICATES):
+        yield from (set() for _ in range(expected.answers))
         return
     if plan.glm is None:
         yield from (set() for _ in range(expected.iterations if plan.few_digits else step.times))

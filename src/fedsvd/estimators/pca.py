@@ -13,6 +13,7 @@ from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, proj
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found, padded
 from fedsvd.estimators.tables import parts_like_fitted
+from fedsvd.protocol.directions import by_share
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import ComponentRule, Item, Task, is_rule
 from fedsvd.statistics.components import Choice
@@ -300,7 +301,7 @@ class FederatedPCA(FederatedTransformer):
         if "singular_values" in arrays:
             sigma = arrays["singular_values"]
             self._explain(padded(sigma[:wanted], wanted, axis=0), found.fact("total_energy"))
-            if plan.components_by or wanted == found.most:
+            if (plan.components_by and not by_share(plan)) or wanted == found.most:
                 self.left_out_singular_values_ = sigma[wanted:]
         if plan.components_by:
             self.choice_ = Choice(plan.components_by, wanted, arrays.get("spectrum_threshold"))

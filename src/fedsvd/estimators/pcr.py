@@ -30,8 +30,8 @@ class FederatedPCR(LinearPredictor):
     The result is that of scikit-learn's ``make_pipeline(PCA(n_components), LinearRegression())`` on the joint table,
     with a ``StandardScaler`` before them for ``unit_variance``. The parties open the joint Gram matrix of features and
     labels, which all of them then hold (mode "A"), and compute everything else at home, standard errors and tests of
-    the components included. A number of components of many features is found by steps instead (``masks``), without
-    that matrix. All roles run in this process.
+    the components included. A number or a share of components of many features is found by steps instead (``masks``),
+    without that matrix. All roles run in this process.
 
     Parameters
     ----------

@@ -94,9 +94,7 @@ class Space:
         self._first, self._block = start.shape[1], start
         self._used = np.zeros((0, 0))  # combinations of the reservoir that were multiplied, or are the block in hand
         self._images = np.zeros((self._first, 0))  # Z: the coordinates of each image in the basis
-        # What images have outside of it, below the least direction: coordinates of their own, those of each step at
-        # right angles to earlier ones, as rounding is.
-        self._lost = np.zeros((0, 0))
+        self._lost = np.zeros((0, 0))  # what images have outside of it, as coordinates: rounding, new in each step
         self._products = np.zeros((0, 0))  # Z^T K
         self._found = 0  # directions that the last image had outside of all known
         self._outside: _Outside | None = None  # of the last image, until directions of it are known
@@ -319,7 +317,7 @@ class Space:
         used, most = self._used, min(most, self.unused)
         c, wanted = self._new, most
         if ritz is not None:
-            open_ones = np.flatnonzero(ritz.residuals > tolerance / 2.0)
+            open_ones = np.flatnonzero(ritz.residuals[:r] > tolerance / 2.0)
             G = self._left(ritz.p, ritz.s, ritz.y, open_ones)[self._first :]
             for _ in range(2):
                 G = G - used @ (used.T @ G)
@@ -403,9 +401,8 @@ class Space:
         turn = np.concatenate((leads, np.concatenate((np.zeros((self._first, left.shape[1])), left))), axis=1)
         images = matmul(self._images, p)
         found._images = matmul(turn.T, images)
-        # As rows that are no more than columns: a sum of lengths would grow from each restart to the next.
         rest_of = images - matmul(turn, found._images)
-        found._lost = np.linalg.qr(np.concatenate((matmul(self._lost, p), rest_of)))[1]
+        found._lost = np.linalg.qr(np.concatenate((matmul(self._lost, p), rest_of)))[1]  # a sum of lengths would grow
         found._products = matmul(p.T, matmul(self._products, y))
         found._first, found._found = y.shape[1], 0
         found._used = np.eye(left.shape[1])[:, :q]
@@ -421,10 +418,12 @@ class Space:
             V = tall_qr(V)[0]
         return V, ritz.s[:rank].copy(), ritz.p[:, :rank].copy()
 
-    def expect_answer(self, V: Array, s: Float, p: Float, ritz: Ritz, r: int, tolerance: float = math.inf) -> None:
-        """Refuse vectors and values that are not leading Ritz vectors and values, or have not converged."""
+    def expect_answer(
+        self, V: Array, s: Float, p: Float, ritz: Ritz, wanted: tuple[int, int], tolerance: float = math.inf
+    ) -> None:
+        """Refuse other than leading Ritz vectors and values, ``wanted`` at least and at most, and unconverged ones."""
         rank = len(s)
-        if not ritz.rank(r, SLACK) <= rank <= ritz.rank(r, 1.0 / SLACK):
+        if not ritz.rank(wanted[0], SLACK) <= rank <= ritz.rank(wanted[1], 1.0 / SLACK):
             raise refused()
         if not all(np.isfinite(A).all() for A in (s, p)):
             raise refused()

@@ -52,9 +52,9 @@ class Ritz:
     def top(self) -> float:
         return float(self.s[0]) if len(self.s) else 0.0
 
-    @property
-    def residual(self) -> float:
-        return float(self.residuals.max(initial=0.0))
+    def residual(self, r: int) -> float:
+        """The largest of the first r vectors."""
+        return float(self.residuals[:r].max(initial=0.0))
 
     def rank(self, r: int, slack: float = 1.0) -> int:
         """Values above rounding, at most r."""

@@ -11,11 +11,12 @@ from enum import IntEnum
 
 import numpy as np
 
-from fedsvd.linalg.golub_kahan import SLACK, Space, refused
+from fedsvd.linalg.golub_kahan import SLACK, TOLERANCE, Space, refused
 from fedsvd.linalg.leading import Ritz
 from fedsvd.types import Float
 
 _EQUAL = 1e-11  # of s_1: values that differ by less are copies; others come apart, since what is left is normalised
+_EDGE = 1e-12  # of a share: what two parties' sums of the same squares may differ by
 _NEAR = 0.01  # of s_1: values so near to the last wanted one may be taken in its place by another LAPACK
 _EACH = 160  # directions up to which Ritz values are computed after each step
 _GROWTH = 1.12  # of the directions, from one computation to the next
@@ -28,6 +29,26 @@ class Verdict(IntEnum):
     FOUND = 1  # all wanted Ritz vectors have converged
     INVARIANT = 2  # no direction is left: the rank of X is reached
     AFRESH = 3  # other random directions: copies of a value may be left
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is searched for: a number of vectors, or as many as hold a share of all squares, to a tolerance."""
+
+    most: int
+    energy: float = 0.0  # of squares, which the first vectors together exceed; 0: ``most`` vectors are wanted
+    tolerance: float = TOLERANCE
+
+    def count(self, s: Float, slack: float = 0.0) -> int:
+        """How many that are of these values, descending; more than there are, or may be, where they hold too little."""
+        if not self.energy:
+            return self.most
+        held = np.cumsum(np.square(s[: self.most]))
+        return 1 + int(np.searchsorted(held, (1.0 + slack) * self.energy, side="right"))
+
+    def range(self, s: Float) -> tuple[int, int]:
+        """The same at least and at most, as another party may count."""
+        return self.count(s, -_EDGE), self.count(s, _EDGE)
 
 
 @dataclass(frozen=True)
@@ -72,18 +93,23 @@ class Search:
         return bool(np.any(s[: len(s) - reach + 1] - s[reach - 1 :] <= slack * _EQUAL * s[0]))
 
 
-def decided(search: Search, step: int, space: Space, ritz: Ritz | None, r: int, tolerance: float) -> Verdict:
+def decided(search: Search, step: int, space: Space, ritz: Ritz | None, wanted: Wanted) -> Verdict:
     """What the leader says once the images of a block, and the directions found in them, are there."""
-    if ritz is not None and step >= search.until and ritz.rank(r) == r and ritz.residual < tolerance:
-        return Verdict.AFRESH if search.crowded(ritz.s[:r]) and space.has_outside else Verdict.FOUND
+    if ritz is not None and step >= search.until and _found(ritz, wanted):
+        crowded = search.crowded(ritz.s[: wanted.count(ritz.s)]) and space.has_outside
+        return Verdict.AFRESH if crowded else Verdict.FOUND
     if space.unused:
         return Verdict.GO_ON
     return Verdict.AFRESH if search.incomplete and space.has_outside else Verdict.INVARIANT
 
 
-def expect_verdict(
-    said: Verdict, search: Search, step: int, space: Space, ritz: Ritz | None, r: int, tolerance: float
-) -> None:
+def _found(ritz: Ritz, wanted: Wanted) -> bool:
+    """Whether all that are wanted are there and have converged."""
+    r = wanted.count(ritz.s)
+    return ritz.rank(r) == r <= wanted.most and ritz.residual(r) < wanted.tolerance
+
+
+def expect_verdict(said: Verdict, search: Search, step: int, space: Space, ritz: Ritz | None, wanted: Wanted) -> None:
     """Refuse a verdict that does not follow from what was opened.
 
     Of equal values each LAPACK takes other vectors, some converged and some not. So an end is judged by the vectors
@@ -91,23 +117,28 @@ def expect_verdict(
     converged.
     """
     over = ritz is not None and step >= search.until
+    least, most = (0, 0) if ritz is None else wanted.range(ritz.s)
     if said is Verdict.FOUND:
-        fits = over and ritz is not None and ritz.rank(r, 1.0 / SLACK) == r
-        fits = fits and not (ritz is not None and search.crowded(ritz.s[:r], 1.0 / SLACK) and space.has_outside)
+        fits = over and ritz is not None and least <= wanted.most and ritz.rank(least, 1.0 / SLACK) == least
+        fits = fits and not (ritz is not None and search.crowded(ritz.s[:least], 1.0 / SLACK) and space.has_outside)
     elif said is Verdict.AFRESH:
-        crowded = over and ritz is not None and search.crowded(ritz.s[:r], SLACK) and ritz.rank(r, 1.0 / SLACK) == r
+        crowded = over and ritz is not None and ritz.rank(least, 1.0 / SLACK) == least <= wanted.most
+        crowded = crowded and ritz is not None and search.crowded(ritz.s[:most], SLACK)
         fits = space.has_outside and search.incomplete and (crowded or space.unused == 0)
     else:
         fits = (space.unused == 0) == (said is Verdict.INVARIANT)
         fits = fits and not (said is Verdict.INVARIANT and search.incomplete and space.has_outside)
-        fits = fits and not (over and ritz is not None and _all_converged(space, ritz, r, tolerance / 2.0))
+        converged = (
+            most <= wanted.most and ritz is not None and _all_converged(space, ritz, most, wanted.tolerance / 2.0)
+        )
+        fits = fits and not (over and converged)
     if not fits:
         raise refused()
 
 
 def _all_converged(space: Space, ritz: Ritz, r: int, tolerance: float) -> bool:
     """Whether all vectors have converged that another LAPACK may have taken for one of the wanted ones."""
-    if ritz.rank(r, SLACK) < r or ritz.residual > tolerance:
+    if ritz.rank(r, SLACK) < r or ritz.residual(r) > tolerance:
         return False
     near = int(np.count_nonzero(ritz.s > ritz.s[r - 1] - _NEAR * ritz.top))
     if near == len(ritz.s) < space.images:  # others as near were not computed

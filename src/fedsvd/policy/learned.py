@@ -11,7 +11,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.policy.foreign import foreign_together
 from fedsvd.policy.learned_together import matched, prepared_together
 from fedsvd.policy.sentences import components, full_u_and_s, of_openings
-from fedsvd.protocol.directions import most_directions
+from fedsvd.protocol.directions import answer_width, by_share, most_directions
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import What
@@ -165,10 +165,12 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             "and where the session was stopped, the code of the reason; nothing else of the data."
         )
     elif What.PRODUCTS in opened(plan):
+        width = answer_width(plan)
+        blocks = f"how many blocks of {width} components were found, " if by_share(plan) else ""
         yield (
             f"The CSP learns the shapes ({shapes}), how many steps were played, which of their blocks were "
-            "orthogonalised more than twice, and how often, and where the session was stopped, the code of the reason; "
-            "nothing else of the data."
+            f"orthogonalised more than twice, and how often, {blocks}and where the session was stopped, the code of "
+            "the reason; nothing else of the data."
         )
     elif plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."

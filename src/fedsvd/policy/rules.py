@@ -12,7 +12,7 @@ from fedsvd.policy.foreign import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
-from fedsvd.protocol.directions import DIRECTIONS_A_RECORD, fewer_in_words, most_directions
+from fedsvd.protocol.directions import DIRECTIONS_A_RECORD, by_share, fewer_in_words, most_directions
 from fedsvd.protocol.model import WITHIN_BITS, Digits
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
@@ -340,7 +340,8 @@ def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         return
     r = components(plan)
     if r > policy.most_components:
-        yield Finding("components", f"{r} components are released, {policy.most_components} are allowed at most")
+        most = "up to " if by_share(plan) else ""
+        yield Finding("components", f"{most}{r} components are released, {policy.most_components} are allowed at most")
 
 
 def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ asks for a task. What follows from several openings together, from the number of
 from collections.abc import Callable, Iterator
 
 from fedsvd.policy.described import of_table
-from fedsvd.protocol.directions import DIRECTION_BITS, most_directions
+from fedsvd.protocol.directions import DIRECTION_BITS, by_share, components_in_words, most_directions
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import expected_bits, granted_bits, opened
 from fedsvd.protocol.plan import SessionPlan
@@ -90,7 +90,7 @@ def _canonical(plan: SessionPlan) -> Iterator[str]:
 def _vectors(plan: SessionPlan) -> Iterator[str]:
     m, r = plan.m, components(plan)
     spectrum = plan.releases(Item.SPECTRUM)
-    yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
+    yield f"Every party gets {'U and S' if spectrum else 'U'} with {components_in_words(plan)}."
     if What.GRAM in opened(plan):
         yield _joint_gram(plan)
     elif What.PRODUCTS in opened(plan):
@@ -158,7 +158,7 @@ def _order(plan: SessionPlan) -> Iterator[str]:
 
 def _own_vectors(plan: SessionPlan) -> Iterator[str]:
     """What parties take of U and S at home."""
-    if plan.components_by:
+    if plan.components_by and not by_share(plan):
         yield f"Of these each party takes the first at home, as many as the rule says: {plan.components_by}."
     if What.PERMUTED in opened(plan):
         yield (
@@ -244,7 +244,7 @@ def _coefficients(plan: SessionPlan) -> Iterator[str]:
 def _components(plan: SessionPlan) -> Iterator[str]:
     if What.GRAM not in opened(plan):
         yield (
-            f"Every party gets the coefficients on {components(plan)} components, with them those of all features and "
+            f"Every party gets the coefficients on {components_in_words(plan)}, with them those of all features and "
             "the intercept, the mean of each target, and how much of its variance the components leave. No party gets "
             "the targets' products with single features."
         )

@@ -31,6 +31,9 @@ CHECKPOINT_BYTES = 8 + 2 * 32
 AT_FIRST = "a search that starts"
 """Why the first block is played: nothing is there to go on from."""
 
+ANSWERS, CERTIFICATES = "answers", "certificates"
+"""Repetitions of a plan by a share of the variance: blocks of the answer, and of the sums that certify them."""
+
 CROSS = ("cross", "cross again", "third cross", "fourth cross", "fifth cross", "sixth cross")
 ROOT = ("root", "root again", "third root", "fourth root", "fifth root", "sixth root")
 """Products of a block with itself and with earlier ones, and what user 1 makes of them: pass after pass."""
@@ -48,6 +51,7 @@ _OVERSAMPLED = 8
 _NARROW, _OF_COMPONENTS = 24, 4  # directions of a block at most: these, or a fourth of the components
 _WIDEST, _TIMES = 320, 4  # directions of a basis at most: these, or this number for each component
 _A_COMPONENT, _MORE = 60, 64  # directions for each component, and in any case
+_MOST_BY_SHARE = 256
 _FEW_FEATURES = 512
 _FEW, _SEEN_OF_FEW, _SEEN = 2, (8, 62), (7, 70)  # components; steps that were seen with them, and with more
 _FLOPS_OF_STEPS, _FLOPS_OF_FACTOR = 240, 10
@@ -55,10 +59,23 @@ RECORDS_BY_AUTO = 26
 """Records outside of the largest party, for each direction, from which steps are taken without being asked for."""
 
 
+def by_share(plan: SessionPlan) -> bool:
+    """Whether components are found until they hold a share of the variance: how many is not known before."""
+    return plan.scheme is Scheme.STEPS and bool(plan.components_by)
+
+
+def components_in_words(plan: SessionPlan) -> str:
+    """How many singular vectors the users get, of how many."""
+    r, most = plan.planned_rank, min(plan.m, plan.n)
+    if by_share(plan):
+        return f"as many components as hold {plan.components_by} of the variance, at most {r} of {most}"
+    return f"{r} of {most} components"
+
+
 def first_width(plan: SessionPlan) -> int:
     """Directions of the first block. From fewer than r + 8 copies of a value may be missed, and are searched for."""
-    r = plan.planned_rank
-    return min(start_width(plan), max(_NARROW, -(-r // _OF_COMPONENTS)))
+    of_components = 0 if by_share(plan) else -(-plan.planned_rank // _OF_COMPONENTS)
+    return min(start_width(plan), max(_NARROW, of_components))
 
 
 def start_width(plan: SessionPlan) -> int:
@@ -69,6 +86,16 @@ def start_width(plan: SessionPlan) -> int:
 def later_width(plan: SessionPlan) -> int:
     """Directions of every later block at most."""
     return min(plan.planned_rank, first_width(plan))
+
+
+def answer_width(plan: SessionPlan) -> int:
+    """Components in one message of an answer, and in the sums that certify it."""
+    return later_width(plan) if by_share(plan) else plan.planned_rank
+
+
+def blocks_of_answer(plan: SessionPlan, rank: int) -> int:
+    """How many such messages carry this number of components."""
+    return max(1, -(-rank // answer_width(plan)))
 
 
 def spare(plan: SessionPlan) -> int:
@@ -126,7 +153,20 @@ def widest_basis(plan: SessionPlan) -> int:
 
 def most_directions(plan: SessionPlan) -> int:
     """Directions that users open in all, at most; a session that needs more ends without a result."""
+    if by_share(plan):
+        return directions_for_share(plan.m, plan.counts)
     return directions_for(plan.planned_rank, plan.m)
+
+
+def directions_for_share(m: int, counts: Sequence[int]) -> int:
+    """The same where a share of the variance is asked for: as many as no owner is asked about, whatever the columns."""
+    outside = sum(counts) - max(counts)
+    return min(m, max(1, outside // RECORDS_A_DIRECTION), _NARROW * (1 + MOST_STEPS))
+
+
+def components_for_share(m: int, counts: Sequence[int]) -> int:
+    """Components that a share of the variance may take, at most: half of the directions; a tenth is usual."""
+    return min(m, sum(counts), max(1, directions_for_share(m, counts) // 2), _MOST_BY_SHARE)
 
 
 def directions_for(r: int, m: int) -> int:
@@ -157,6 +197,9 @@ def fine_in_words(plan: SessionPlan) -> str:
     outside, rows = plan.n - max(plan.counts), plan.split is Split.HORIZONTAL
     of, limits = "records" if rows else "columns", (DIRECTIONS_A_RECORD * outside, outside / RECORDS_A_DIRECTION)
     most, few = (components_within(limit, plan.m) for limit in limits)
+    if by_share(plan):
+        fine = most_directions(plan)
+        return f"any share: {fine} directions are fine with {outside:,} {of} outside of the largest party"
     return (
         f"{most} with {outside:,} {of} outside of the largest party; {few} where columns have few values, as genotypes"
     )
@@ -184,6 +227,8 @@ def expected_in_words(plan: SessionPlan) -> str:
     """How many steps and directions there will be: the data decides it."""
     least, usual = _SEEN_OF_FEW if plan.planned_rank <= _FEW else _SEEN
     most, wide = 1 + most_steps(plan), most_directions(plan)
+    if by_share(plan):
+        return f"as many as the share takes, at most {most}, and at most {wide} directions"
     if most <= least:
         return f"at most {most}, with {wide} directions"
     return f"{least} to {min(usual, most)} where the spectrum falls, at most {most}, and at most {wide} directions"

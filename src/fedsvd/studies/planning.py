@@ -11,7 +11,7 @@ from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK
 from fedsvd.policy.rules import Policy, findings, keys_of
 from fedsvd.prepare.rule import planned_steps
 from fedsvd.protocol.budget import DEFAULT_MEMORY, memory_of_sums
-from fedsvd.protocol.directions import expect_memory, memory_of_steps, pays
+from fedsvd.protocol.directions import components_for_share, expect_memory, memory_of_steps, pays
 from fedsvd.protocol.held import decided, decided_table
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.plan import SessionPlan
@@ -145,7 +145,7 @@ def _session_plan(
         counts=counts,
         release=_release(study),
         **about.facts(study.split, scheme),
-        components=_components(study, m, counts),
+        components=_components(study, m, counts, scheme),
         components_by=study.components_by,
         centre=about.centred if study.centre is None else study.centre,
         unit_variance=study.unit_variance,
@@ -203,8 +203,10 @@ def _release(study: Study) -> tuple[Item, ...]:
     return study.release if study.release is not None else study.about.released
 
 
-def _components(study: Study, m: int, counts: tuple[int, ...]) -> int | None:
+def _components(study: Study, m: int, counts: tuple[int, ...], scheme: Scheme) -> int | None:
     """How many components a plan releases; of canonical variables there are as many as the narrowest table has."""
+    if scheme is Scheme.STEPS and study.components_by:
+        return components_for_share(m, counts)
     if study.about.own is not Own.VARIATES:
         return study.components
     most = min(m, *counts)

@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from fedsvd.protocol.directions import (
+    ANSWERS,
     AT_FIRST,
+    CERTIFICATES,
     CHECKPOINT,
     CHECKPOINT_BYTES,
     CROSS,
@@ -13,6 +15,9 @@ from fedsvd.protocol.directions import (
     ROOT,
     STEPS,
     USUAL_PASSES,
+    answer_width,
+    blocks_of_answer,
+    by_share,
     first_width,
     kept_by_restart,
     later_width,
@@ -31,15 +36,25 @@ def found_by_steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
 
     A session that goes on where an earlier one of the job ended plays steps from there on.
     """
-    m, r, first, later = plan.m, plan.planned_rank, first_width(plan), later_width(plan)
+    first, later = first_width(plan), later_width(plan)
     found = [total("length", 1, What.NORM), total("trace", 1, What.NORM), from_user_1(CHECKPOINT, CHECKPOINT_BYTES)]
     found += [flags(HELD, 2, What.CHECK), maybe(AT_FIRST, *_block(plan, first, first, " 0"))]
     if most_steps(plan) > 0:
         body = _block(plan, later, first + later, grows=later)
         steps = repeat(STEPS, most_steps(plan), *body, *_restart(plan))
         found.append(replace(steps, resumes=True))
-    answer = from_user_1("answer", 8 * r * (1 + m + widest_basis(plan)), what=What.VECTORS)
-    return (*found, answer, short("images", m * r, What.CHECK), wide("remainders", r, What.CHECK))
+    return (*found, *_answer(plan))
+
+
+def _answer(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """User 1's answer, and the sums that certify it: in blocks where the data decides how many components there are."""
+    m, r = plan.m, answer_width(plan)
+    answer = from_user_1("answer", 8 * (1 + r * (1 + m + widest_basis(plan))), what=What.VECTORS)
+    sums = short("images", m * r, What.CHECK), wide("remainders", r, What.CHECK)
+    if not by_share(plan):
+        return answer, *sums
+    most = blocks_of_answer(plan, plan.planned_rank)
+    return repeat(ANSWERS, most, answer), repeat(CERTIFICATES, most, *sums)
 
 
 def _restart(plan: SessionPlan) -> tuple[PlannedStep, ...]:

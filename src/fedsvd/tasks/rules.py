@@ -19,6 +19,7 @@ from fedsvd.protocol.tasks import (
     Scheme,
     Split,
     Task,
+    share_in,
 )
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import (
@@ -90,9 +91,9 @@ _STEPS = (
         "leave scheme out",
     ),
     Rule(
-        lambda study: _by_steps(study) and study.components is None,
-        'scheme "steps" finds a number of components that is asked for',
-        "set components = 10, say, or leave scheme out",
+        lambda study: _by_steps(study) and study.components is None and share_in(study.components_by) is None,
+        'scheme "steps" finds a number of components, or those that hold a share of the variance',
+        "set components = 10 or 0.9, say, or leave scheme out",
     ),
     Rule(
         lambda study: _by_steps(study) and Item.SPECTRUM not in (study.release or declared(study.task).released),

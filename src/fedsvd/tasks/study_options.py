@@ -224,7 +224,8 @@ MASKS = (
         (
             '`"sum"`: exact sums of Gram matrices, where the side that all parties share is short; `"mask"`: '
             'masks over whole sides, where it is long; `"steps"`: the top of a long side by sums of products with a '
-            "few directions at a time (`svd`, `lsa`, `pca`, a number of components, S released; on split columns it "
+            "few directions at a time (`svd`, `lsa`, `pca`, `pcr`; a number of components, or a share of the "
+            "variance; S released; on split columns it "
             'opens numbers of every record, and asks). `"auto"` picks by the shapes; `fedsvd plan` says why, and what '
             "another one would cost. "
             '`"sum"` with less `memory` than it needs is FSVD-350. The scheme of '

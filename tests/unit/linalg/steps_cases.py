@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvd.linalg.golub_kahan import TOLERANCE, Space, refused, start_block
 from fedsvd.linalg.joint_blocks import PASSES, Block, least_column
-from fedsvd.linalg.verdicts import Search, Verdict, decided, expect_verdict
+from fedsvd.linalg.verdicts import Search, Verdict, Wanted, decided, expect_verdict
 
 N, M = 120, 400
 
@@ -56,10 +56,12 @@ class Played:
         self.restarts, self.starts = restarts, starts
 
 
-def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=200, first=0, widest=0, on=None):
+def play(
+    parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=200, first=0, widest=0, on=None, share=0.0
+):
     """The top r of all parts, (n_i, m) each, from ``first`` directions, in a basis of at most ``widest``.
 
-    ``on`` puts a party's space on a machine of its own.
+    With a ``share`` of all squares r are the most that are wanted. ``on`` puts a party's space on a machine of its own.
     """
     k, m, n = len(parts), parts[0].shape[1], sum(map(len, parts))
     rngs = [np.random.default_rng((seed, i)) for i in range(k)]
@@ -83,6 +85,7 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
     F = np.sqrt(sum(np.sum(x**2) for x in parts))
     U, s1 = [np.zeros((len(x), 0)) for x in parts], F
     lead, steps, search, said, restarts = spaces[0], [], Search(first, width), Verdict.AFRESH, 0
+    wanted = Wanted(r, share * F**2, tolerance)
     for step in range(most):
         W = [off(i, x @ spaces[i].block - U[i] @ spaces[i].before()) for i, x in enumerate(parts)]
         energies = np.maximum(summed([(w * w).sum(axis=0) for w in W], 0.0), 0.0)
@@ -114,21 +117,20 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
             s1, search = ritz[0].top, search.at(directions)
         steps.append(s1)
         N = np.zeros((m, 0))
-        if decided(search, step, lead, ritz[0], r, tolerance) is not Verdict.FOUND:
+        if decided(search, step, lead, ritz[0], wanted) is not Verdict.FOUND:
             N = sent("directions", lead.propose_directions(s1))
             for space in spaces[1:]:
                 space.expect_directions(N, s1)
         larger = [space.kept(N) for space in spaces]
-        said = Verdict(sent("verdict", decided(search, step, larger[0], ritz[0], r, tolerance)))
+        said = Verdict(sent("verdict", decided(search, step, larger[0], ritz[0], wanted)))
         for space, own in zip(larger[1:], ritz[1:], strict=True):
-            expect_verdict(said, search, step, space, own, r, tolerance)
+            expect_verdict(said, search, step, space, own, wanted)
         if said in (Verdict.FOUND, Verdict.INVARIANT):
             break
         if said is Verdict.GO_ON:
-            c = sent(
-                "mixture",
-                larger[0].propose_mixture(ritz[0] if step >= search.until else None, r, tolerance, later),
-            )
+            leads = ritz[0] if step >= search.until else None
+            open_ones = r if leads is None else wanted.count(leads.s)
+            c = sent("mixture", larger[0].propose_mixture(leads, open_ones, tolerance, later))
             for space in larger[1:]:
                 space.expect_mixture(c, later)
             spaces = [space.onward(c) for space in larger]
@@ -146,8 +148,8 @@ def play(parts, r, *, jitter=0.0, lie=None, seed=0, tolerance=TOLERANCE, most=20
         lead = spaces[0]
     if ritz[0] is None:
         ritz = [space.ritz(r, n) for space in spaces]
-    V, s, p = lead.answer(ritz[0], r)
+    V, s, p = lead.answer(ritz[0], min(wanted.count(ritz[0].s), r))
     V, s, p = sent("answer", (V, s, p))
     for space, own in zip(spaces[1:], ritz[1:], strict=True):
-        space.expect_answer(V, s, p, own, r, tolerance if said is Verdict.FOUND else np.inf)
+        space.expect_answer(V, s, p, own, wanted.range(own.s), tolerance if said is Verdict.FOUND else np.inf)
     return Played(V, s, [u @ p for u in U], len(steps), lead.seen, restarts, search.starts)

@@ -1,5 +1,7 @@
 """Block Golub-Kahan steps: as exact as LAPACK on hard spectra, by parties that round differently; lies are refused."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from tests.tolerances import EPS, VALUES_BAR, found_by_steps, orthogonal, product
@@ -9,6 +11,7 @@ from tests.unit.linalg.steps_machines import Elsewhere
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.golub_kahan import TOLERANCE, Space, start_block
 from fedsvd.linalg.joint_blocks import Block, least_column
+from fedsvd.linalg.verdicts import Wanted
 
 
 @pytest.mark.parametrize("name", SPECTRA)
@@ -127,6 +130,49 @@ def test_one_record_a_party_and_a_scale_of_1e_150():
     X = factors(20, 60)
     found = play(list(X[:, None, :]), 3)
     np.testing.assert_allclose(found.s, np.linalg.svd(X, compute_uv=False)[:3], rtol=found_by_steps(3, 60))
+
+
+def held_by(s, share):
+    """The fewest of these values that hold more than a share of all squares."""
+    return 1 + int(np.count_nonzero(np.cumsum(s**2) <= share * np.sum(s**2)))
+
+
+SHARED = ("factors", "noise", "rank 5", "equal", "1/j^2", "log to 1e-14")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.55, 0.95])
+@pytest.mark.parametrize("name", SHARED)
+def test_as_many_vectors_as_hold_a_share_are_found(name, share):
+    X = SPECTRA[name][0]()
+    found = play(np.array_split(X, 3), len(X), share=share, first=24, jitter=1e-15)
+    assert expect_top(found, X, len(X)) == held_by(np.linalg.svd(X, compute_uv=False), share)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_honest_leader_is_refused_at_the_edge_of_a_share(seed):
+    """Ten equal values: three of them hold three tenths, or not, as each party rounds."""
+    X = of_spectrum([1.0] * 10, 40, 60)
+    found = play(np.array_split(X, 3), 20, share=0.3, jitter=1e-15, seed=seed, on=lambda s, i: Elsewhere(s, i + seed))
+    assert len(found.s) in (3, 4)
+
+
+def test_a_leader_that_takes_more_or_fewer_than_hold_the_share_is_refused():
+    X = of_spectrum([5.0, 4.0, 3.0, 2.0, 1.0, 0.5], 30, 40)
+    asked = {"share": 0.85, "jitter": 1e-15}
+    assert len(play(np.array_split(X, 2), 12, **asked).s) == 3
+
+    def fewer(what, value):
+        return tuple(A[..., :-1] for A in value) if what == "answer" else value
+
+    with pytest.raises(VerificationFailed):
+        play(np.array_split(X, 2), 12, lie=fewer, **asked)
+    wanted = Wanted(12, 0.85 * float(np.sum(X**2)))
+    space = Space(np.eye(40)).added(X.T @ np.linalg.svd(X)[0][:, :6])
+    ritz = space.ritz(12, 30)
+    for count, right in ((2, False), (3, True), (4, False)):
+        V, s, p = space.answer(ritz, count)
+        with nullcontext() if right else pytest.raises(VerificationFailed):
+            space.expect_answer(V, s, p, ritz, wanted.range(ritz.s))
 
 
 FREE = np.zeros((400, 1))

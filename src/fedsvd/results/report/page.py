@@ -104,7 +104,11 @@ def how_it_was_computed(result: PartyResult) -> Section:
     dealt = "the parties among themselves" if plan.trust is Trust.PEERS else "the trusted authority"
     opened = {Mode.A: "A: the parties open the sum", Mode.B: "B: the CSP opens the sum, under a mask"}
     rows = [
-        ("task", task_name(plan) + ("" if plan.components is None else f", {plan.components} components")),
+        (
+            "task",
+            task_name(plan)
+            + ("" if plan.components is None or plan.components_by else f", {plan.components} components"),
+        ),
         ("joint table", f"{samples} rows, {features} columns"),
         ("parties", ", ".join(f"{name} ({amount})" for name, amount in zip(result.names, brought, strict=True))),
         ("released", ", ".join(released(plan))),

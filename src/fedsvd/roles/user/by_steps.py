@@ -8,22 +8,19 @@ have public widths; columns that are not needed go as zeros, so that the CSP see
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import NotConverged, VerificationFailed
 from fedsvd.linalg.backend import EPS, to_numpy
 from fedsvd.linalg.columns import Columns
-from fedsvd.linalg.golub_kahan import TOLERANCE, Space, refused, start_block
+from fedsvd.linalg.golub_kahan import Space, refused, start_block
 from fedsvd.linalg.joint_blocks import Block, least_column
 from fedsvd.linalg.leading import Ritz
-from fedsvd.linalg.signs import signs_of
 from fedsvd.linalg.tall import combined, inner, less, scaled, squares
-from fedsvd.linalg.verdicts import Search, Verdict, decided, expect_verdict
+from fedsvd.linalg.verdicts import Search, Verdict, Wanted, decided, expect_verdict
 from fedsvd.linalg.widen import unit
 from fedsvd.protocol.directions import (
     CROSS,
@@ -37,8 +34,9 @@ from fedsvd.protocol.directions import (
     most_steps,
     reach,
     restarts_after,
-    widest_basis,
 )
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import share_in
 from fedsvd.roles.user.checks import Checked, joint_trace
 from fedsvd.roles.user.earlier_steps import Found, Rotation, Steps, agreed_steps, more_normals, start_normals
 from fedsvd.roles.user.opening import Opened, orthogonality_of
@@ -46,33 +44,13 @@ from fedsvd.roles.user.own_products import OwnSide, own_side
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.shared import once_in_process
 from fedsvd.roles.user.statistics import Prepared, in_data_units, lengths
-from fedsvd.roles.user.step_bytes import Restart, Sizes, below, filled, numbers_of, packed, packed_root, read_root
+from fedsvd.roles.user.step_bytes import Restart, Sizes, filled, packed_root, read_root
+from fedsvd.roles.user.steps_answer import Searched, answered, certified, not_converged
 from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, short_sum, total_sum, wide_sum_of_floats
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
 _MARGIN = 1.02  # of the longest row: what noise of 500 users takes from its square
-
-
-@dataclass(frozen=True)
-class Searched:
-    """How far the order of the vectors was searched for, which is all that is said of it."""
-
-    passes: tuple[int, ...]  # of each block
-    directions: int
-    start: int
-
-    @property
-    def text(self) -> str:
-        """In words, for the certificate."""
-        return (
-            f"found in {len(self.passes)} steps, {self.directions} directions, from {self.start} random ones; that no "
-            "other direction holds more is not shown"
-        )
-
-    def record(self) -> dict[str, Any]:
-        """The same as plain values, for a manifest."""
-        return {"steps": len(self.passes), "directions": self.directions, "passes": list(self.passes)}
 
 
 def open_by_steps(work: Work, prepared: Prepared) -> Script:
@@ -81,6 +59,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     longest, norm = yield Local("lengths", lambda: lengths(work, prepared))
     (length,) = yield from total_sum(plan, "length", np.array([longest]), work.own, NORM_WIDTH)
     trace: float = yield from joint_trace(work, norm, unit(F1))
+    wanted = _wanted(plan, trace)
     power = math.frexp(_MARGIN * min(F1, math.sqrt(max(length, 0.0))))[1]
     normals = start_normals(plan, first_width(plan))
     space = once_in_process(work.memo, "start", (normals, work.device), lambda: Space(work.put(start_block(normals))))
@@ -103,9 +82,9 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
             least = kept_by_restart(plan) if restarts_after(plan, step) else 0
             ritz = yield Local("ritz values", partial(_ritz, work, space, least))
             s1, search = ritz.top, search.at(space.count)
-            report_residual(work, step, ritz.residual)
+            report_residual(work, step, ritz, wanted)
         sent: tuple[Float, Float]
-        said, space, sent = yield from _decide(work, (search, step), space, ritz, s1)
+        said, space, sent = yield from _decide(work, (search, step, wanted), space, ritz, s1)
         if said in (Verdict.FOUND, Verdict.INVARIANT):
             break
         search = search.afresh(step) if said is Verdict.AFRESH else search
@@ -118,9 +97,13 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
             steps.take(Found(Z, *sent, number, to_numpy(kept), s1, said, search, rotation))
     if ritz is None:
         ritz = yield Local("ritz values", partial(_ritz, work, space))
-    U, s, p = yield from _answer(work, space, ritz, said)
+    if said is Verdict.INVARIANT:
+        if wanted.range(ritz.s)[0] > wanted.most:
+            raise not_converged(plan, space.seen, step, ritz, wanted)
+        wanted = replace(wanted, tolerance=math.inf)
+    U, s, p = yield from answered(work, space, ritz, wanted)
     vectors = combined(own.W, p)
-    residual, product = yield from _certified(work, own, (U, s, vectors), power)
+    residual, product = yield from certified(work, own, (U, s, vectors), power)
     found = Searched(tuple(passes), space.seen, search.starts * first_width(plan))
     energy = in_data_units(trace, prepared.E)
     opens = DIRECTION_BITS * plan.m * space.seen
@@ -130,14 +113,21 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     return Opened(U, released, len(s), residual, orthogonality_of(U), checked, energy, product, vectors)
 
 
-def report_residual(work: Work, step: int, residual: float) -> None:
+def _wanted(plan: SessionPlan, trace: float) -> Wanted:
+    """What is searched for, where this is the sum of all squares."""
+    share = share_in(plan.components_by)
+    return Wanted(plan.planned_rank, 0.0 if share is None else share * trace)
+
+
+def report_residual(work: Work, step: int, ritz: Ritz, wanted: Wanted) -> None:
     """How far the search is, in digits of the residual, where all roles are in one process.
 
-    Elsewhere progress is told to the CSP, which may know how many steps there were, and nothing of how they converged.
+    Elsewhere the CSP sees progress. It may know how many steps there were, and nothing of how they converged.
     """
+    residual = ritz.residual(wanted.count(ritz.s))
     if work.progress is None or work.memo is None or not 0.0 < residual < 1.0:
         return
-    done = min(100, round(100.0 * math.log(residual) / math.log(TOLERANCE)))
+    done = min(100, round(100.0 * math.log(residual) / math.log(wanted.tolerance)))
     work.progress(f"step {step + 1}, residual {residual:.0e}", done, 100)
 
 
@@ -200,20 +190,23 @@ def _cross(work: Work, name: str, before: Array, W: Array, reach: int, width: in
     return np.concatenate((total[:d, :b], total[reach : reach + b, :b]))
 
 
-def _decide(work: Work, at: tuple[Search, int], space: Space, ritz: Ritz | None, s1: float) -> Script:
+def _decide(work: Work, at: tuple[Search, int, Wanted], space: Space, ritz: Ritz | None, s1: float) -> Script:
     """What user 1 says after a step, the space that goes on with it, and the directions of both."""
-    plan, r, (search, step) = work.plan, work.plan.planned_rank, at
+    plan, (search, step, wanted) = work.plan, at
     sizes, held, later = Sizes.of(plan, step), space.reservoir.shape[1], later_width(plan)
-    wanted = ritz if step >= search.until else None  # a search that is not over goes on with what was found last
+    left = most_directions(plan) - space.seen  # directions that may still be opened
+    most = min(later, max(left, 1))  # in one block
+    leads = ritz if step >= search.until else None  # a search that is not over goes on with what was found last
 
     def made() -> bytes:
-        found = decided(search, step, space, ritz, r, TOLERANCE) is Verdict.FOUND
+        found = decided(search, step, space, ritz, wanted) is Verdict.FOUND
         N = space.block[:, :0] if found else space.propose_directions(s1)
         larger = space.kept(N)
-        said = decided(search, step, larger, ritz, r, TOLERANCE)
+        said = decided(search, step, larger, ritz, wanted)
         c = np.zeros((0, 0))
         if said is Verdict.GO_ON:
-            c = larger.propose_mixture(wanted, r, TOLERANCE, later)
+            r = plan.planned_rank if leads is None else wanted.count(leads.s)
+            c = larger.propose_mixture(leads, r, wanted.tolerance, most)
         return sizes.packed(said, to_numpy(N), c)
 
     content: bytes = yield Common(f"verdict {step}", made)
@@ -224,21 +217,17 @@ def _decide(work: Work, at: tuple[Search, int], space: Space, ritz: Ritz | None,
         larger = space.kept(N)
         if said is not Verdict.FOUND:
             space.expect_directions(N, s1)
-        expect_verdict(said, search, step, larger, ritz, r, TOLERANCE)
+        expect_verdict(said, search, step, larger, ritz, wanted)
         if said is Verdict.GO_ON:
-            larger.expect_mixture(c, later)
+            larger.expect_mixture(c, most)
 
     if not work.leads:
         yield Local("acceptance", lambda: once_in_process(work.memo, "accepted", (space, content), accept))
     if said in (Verdict.FOUND, Verdict.INVARIANT):
         return said, space, (sent, c)
-    columns = c.shape[1] if said is Verdict.GO_ON else later
-    if step == most_steps(plan) or space.seen + columns > most_directions(plan):
+    if step == most_steps(plan) or left < (1 if said is Verdict.GO_ON else later):
         last = ritz or (yield Local("ritz values", partial(_ritz, work, space)))
-        raise NotConverged(
-            f"{space.seen} directions in {step + 1} steps, and the residual is {last.residual:.1e}",
-            "ask for another number of components: one after which the singular values fall",
-        )
+        raise not_converged(plan, space.seen, step, last, wanted)
 
     def onward() -> Space:
         larger = space.kept(N)
@@ -259,55 +248,3 @@ def _restarted(work: Work, space: Space, ritz: Ritz, step: int) -> Script:
         yield Local("acceptance", lambda: once_in_process(work.memo, "accepted restart", (space, content), expect))
     found = once_in_process(work.memo, "restarted", (space, content), partial(space.restarted, p, y, g))
     return found, (p, y, g)
-
-
-def _answer(work: Work, space: Space, ritz: Ritz, said: Verdict) -> Script:
-    """User 1's vectors, values and p, tested by the others on their own Ritz values."""
-    m, r, d, most = work.plan.m, work.plan.planned_rank, space.images, widest_basis(work.plan)
-
-    def made() -> bytes:
-        found, s, p = space.answer(ritz, r)
-        V = to_numpy(found)
-        signs = np.asarray(signs_of(V))
-        return packed(filled(s[None], r), filled(V * signs, r), filled(below(p * signs, most), r))
-
-    content: bytes = yield Common("answer", made)
-    numbers = numbers_of(content)
-    s, V, p = numbers[:r], numbers[r : r + m * r].reshape(m, r), numbers[r + m * r :].reshape(most, r)
-    rank = int(np.count_nonzero(s))
-    s, V, p = s[:rank].copy(), np.ascontiguousarray(V[:, :rank]), np.ascontiguousarray(p[:d, :rank])
-    if not work.leads:
-        tolerance = TOLERANCE if said is Verdict.FOUND else math.inf
-
-        def accepted() -> None:
-            expect = partial(space.expect_answer, work.put(V), s, p, ritz, r, tolerance)
-            once_in_process(work.memo, "accepted", (space, content), expect)
-
-        yield Local("acceptance", accepted)
-    return V, s, p
-
-
-def _certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], power: int) -> Script:
-    """The larger of both residuals, relative to s_1, from sums of their own, and ``X_i^T U``.
-
-    Beyond its bound nothing is released.
-    """
-    (U, s, vectors), plan, r = found, work.plan, work.plan.planned_rank
-    image: Float = yield Local("products", lambda: own.image(vectors))
-    total: Float = yield from short_sum("images", filled(image, r), power, work.own)
-    there: Array = yield Local("directions", lambda: own.transposed_times(work.put(U)))
-    rest, product = squares(there - scaled(vectors, s)), to_numpy(there)
-    left: Float = yield from wide_sum_of_floats("remainders", filled(rest[None], r)[0], work.own)
-    if not len(s):
-        return 0.0, product
-    images = np.linalg.norm(total[:, : len(s)] - U * s, axis=0).max()
-    remainders = math.sqrt(max(float(left[: len(s)].max()), 0.0))
-    residual = float(max(images, remainders) / s[0])
-    if not residual <= most_residual(plan.m, first_width(plan)):
-        raise VerificationFailed("the residual of the singular vectors is beyond its bound", "nothing is released")
-    return residual, product
-
-
-def most_residual(m: int, b: int) -> float:
-    """What the iteration ends at, and what columns and directions below rounding, which are left out, may hold."""
-    return 2.0 * TOLERANCE + 64.0 * EPS * b + 128.0 * EPS * math.sqrt(m)

@@ -25,6 +25,7 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.linalg.solved_columns import multiply
 from fedsvd.linalg.widen import unit
+from fedsvd.protocol.directions import by_share
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Scheme
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import Checked
@@ -117,7 +118,9 @@ def script(work: Work) -> Script:
     assert mean is not None
     spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None
     choice: Choice | None = None
-    if plan.components_by and spectrum is not None:
+    if by_share(plan):
+        choice = Choice(plan.components_by, opened.rank)  # by steps no more than these are found
+    elif plan.components_by and spectrum is not None:
         spectra = None
         if plan.permutes:
             inverse = np.ldexp(np.ones(plan.m) if scales is None else _inverse(scales), -E)
@@ -143,7 +146,7 @@ def script(work: Work) -> Script:
         opened.residual,
         opened.orthogonality,
         opened.checked,
-        None if choice is None else spectrum,
+        None if choice is None or by_share(plan) else spectrum,
         choice,
         own,
     )

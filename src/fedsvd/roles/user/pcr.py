@@ -189,4 +189,5 @@ def _by_steps(work: Work) -> Script:
     components = Components(opened.U.T, sigma, np.zeros(plan.m), plan.n)
     fitted = _Fitted(components, mean, prepared.scales, label_mean, projected * varies, left * varies)
     found = yield Local("regression", lambda: fitted.result(sigma, opened.total_energy or 0.0))
-    return replace(found, residual=opened.residual, checked=opened.checked)
+    choice = Choice(plan.components_by, rank) if plan.components_by else None
+    return replace(found, residual=opened.residual, checked=opened.checked, choice=choice)

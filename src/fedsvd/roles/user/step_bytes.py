@@ -45,9 +45,9 @@ class Sizes:
         """The verdict, N and c, where the reservoir holds so many directions before N."""
         numbers = np.frombuffer(content, "<f8").astype(np.float64, copy=False)  # N is long, and no one writes to it
         said, new, chosen = (
-            _whole(numbers[0], max(Verdict)),
-            _whole(numbers[1], self.width),
-            _whole(numbers[2], self.later),
+            whole(numbers[0], max(Verdict)),
+            whole(numbers[1], self.width),
+            whole(numbers[2], self.later),
         )
         N = numbers[3 : 3 + self.m * self.width].reshape(self.m, self.width)[:, :new]
         c = numbers[3 + self.m * self.width :].reshape(self.reach, self.later)
@@ -76,7 +76,7 @@ class Restart:
     def read(self, content: bytes, d: int, e: int, held: int) -> tuple[Float, Float, Float]:
         """p, y and g of d images, e directions, and a reservoir of this size."""
         numbers, size = numbers_of(content), self.rows * self.kept
-        count, left = _whole(numbers[0], self.kept), _whole(numbers[1], self.left)
+        count, left = whole(numbers[0], self.kept), whole(numbers[1], self.left)
         p, y = numbers[2 : 2 + 2 * size].reshape(2, self.rows, self.kept)[:, :, :count]
         g = numbers[2 + 2 * size :].reshape(self.reservoir, self.left)[:held, :left]
         return np.ascontiguousarray(p[:d]), np.ascontiguousarray(y[:e]), np.ascontiguousarray(g)
@@ -89,10 +89,10 @@ def packed_root(done: bool, root: Float, width: int) -> bytes:
 def read_root(content: bytes, rows: int, width: int) -> tuple[bool, Float]:
     numbers = numbers_of(content)
     root = numbers[2:].reshape(width, width)
-    return bool(_whole(numbers[0], 1)), np.ascontiguousarray(root[:rows, : _whole(numbers[1], rows)])
+    return bool(whole(numbers[0], 1)), np.ascontiguousarray(root[:rows, : whole(numbers[1], rows)])
 
 
-def _whole(number: float, most: int) -> int:
+def whole(number: float, most: int) -> int:
     """A count that user 1 sent, or a refusal."""
     if not (0.0 <= number <= most and float(number).is_integer()):
         raise refused()
