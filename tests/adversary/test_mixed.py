@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedsvd.data.open import open_source
+from fedsvd.errors import NotConverged
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import Digits, ModelPlan
@@ -87,3 +88,34 @@ def test_a_point_at_which_a_group_stands_out_gets_nothing_new(monkeypatch):
     sent = [size for _, size in Recording.asked]
     assert all(size > 0.0 for size in sent[:2])
     assert all(size == 0.0 for size in sent[2:])
+
+
+class Less(mixed.MixedHome):
+    """A user that sends its part of the opened matrix with a false sign, and several times, in one direction."""
+
+    lied = False
+
+    def values(self, asked: Asked):
+        found = super().values(asked)
+        if asked.of == "tilt" and not self.lied:
+            self.lied, found = True, found.copy()
+            found[[*zip(*np.triu_indices(3), strict=True)].index((1, 1))] *= -4.0
+        return found
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_an_opened_matrix_that_is_less_than_the_own_one_is_refused(monkeypatch, honest):
+    """By its inverse all users weight their groups: one with less than a user's own in some direction is false."""
+    X, labels = visits(rows=(220, 40, 50))
+    made = mixed.MixedHome
+
+    def home(work, about, random):
+        return made(work, about, random) if honest or work.i != 1 else Less(work, about, random)
+
+    monkeypatch.setattr(mixed, "MixedHome", home)
+    federation = Federation(X, Task.MIXED, Split.HORIZONTAL, labels=labels, glm=ABOUT)
+    if honest:
+        assert federation.run()[0].models[0].clusters == 62
+        return
+    with pytest.raises(NotConverged):
+        federation.run()

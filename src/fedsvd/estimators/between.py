@@ -168,5 +168,6 @@ def _columns(what: str, given: Any) -> list[str]:
     return list(names)
 
 
-def _column(what: str, given: Any) -> str | None:
-    return next(iter(_columns(what, given)), None)
+def _column(what: str, given: Any) -> str | list[str] | None:
+    names = _columns(what, given)
+    return names if len(names) > 1 else next(iter(names), None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.prepared import prepared
-from fedsvd.estimators.row_columns import set_aside
+from fedsvd.estimators.row_columns import one_by_one, set_aside
 from fedsvd.estimators.target import Target
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.formula import Parsed, parse
@@ -41,7 +41,7 @@ def by_formula(
     if not parsed.terms:
         raise ConfigError("the formula has no column right of ~", "write y ~ age + C(sex)")
     said = parsed.beside.options
-    named = {key: name for key, name in said.items() if isinstance(name, str)}
+    named = one_by_one({key: name for key, name in said.items() if not isinstance(name, bool)})
     named |= {"weights": weights} if isinstance(weights, str) else {}
     tables = prepared(X, formula=parsed.text, policy=policy)
     listed = tables if isinstance(tables, list) else [tables]

@@ -1,15 +1,20 @@
 """Linear mixed models over records that several parties hold."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
+from fedsvd.estimators.stored import store
+from fedsvd.estimators.tables import Tables
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import LINKS, Criterion, Family, Task
+from fedsvd.results.model_table import with_random_effects
+from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
 
@@ -18,7 +23,7 @@ from fedsvd.types import Float
 class FederatedMixedLM(FederatedModel):
     """A linear model with random effects of groups, each of which lies in one party.
 
-    The result is that of lme4's ``lmer(y ~ ... + (1 | subject))``, or of ``(slope | subject)``, on the joint table:
+    The result is that of lme4's ``lmer(y ~ ... + (1 | subject))``, or of ``(x + z | subject)``, on the joint table:
     effects to 1e-7 standard errors, the log-likelihood to 1e-9, degrees of freedom by Satterthwaite as lmerTest has
     them. What the parties open are sums of scores and information in a few digits; which rows a group has, and the
     predictions of its random effects, stay with its party.
@@ -28,7 +33,7 @@ class FederatedMixedLM(FederatedModel):
     criterion : {"reml", "ml"}, default="reml"
         The restricted likelihood, or the likelihood, by which models of different effects can be compared.
     correlated : bool, default=True
-        Whether a random slope and intercept of one group may be: ``(x | id)``, else ``(x || id)``.
+        Whether a random intercept and slopes of one group may be: ``(x | id)``, else ``(x || id)``.
     tolerance : float, default=1e-9
         The iteration ends when the next step is below this number of standard errors.
     max_iterations : int, default=25
@@ -45,8 +50,10 @@ class FederatedMixedLM(FederatedModel):
         The fixed intercept.
     inference_ : tuple of MixedInference
         Of length one: covariance, variances of random effects, degrees of freedom, log-likelihood, AIC, BIC, ...
-    random_effects_ : ndarray of shape (n_samples, 1 or 2)
+    random_effects_ : ndarray of shape (n_samples, 1 + slopes)
         Of each row the predicted random effects of its group; between institutions those of own rows.
+    random_errors_ : ndarray of shape (n_samples, 1 + slopes)
+        Their standard deviations given the outcomes.
     n_iter_ : int
         How many iterations it took.
     target_name_ : str
@@ -88,9 +95,10 @@ class FederatedMixedLM(FederatedModel):
         y : str, array-like of shape (n_samples,), or a list of one per party
             Outcomes. A text names a column of every table, which is then no feature.
         subject : str, array-like of shape (n_samples,), or a list of one per party
-            The group of each row, a person or a clinic: numbers. A text names a column, which is then no feature.
-        slope : likewise, default=None
-            What has a random slope: numbers. A column that is named stays among the features.
+            The group of each row, a person or a clinic. A text names a column of numbers or texts, which is then no
+            feature.
+        slope : str, list of str, array-like of shape (n_samples,), or a list of one per party, default=None
+            What has a random slope: numbers. Columns that are named, one or several, stay among the features.
         formula : str, default=None
             In the place of y and all that follow it, for tables with names: ``"value ~ age + (visit | patient)"``;
             ``||`` has no correlation. Terms of fixed effects as ``fedsvd.prepared`` has them.
@@ -110,6 +118,15 @@ class FederatedMixedLM(FederatedModel):
         reml = one_of("criterion", self.criterion, tuple(Criterion)) == Criterion.REML
         settings: dict[str, Any] = {"beside": beside, "reml": reml, "correlated": bool(self.correlated)}
         return ModelPlan(Family.MIXED, LINKS[Family.MIXED][0], **settings, **self._iterations())
+
+    def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan, **said: Any) -> None:
+        super()._model_study(tables, parties, about, **said)
+        parts = []
+        for part, party in zip(self._found.parts, parties, strict=True):
+            assert party.labels is not None
+            own = with_random_effects(part, party.table, self.inference_[0], party.labels)
+            parts.append(part.adding(own.arrays, facts=own.facts))
+        store(self, replace(self._found, parts=tuple(parts)))
 
     def predict(self, X: Any) -> Float:
         """Expected outcomes of samples by the fixed effects alone; nothing is sent.

@@ -20,7 +20,7 @@ from fedsvd.estimators.base import Federated, projected, whole_number
 from fedsvd.estimators.by_formula import by_formula, read_formula
 from fedsvd.estimators.federation import Local
 from fedsvd.estimators.model_table import ModelTable
-from fedsvd.estimators.row_columns import set_aside, texts_of_rows
+from fedsvd.estimators.row_columns import is_named, one_by_one, set_aside, texts_of_rows
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
@@ -29,7 +29,7 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.tasks import Item, Robust, Split, Task
-from fedsvd.results.model_table import models_of
+from fedsvd.results.model_table import models_of, with_columns
 from fedsvd.statistics.pooled_roc import PooledROC
 from fedsvd.statistics.ranking import Quality
 from fedsvd.studies.parties import PartyData, expect_target
@@ -95,14 +95,20 @@ class FederatedModel(Federated, ModelTable):
             X, y, said, settings = by_formula(X, parsed, sample_weight, self._where.policy)
             columns |= said
             groups = columns.pop("cluster", groups)
-        given = {key: columns[key] for key in beside if columns[key] is not None}
+        texts = beside if parsed is None else parsed.beside.options
+        known: dict[str, Any] = {"columns": {key: each for key, each in texts.items() if is_named(each)}}
+        given = one_by_one(
+            {key: each for key, each in columns.items() if key.split()[0] in beside and each is not None}
+        )
         sample_weight, offset = columns["weights"], columns["offset"]
         X, named = set_aside(X, {} if self.cluster is None else {"cluster": self.cluster})
         groups = named.get("cluster", groups)  # arrays of every table
         if not self._of_classes:
-            about = replace(self._about(0, tuple(given)), **settings)
+            about = replace(self._about(0, tuple(key.split()[0] for key in given)), **settings)
             X, target = (X, y) if isinstance(y, Target) else target_in(X, y, Split.HORIZONTAL)
-            self._fit_here(X, target.values, target, sample_weight, offset, about, given, groups, flat=True)
+            self._fit_here(
+                X, target.values, target, sample_weight, offset, about, given, groups, known=known, flat=True
+            )
             return self
         X, target = target_in(X, y, Split.HORIZONTAL, classes=True)
         classes, codes = self._coded(class_labels(target.values))
@@ -113,7 +119,8 @@ class FederatedModel(Federated, ModelTable):
             )
         about = self._about(len(classes), tuple(given))
         y = codes.astype(np.float64)
-        self._fit_here(X, y, target, sample_weight, offset, about, given, groups, known={"classes": classes})
+        known["classes"] = classes
+        self._fit_here(X, y, target, sample_weight, offset, about, given, groups, known=known)
         return self
 
     def _coded(self, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -188,7 +195,8 @@ class FederatedModel(Federated, ModelTable):
         self._store_run(outcome, tables, **said)
 
     def _store(self, found: Found) -> None:
-        self.inference_, self.rank_ = models_of(found.here), found.here.rank
+        columns: Mapping[str, Any] = found.fact("columns") or found.known.get("columns") or {}
+        self.inference_, self.rank_ = with_columns(models_of(found.here), columns), found.here.rank
         self.__dict__.pop("quality_", None)
         if (said := found.fact("quality")) is not None:
             self.quality_ = Quality(**said)
@@ -197,7 +205,6 @@ class FederatedModel(Federated, ModelTable):
             self.roc_ = PooledROC.read(found.array("roc"), said)
         self.n_iter_ = max(model.iterations for model in self.inference_)
         self.target_name_ = found.targets[0]
-        columns: Mapping[str, Any] = found.fact("columns") or {}
         self.offset_ = found.known.get("offset", columns.get("offset"))
 
     def _warn_of_few(self, parties: Sequence[PartyData], about: ModelPlan) -> None:

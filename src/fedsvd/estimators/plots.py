@@ -177,6 +177,10 @@ class Plots:
         """Residuals against quantiles of a normal law; parameters are those of ``roc``."""
         return self._drawn("qq", ax, place=target, rows=(X, y))
 
+    def caterpillar(self, effect: int = 0, *, ax: Any = None) -> Any:
+        """Predicted random effects of own groups, from the lowest on: of intercepts, or of a slope."""
+        return self._drawn("caterpillar", ax, place=effect)
+
     def leverage(self, target: int = 0, *, ax: Any = None) -> Any:
         """How much each own record pulls the joint fit towards itself."""
         return self._drawn("leverage", ax, place=target)

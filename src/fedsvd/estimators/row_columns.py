@@ -33,12 +33,27 @@ def set_aside(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, list[NDA
     if "cluster" in named:
         found["cluster"] = [row_ids(source, named["cluster"]) for source in sources]
     # A random slope is of a column that has a fixed effect too.
-    rest = [source.without([name for key, name in named.items() if key != "slope"]) for source in sources]
+    aside = [name for key, name in named.items() if not key.startswith("slope")]
+    rest = [source.without(aside) for source in sources]
     return rest[0] if one else rest, found
 
 
 def _codes(column: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.unique(column.astype(np.str_), return_inverse=True)[1], np.float64)
+
+
+def one_by_one(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The same columns, of several names under one key each under its own: slope, slope 2, ..."""
+    found: dict[str, Any] = {}
+    for key, given in columns.items():
+        for j, each in enumerate(given if is_named(given) and not isinstance(given, str) else [given]):
+            found[f"{key} {j + 1}" if j else key] = each
+    return found
+
+
+def is_named(given: Any) -> bool:
+    """Whether this names a column, or several."""
+    return isinstance(given, str) or (isinstance(given, list | tuple) and all(isinstance(each, str) for each in given))
 
 
 def opened(X: Any) -> tuple[MatrixSource, ...]:

@@ -35,6 +35,7 @@ class ModelFacts:
     # --- columns next to the target, in their order; options of these names name them
     beside: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()  # those of them that it cannot do without
+    several: tuple[str, ...] = ()  # those of which there may be more than one
     counted_at: int = 0  # the label column with the classes or events, of which own numbers of 1 to 4 ask
     # --- parameters
     each_class: bool = False  # a linear predictor for each class but the first
@@ -73,18 +74,17 @@ class ModelFacts:
 
 
 def variances(about: "ModelPlan") -> int:
-    """Of a mixed model: those of residuals, of a random intercept, and with a slope of that and their covariance."""
-    return 2 + (1 + int(about.correlated) if "slope" in about.beside else 0)
+    """Of a mixed model: those of residuals, of an intercept and each slope, and their covariances."""
+    q = 1 + about.beside.count("slope")
+    return 1 + (q * (q + 1) // 2 if about.correlated else q)
 
 
 def _mixed_bits(about: "ModelPlan", P: int) -> int:
-    """Bits of a mixed model beyond those of others: more steps, and the slopes of a restricted likelihood."""
+    """Bits of a mixed model beyond those of others: more steps, and what a restricted likelihood opens."""
     v = variances(about)
     p = P - v
     triangle = p * (p + 1) // 2
-    if not about.reml:
-        return 28 * (1 + v) * triangle + 100
-    return 190 * (1 + v) * triangle + 50 * (v * (v + 1) // 2) * triangle + 100
+    return 100 + (120 * triangle + 30 * v * triangle if about.reml else 0)
 
 
 _CLASS_COUNTS = (
@@ -184,20 +184,24 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
             Outcome.NUMBER,
             beside=("subject", "slope"),
             needs=("subject",),
+            several=("slope",),
             grouped="subject",
             extra=variances,
             offsets=False,
             only_few_digits=True,
-            more_sums=lambda about: 3 if "slope" in about.beside else 1,
+            more_sums=lambda about: 4 + 2 * about.beside.count("slope"),
             sums_weights=False,
             null_fit=False,
             null_sums=False,
             likelihood_sum=False,
-            more_bits=60,  # its information mostly needs a third twelve, and several evaluations have it
+            more_bits=36,  # its information mostly needs a second twelve, and several evaluations have it
             own_bits=_mixed_bits,
             robust=(),
             name="mixed",
-            begins="the mean of each column in 16 bits, and the spread of the outcome",
+            begins=(
+                "the mean of each column in 16 bits, the spread of the outcome, in all and inside groups, that of "
+                "columns with random slopes, and how many groups there are"
+            ),
             learns=(
                 "Every party learns how many groups there are in all, the variances of their random effects, and "
                 "sums of products of the columns inside groups, in a few digits.",

@@ -98,8 +98,11 @@ class ModelPlan:
         if not set(self.beside) <= set(facts.beside):
             known = ", ".join(facts.beside) or "no column there"
             raise ConfigError(f"next to the target: {', '.join(self.beside)}", f"this model has {known}")
-        given = {*self.beside, *facts.needs}
-        object.__setattr__(self, "beside", tuple(name for name in facts.beside if name in given))
+        given = [*self.beside, *(name for name in facts.needs if name not in self.beside)]
+        twice = [name for name in facts.beside if given.count(name) > 1 and name not in facts.several]
+        if twice:
+            raise ConfigError(f"two columns of {twice[0]} next to the target", "name one")
+        object.__setattr__(self, "beside", tuple(name for name in facts.beside for _ in range(given.count(name))))
         if facts.only_few_digits and self.digits is Digits.ALL:
             raise ConfigError(
                 f"a {facts.name} model opens a few digits of its score and information, and no Gram matrix in all of "
@@ -141,6 +144,10 @@ class ModelPlan:
     def column(self, name: str) -> int | None:
         """The place of a column of ``beside`` among the labels; None where parties bring none."""
         return 1 + self.beside.index(name) if name in self.beside else None
+
+    def columns(self, name: str) -> list[int]:
+        """The places of all columns of this name, likewise."""
+        return [1 + place for place, each in enumerate(self.beside) if each == name]
 
     @property
     def labels(self) -> int:

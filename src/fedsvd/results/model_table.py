@@ -36,7 +36,7 @@ from fedsvd.types import Float
 def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     """What all users share of a model; contrasts are of a multinomial one, and estimates are the coefficients of the
     table where some are aliased (NaN)."""
-    models = named(computed.models, classes_of(to))
+    models = named(computed.models, classes_of(to), to.facts.get("columns") or {})
     arrays = {"coefficients": computed.coefficients, "intercept": computed.intercept, **computed.own}
     facts = {"models": [values(model) for model in models], "classes": classes_of(to)}
     if computed.quality is not None:
@@ -60,9 +60,14 @@ def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     return Values(arrays, facts, tuple(shown), {"models": models})
 
 
-def named(models: Sequence[GLModel], classes: Sequence[str]) -> tuple[GLModel, ...]:
-    """The models, with the names of classes where their terms have them."""
-    return tuple(model.of_classes(classes) if isinstance(model, GLMInference) else model for model in models)
+def named(models: Sequence[GLModel], classes: Sequence[str], columns: Mapping[str, Any]) -> tuple[GLModel, ...]:
+    """The models, with the names of classes, and of columns next to the target, where they say them."""
+    of = tuple(model.of_classes(classes) if isinstance(model, GLMInference) else model for model in models)
+    return with_columns(of, columns)
+
+
+def with_columns(models: Sequence[GLModel], columns: Mapping[str, Any]) -> tuple[GLModel, ...]:
+    return tuple(model.of_columns(columns) if isinstance(model, GLMInference) else model for model in models)
 
 
 def _tables(
@@ -159,16 +164,17 @@ def martingale(to: PartyResult, models: Sequence[GLModel], table: MatrixSource, 
     return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
 
 
-def with_random_effects(to: PartyResult, table: MatrixSource, computed: GLMResult, labels: Float) -> Values:
+def with_random_effects(to: PartyResult, table: MatrixSource, model: GLModel, labels: Float) -> Values:
     """Of own rows of a mixed model: the random effects of their groups, fitted values with them, and what is left."""
-    about, (model,) = to.plan.glm, computed.models
+    about = to.plan.glm
     assert about is not None
     assert isinstance(model, MixedInference)
-    effects, fitted = predicted(about, model, table.rows(0, table.shape[0]), labels)
+    effects, errors, fitted = predicted(about, model, table.rows(0, table.shape[0]), labels)
     left = (labels[:, 0] - fitted)[:, None]
     facts = {"own_rows": _fit(False, labels[:, :1], fitted[:, None], None)}
-    arrays = {"fitted": fitted[:, None], "residuals": left, "random_effects": effects}
-    return Values(arrays, facts, labels={CLASS: to.targets})
+    arrays = {"fitted": fitted[:, None], "residuals": left, "random_effects": effects, "random_errors": errors}
+    named = model.of_columns(to.facts.get("columns") or {})
+    return Values(arrays, facts, labels={CLASS: to.targets, "effect": named.random_names})
 
 
 def predicted_columns(result: PartyResult, fitted: Float) -> Sequence[str]:

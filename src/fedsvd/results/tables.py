@@ -180,7 +180,7 @@ def _at_home(to: PartyResult, computed: Any, data: Data) -> Values:
             if to.plan.task is Task.COX and data.labels is not None:
                 return model_table.martingale(to, computed.models, data.table, eta, data.labels)
             if to.plan.task is Task.MIXED and data.labels is not None:
-                return model_table.with_random_effects(to, data.table, computed, data.labels)
+                return model_table.with_random_effects(to, data.table, computed.models[0], data.labels)
             return model_table.own_fit(to, computed.models, eta, data.labels)
     return Values()
 

@@ -48,7 +48,7 @@ def tidy(
     if exponentiate:
         expect_ratio(model)
         named |= {name: [_exp(value) for value in named[name]] for name in _RATIO}
-    return named
+    return model.tidied(named) if isinstance(model, GLMInference) else named
 
 
 def expect_ratio(model: Model) -> str:

@@ -169,6 +169,14 @@ class GLMInference:
         """The same model, which names the classes of its target where its terms have them."""
         return self
 
+    def of_columns(self, columns: Mapping[str, Any]) -> Self:
+        """The same model, which names the columns next to its target where it has numbers of them."""
+        return self
+
+    def tidied(self, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        """Broom's table of the coefficients, with what a model of this kind has besides."""
+        return table
+
     def expected(self, eta: Float) -> Float:
         """The expected target of rows with this linear predictor, (rows, columns)."""
         return self.family.evaluate(eta, np.ones_like(eta)).mu

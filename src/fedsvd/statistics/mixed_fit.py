@@ -2,20 +2,22 @@
 
 Outcomes are taken less their joint mean and in units of their spread inside sites, columns less their joint means, and
 random slopes in units of their spread, so that all parameters are of one size. These public numbers follow the means of
-the columns in the ``centre`` of every point:
+the columns in the ``centre`` of every point, with what says how G follows from its parameters:
 
-    centre      means of the columns; mean and unit of the outcome, and of the slope; how many random effects there are
-    parameters  intercept, effects; residual variance; entries of G row by row
+    centre      means of the columns; mean and unit of the outcome, and of each slope; the rank of G and an order
+    parameters  intercept, effects; residual variance; those of G (``mixed_covariance.py``)
 
 Maximum likelihood is a sum over clusters. The restricted one (REML) adds ``-log |A| / 2`` with ``A = sum X^T V^-1 X``,
-which is no sum: its slope is a trace of A and of ``B_u = sum X^T V^-1 D_u V^-1 X``. Both are opened as differences to
-the evaluation before (``tilt``), once steps are short.
+which is no sum. Once steps are short A is opened ahead of each score, each time what has changed since, in as many
+digits as that score has: by its inverse every party adds its own part of the term's slope to its score
+(``mixed.py``), and A is the effects' part of the information, which is then opened no more.
 
-Degrees of freedom are Satterthwaite's, by the curvature of the likelihood in the variances, as lmerTest has them.
+A covariance that wants to leave the cone of positive semidefinite matrices is a singular fit, of a model on the cone's
+face. Degrees of freedom are Satterthwaite's, by the curvature of the likelihood in the variances, as lmerTest has them.
 """
 
 import math
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,321 +25,260 @@ import numpy as np
 from fedsvd.errors import DataError, NotConverged, Separated
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import MIXED
-from fedsvd.statistics.mixed import Clusters, covariance_of, entries_of
+from fedsvd.statistics.mixed_records import ENDS, Public, Random, shift_of
 from fedsvd.statistics.mixed_table import MixedInference
-from fedsvd.statistics.newton import Fitting, Traits, by_size, fitted, opened, opened_moments, power, powers
-from fedsvd.statistics.newton_requests import Asked, Evaluation, Found, Moments, Point, Shape, Sizes, Totals
-from fedsvd.statistics.positive import Factor, factor, product
-from fedsvd.statistics.records import OwnRecords
+from fedsvd.statistics.newton import Fitting, Refused, Traits, fitted, opened, opened_moments, power, powers
+from fedsvd.statistics.newton_requests import Asked, Found, Moments, Point, Shape, Sizes, Tilt, Totals
+from fedsvd.statistics.positive import Factor, factor, product, squares
 from fedsvd.types import Float
 
-_SMALLEST = 2.0**-20  # of the largest slope: the unit of smaller ones is as if they had this size
+GRAM_BITS, SLOPE_BITS, DEGREE_BITS, DEVIANCE_BITS, END_BITS = 46, 16, 16, 48, 24
+"""Of A at the end, of its slopes, of what degrees of freedom need, of the deviance and of other sums at the end."""
+
+_LEAST_BITS = 16  # of A, whose determinant judges steps
+_CURVED = 4.0  # standard errors of a step, from which on the curvature is asked for, and steps out of the cone count
+_SHORT = 0.3  # standard errors of a step that may leave the cone of covariances
 _SHORTEST = 1e-9  # standard errors of a step, below which the iteration ends
 _NO_SPREAD = 2.0**-60  # of a row: of a constant noise alone is left
 _GRID = 2.0**20  # logarithms may differ in the last digit between machines; so far down they do not
-
-
-@dataclass(frozen=True)
-class Random:
-    """Random effects of a group: an intercept, and perhaps a slope; and by which criterion they are found."""
-
-    slope: bool = False
-    correlated: bool = True
-    reml: bool = True
-    # Of slopes of a restricted likelihood, of those for degrees of freedom, of the end, and of second slopes for steps.
-    bits: tuple[int, int, int, int] = (38, 20, 48, 12)
-
-    @property
-    def q(self) -> int:
-        return 1 + int(self.slope)
-
-    @property
-    def variances(self) -> int:
-        """The residual variance, and the entries of G that are parameters."""
-        return 1 + len(entries_of(self.q, self.correlated))
-
-    def numbers(self, of: str, effects: int, variances: int | None = None) -> int:
-        """How many numbers slopes have, A among them, or second slopes."""
-        v = self.variances if variances is None else variances
-        matrices = v * (v + 1) // 2 if of in ("second", "curve") else 1 + v
-        return matrices * (effects * (effects + 1) // 2)
-
-
-# --- a party's own records --------------------------------------------------------------------------------------------
-
-
-class MixedRecords(OwnRecords):
-    """Own rows in groups."""
-
-    def __init__(self, X: Float, y: Float, codes: Float, slope: Float | None, random: Random) -> None:
-        self._X, self._y, self._codes, self._slope, self.random = X, y, codes, slope, random
-        self.weight = float(len(y))
-        self._made: tuple[Float, Clusters] | None = None
-
-    @property
-    def features(self) -> int:
-        return int(self._X.shape[1])
-
-    def clusters(self, centre: Float) -> Clusters:
-        """The rows as the model takes them: centred, with an intercept, in public units."""
-        if self._made is None or not np.array_equal(self._made[0], centre):
-            m, public = self.features, _Public.of(centre)
-            X = np.column_stack((np.ones(len(self._y)), self._X - centre[:m]))
-            Z = np.ones((len(self._y), public.q))
-            if self._slope is not None and public.q > 1:
-                Z[:, 1] = (self._slope - (public.slope_mean if self.random.correlated else 0.0)) / public.slope_unit
-            y = (self._y - public.mean) / public.unit
-            self._made = centre, Clusters(X, Z, y, self._codes, self.random.correlated)
-        return self._made[1]
-
-    def part(self, at: Point) -> Evaluation:
-        own, p = self.clusters(at.centre), 1 + self.features
-        found = own.evaluate(at.beta[:p], at.beta[p:], at.information, at.expected)
-        none = np.zeros((0, 1))
-        if found is None:  # no distribution: the owner's test of its deviance fails
-            P = len(at.beta)
-            return Evaluation(math.inf, 0.0, np.zeros(P), np.eye(P) if at.information else None, none)
-        return Evaluation(found.deviance, 0.0, found.score, found.information, none)
-
-    def largest_part(self, at: Point, root: Float) -> float:
-        """Of a cluster in the own information of the effects; variances are of clusters, of which rules count five."""
-        own, p = self.clusters(at.centre), 1 + self.features
-        slopes = own.slopes(at.beta[p:])
-        if slopes is None:
-            return math.inf
-        scale = np.sqrt(np.where(slopes[0].diagonal() > 0.0, slopes[0].diagonal(), 1.0))
-        values, vectors = np.linalg.eigh(slopes[0] / np.multiply.outer(scale, scale))
-        kept = values > _FEW * max(values[-1], 0.0)
-        return own.leverage(at.beta[p:], vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None])
-
-    def spread(self, at: Point) -> Float:
-        found: Float = np.sqrt(np.square(self._X - at.centre[: self.features]).mean(axis=0))
-        return found
-
-    def moments(self) -> Float:
-        """Of the outcome, and of a slope, the sum and the squares about the own mean."""
-        measured = [self._y] if self._slope is None else [self._y, self._slope]
-        sums = [(float(each.sum()), float(np.square(each - each.mean()).sum())) for each in measured]
-        return np.array([0.0, 0.0, *(value for pair in sums for value in pair)])
-
-    def columns(self) -> tuple[Float, Float]:
-        return self._X.sum(axis=0), np.sqrt(np.square(self._X).mean(axis=0))
-
-    def end(self, of: str, at: Point, scale: float) -> Float:
-        own, p = self.clusters(at.centre), 1 + self.features
-        if of == "end":
-            parts = own.evaluate(at.beta[:p], at.beta[p:], False, True)
-            return np.array([math.inf if parts is None else parts.deviance, float(len(own))])
-        matrices = own.second_slopes(at.beta[p:]) if of in ("second", "curve") else own.slopes(at.beta[p:])
-        found = np.zeros(self.random.numbers(of, p))  # as many as the plan has, where a variance is left out too
-        if matrices is None:
-            return np.full(len(found), math.inf)
-        found[: matrices.shape[0] * (p * (p + 1) // 2)] = matrices[:, *np.triu_indices(p)].ravel()
-        return found
-
-    def most_deviance(self, start: float) -> float:
-        return super().most_deviance(abs(start))
-
-
-_FEW = 1e-10  # of the largest eigenvalue: directions that own rows do not have
-
-
-@dataclass(frozen=True)
-class _Public:
-    """What follows the means of the columns in a centre."""
-
-    mean: float
-    unit: float
-    slope_mean: float
-    slope_unit: float
-    q: int
-
-    @classmethod
-    def of(cls, centre: Float) -> "_Public":
-        mean, unit, slope_mean, slope_unit, q = centre[-5:].tolist()
-        return cls(mean, unit, slope_mean, slope_unit, int(q))
-
-    def after(self, means: Float) -> Float:
-        """The centre."""
-        return np.concatenate((means, astuple(self)))
-
-
-# --- the fit ----------------------------------------------------------------------------------------------------------
+_LEAST_SHARE = 2.0**-6  # of the variance of outcomes, in either part, where the iteration begins
+_MOST_OUTSIDE, _LONG_COUNTS = 2.0, 0.5  # steps that leave the cone of covariances, one after the other; and a long one
+_SLACK = 64.0  # units that rounding and the last step leave of a slope that is zero
 
 
 def fit_by_digits(random: Random, shape: Shape, *, level: float = 0.95) -> Fitting:
     """The whole fit: a ``MixedInference``, and the length of its last step."""
     moments: Moments = yield from opened_moments(shape)
-    total, squares, slope, slope_squares = (*moments.targets.tolist(), 0.0, 1.0)[:4]
-    if not squares > shape.n * _NO_SPREAD:
-        raise DataError("the outcome is constant inside every party", "there is nothing to model")
-    if not slope_squares > shape.n * _NO_SPREAD:
-        raise DataError("the random slope is of a constant column", "name another column, or leave it out")
-    unit, slope_unit = power(math.sqrt(squares / shape.n)), power(math.sqrt(slope_squares / shape.n))
-    public = _Public(_rounded(total / shape.n, unit), unit, _rounded(slope / shape.n, slope_unit), slope_unit, random.q)
-    # Slopes of a restricted likelihood have 38 bits: a shorter step is their rounding.
+    public, start, groups = _begun(random, shape, moments)
     shape = replace(shape, tolerance=max(shape.tolerance, _SHORTEST))
-    fitting = _Fit(random, shape, moments, public)
-    try:
-        found: Found | None = yield from fitting.play()
-    except (NotConverged, Separated):
-        if random.slope:
+    # The optimum is inside of the cone of covariances, or on a face of it, which is tried as soon as steps lead out of
+    # the cone again and again. It is there if the likelihood falls wherever G leaves the face; if not, it is looked for
+    # once more by a factor of G, which does not leave the cone.
+    G, beta = public.covariance, None
+    while True:
+        fit = _Fit(random, shape, moments, replace(public, covariance=G), groups)
+        try:
+            found: Found = yield from fit.play(start, beta)
+            last, done = found.beta, not G.outside(found.beta[fit.p + 1 :])
+        except Refused:
             raise
-        found = None  # groups may be more alike than chance: is the variance of a random intercept zero?
-    if found is None or fitting.outside(found):
-        if random.slope:
+        except (NotConverged, Separated):
+            last, done = fit.last, False
+        whole = G.rank == G.q
+        if done:
+            table = yield from fit.ended(found, level)
+            if whole or (yield from fit.falls_off(found)):
+                return table, found.decrement
+        if G.factored and whole:
             raise _singular()
-        alone = _Fit(random, replace(shape, extra=1), moments, replace(public, q=0))
-        least: Found = yield from alone.play()
-        table = yield from alone.ended(least, level)
-        if found is None and not (yield from fitting.falls_at_zero(least)):
-            raise _singular()
-        return table, least.decrement
-    return (yield from fitting.ended(found, level)), found.decrement
+        other = G.face if G.free or (G.rank and not (done or G.correlated)) else G.whole
+        s2 = float(last[fit.p])
+        G, values = other(G.matrix(last[fit.p + 1 :]), s2)
+        beta = np.concatenate((last[: fit.p], [s2], values))
+
+
+def _begun(random: Random, shape: Shape, moments: Moments) -> tuple[Public, Float, int]:
+    """Units and means of outcomes and slopes, where the iteration begins, and how many groups there are."""
+    *sums, left, freedom, groups = moments.targets.tolist()
+    n, q, units = shape.n, random.q, []
+    pairs = list(zip(sums[::2], sums[1::2], strict=True))
+    for j, (_, squares_about) in enumerate(pairs):
+        if not squares_about > n * _NO_SPREAD:
+            if j == 0:
+                raise DataError("the outcome is constant inside every party", "there is nothing to model")
+            raise DataError("a random slope is of a constant column", "name another column, or leave it out")
+        units.append(power(math.sqrt(squares_about / n)))
+    if round(freedom) < 1 or n <= q * round(groups):
+        effects = "a random intercept" if q == 1 else f"{q} random effects"
+        raise DataError(
+            f"{n} rows of {round(groups)} groups: as many random effects as rows, so that residuals have no variance",
+            f"{effects} of each group need groups with more rows than that; fit a linear regression",
+        )
+    means = [_rounded(total / n, unit) for (total, _), unit in zip(pairs, units, strict=True)]
+    slopes = tuple(zip(means[1:], units[1:], strict=True))
+    if not random.correlated:  # effects are so of the columns as they are
+        slopes = tuple((0.0, power(math.sqrt(mean * mean + unit * unit))) for mean, unit in slopes)
+    total, within = pairs[0][1] / n / units[0] ** 2, left / freedom / units[0] ** 2
+    within = min(max(within, _LEAST_SHARE * total), total)
+    between = max(total - within, _LEAST_SHARE * total) / q
+    start = np.array([0.0, within, *(between * float(i == j) for i, j in random.covariance.places)])
+    return Public(means[0], units[0], slopes, random.covariance), start, round(groups)
 
 
 def _singular() -> NotConverged:
     return NotConverged(
-        "the covariance of the random effects is at its boundary (a singular fit), or was not found: these rows do not "
-        "need all random effects",
-        "leave the random slope out, set correlated = false, or fit a linear regression",
+        "the covariance of the random effects is at its boundary (a singular fit), and was not found there: these rows "
+        "do not need all random effects",
+        "leave a random slope out, set correlated = false, or fit a linear regression",
     )
 
 
-class _Fit:
-    """One iteration: with random effects, or where their variance is zero without."""
+class _Left(NotConverged):
+    """Steps lead out of the cone of covariances."""
 
-    def __init__(self, random: Random, shape: Shape, moments: Moments, public: _Public) -> None:
-        self.random, self.shape, self.public = random, shape, public
-        self.p, self.v = 1 + shape.features, shape.extra
+
+class _Fit:
+    """One iteration: inside of the cone of covariances, or on a face of it."""
+
+    def __init__(self, random: Random, shape: Shape, moments: Moments, public: Public, groups: int) -> None:
+        self.random, self.public, self.G, self.groups = random, public, public.covariance, groups
+        self.p, self.v = 1 + shape.features, self.G.parameters
+        self.shape = replace(shape, extra=self.v)
         self.moments = replace(moments, means=public.after(moments.means))
         self.triangle = np.triu_indices(self.p)
-        self.words: Float | None = None
-        self.units = np.zeros(0)
-        self.curve: Float | None = None  # what REML adds to the information, (P, P)
+        self.words = np.zeros(len(self.triangle[0]))  # of A
+        self.slope_units = np.zeros(0)
+        self.slopes = np.zeros((self.v, self.p, self.p))
+        self.tilted: Tilt | None = None
+        self.last, self._from = np.zeros(0), np.zeros(0)  # where a step led to, and from where
+        self._left = 0.0  # steps out of the cone one after the other
 
-    def play(self) -> Fitting:
-        entries = entries_of(self.public.q, self.random.correlated)
-        start = np.concatenate(([0.0, 0.5], [0.5 * float(i == j == 0) for i, j in entries]))
-        zeros = np.zeros((self.p + self.v, self.p + self.v), dtype=np.bool_)
-        zeros[: self.p, self.p :] = zeros[self.p :, : self.p] = True
+    def play(self, start: Float, beta: Float | None) -> Fitting:
+        P, p = self.p + self.v, self.p
+        zeros, given = np.zeros((2, P, P), dtype=np.bool_)
+        zeros[:p, p:] = zeros[p:, :p] = True
+        given[:p, :p] = True
         traits = Traits(
             zeros=zeros,
             indefinite=True,
             curved_table=True,
             signed=True,
-            allowed=lambda beta: bool(beta[self.p] > 0.0),
+            curved_from=_CURVED,
+            allowed=lambda beta: bool(beta[p] > 0.0),
+            cut=self.cut,
             tilt=self.tilt if self.random.reml else None,
+            given=given,
         )
-        return (yield from fitted(self.shape, self.moments, start, traits))
+        self.last = np.concatenate((np.zeros(p), start[1:])) if beta is None else beta
+        return (yield from fitted(self.shape, self.moments, start, traits, beta))
 
-    def tilt(self, at: Point) -> Fitting:
-        """What REML adds to the score of the variances, and to the deviance, from A and its slopes."""
-        A, slopes = yield from self._slopes(at, "tilt", self.random.bits[0])
+    def cut(self, beta: Float, there: Float, length: float) -> Float:
+        """A long step that leaves the cone ends before it; short ones may leave it, for a while."""
+        values = there[self.p + 1 :]
+        if there[self.p] > 0.0:
+            self.last = there
+        if not self.G.outside(values):
+            self._left = 0.0
+            return there
+        if not np.array_equal(beta, self._from):
+            self._left += 1.0 if length < _CURVED else _LONG_COUNTS
+        self._from = beta
+        if self._left > _MOST_OUTSIDE:
+            raise _Left("steps lead out of the cone of covariances")
+        if length < _SHORT:
+            return there
+        return np.concatenate((there[: self.p + 1], self.G.cut(beta[self.p + 1 :], values)))
+
+    # --- restricted likelihood ------------------------------------------------------------------------------------
+
+    def tilt(self, at: Point, unit: float, sizes: Float, errors: Float) -> Fitting:
+        """What REML adds, from A at this point and its slopes at the first one."""
+        sizes = np.multiply.outer(sizes[: self.p], sizes[: self.p])[self.triangle]
+        # What rounding makes of the traces stays below what it makes of the score.
+        condition = math.fsum(errors[: self.p].tolist())
+        bit = min(max(power(unit / condition) / 2.0, 2.0**-GRAM_BITS), 2.0**-_LEAST_BITS)
+        values = yield from opened(Asked("tilt", bit * sizes, at))
+        self.words = self.words + values
+        A = _full(self.words, self.triangle, self.p)[0]
         found = factor(A)
         if not isinstance(found, Factor):
             raise NotConverged("the effects lose their information on the way", "choose fewer features")
         inverse = _inverse(found)
-        traces = [0.5 * math.fsum((inverse * slope).ravel().tolist()) for slope in slopes]
         log_det = 2.0 * math.fsum(math.log(value) for value in found.L.diagonal().tolist())
-        if self.curve is None:
-            values = yield from by_size("curve", at, self.shape.users, self.random.bits[3])
-            second = _full(values[: self.random.numbers("second", self.p, self.v)], self.triangle, self.p)
-            self.curve = np.zeros((self.p + self.v, self.p + self.v))
-            self.curve[self.p :, self.p :] = _curvature(inverse, slopes, second)
-        return np.concatenate((np.zeros(self.p), traces)), round(log_det * _GRID) / _GRID, self.curve
+        if not len(self.slope_units):
+            about = self.G.sizes(at.beta[self.p :])
+            self.slope_units = np.zeros(self.random.covariance.parameters * len(sizes))
+            grid = [2.0**-SLOPE_BITS / power(each) for each in about.tolist()]
+            self.slope_units[: self.v * len(sizes)] = np.multiply.outer(grid, sizes).ravel()
+            yield from self._slopes("slopes", at)
+        P, p = self.p + self.v, self.p
+        given, lean = np.zeros((P, P)), np.zeros((P, P))
+        given[:p, :p], lean[p:, p:] = A, self._lean(inverse)
+        self.tilted = Tilt(inverse, round(log_det * _GRID) / _GRID, given, lean)
+        return self.tilted
 
-    def _slopes(self, at: Point, of: str, bits: int) -> Fitting:
-        """A and its slope by each variance; of a restricted likelihood what has changed since they were asked for."""
-        if self.words is None:
-            sizes = yield Sizes(of, at)
-            assert isinstance(sizes, np.ndarray)
-            most = powers(sizes[: self._numbers])
-            self.units = np.zeros(len(sizes))
-            self.units[: len(most)] = np.maximum(most, most.max() * _SMALLEST) * self.shape.users * 2.0**-bits
-            self.words = np.zeros(self._numbers)
-        values = yield from opened(Asked(of, self.units, at))
-        self.words = self.words + values[: self._numbers]
-        return self._matrices(self.words)
+    def _slopes(self, of: str, at: Point) -> Fitting:
+        """The slope of A by each parameter; what has changed where they were asked for before."""
+        values = yield from opened(Asked(of, self.slope_units, at))
+        self.slopes = self.slopes + _full(values[: self.v * len(self.triangle[0])], self.triangle, self.p)
 
-    @property
-    def _numbers(self) -> int:
-        return self.random.numbers("slopes", self.p, self.v)
+    def _lean(self, inverse: Float) -> Float:
+        """What of the curvature of ``log |A| / 2`` is no sum: ``-tr(C B_u C B_w) / 2``, elementwise."""
+        turned = [np.stack([product(inverse, column) for column in slope.T], axis=1) for slope in self.slopes]
+        found = [[-0.5 * math.fsum((a * b.T).ravel().tolist()) for b in turned] for a in turned]
+        return np.array(found)
 
-    def _matrices(self, words: Float) -> tuple[Float, Float]:
-        found = _full(words, self.triangle, self.p)
-        return found[0], found[1:]
+    # --- the boundary ---------------------------------------------------------------------------------------------
 
-    def outside(self, found: Found) -> bool:
-        """Whether the covariance of the random effects is none: it has a negative direction."""
-        G = covariance_of(found.beta[self.p :], self.public.q, self.random.correlated)
-        return self.public.q > 0 and isinstance(factor(G), int)
-
-    def falls_at_zero(self, found: Found) -> Fitting:
-        """Whether the likelihood falls where a random intercept gets variance, at the fit without one."""
-        at = Point(np.append(found.beta, 0.0), self.moments.means, information=False)
-        units = np.zeros(2 + self.p + self.v)
-        units[-1] = power(float(self.shape.n)) * 2.0**-20
+    def falls_off(self, found: Found) -> Fitting:
+        """Whether the likelihood falls wherever G leaves the face it was found on, inside of the cone."""
+        G = self.G.matrix(found.beta[self.p + 1 :])
+        inside = self.random.covariance
+        beta = np.concatenate((found.beta[: self.p + 1], [G[i, j] for i, j in inside.places]))
+        centre = replace(self.public, covariance=inside).after(self.moments.means[: self.shape.features])
+        tilt = None if self.tilted is None else self.tilted.public
+        at = Point(beta, centre, information=False, tilt=tilt)
+        units = np.zeros(2 + len(beta))
+        unit = power(float(self.shape.n)) * 2.0**-34
+        units[2 + self.p + 1 :] = unit
         answer = yield Asked("score", units, at)
         assert isinstance(answer, Totals)
-        return answer.values is not None and bool(answer.values[-1] <= 0.0)
+        if answer.values is None:
+            return False
+        slope = np.zeros((inside.q, inside.q))
+        for value, (i, j) in zip(answer.values[2 + self.p + 1 :].tolist(), inside.places, strict=True):
+            slope[i, j] = slope[j, i] = value / (1.0 + (i != j))
+        slack = _SLACK * unit * self.shape.users
+        return isinstance(factor(slack * np.eye(inside.q) - slope), Factor)
 
     # --- the end --------------------------------------------------------------------------------------------------
 
     def ended(self, found: Found, level: float) -> Fitting:
-        deviance, clusters = (yield from by_size("end", found.at, self.shape.users, self.random.bits[2])).tolist()
-        if self.random.reml:
-            assert self.words is not None
-            A, slopes = self._matrices(self.words)
-            numbers = self.random.numbers("second", self.p, self.v)
-            values = yield from by_size("second", found.at, self.shape.users, self.random.bits[1])
-            second = _full(values[:numbers], self.triangle, self.p)
-        else:
-            A, slopes = yield from self._slopes(found.at, "slopes", self.random.bits[1])
-            second = np.zeros((0, self.p, self.p))
+        sizes = yield Sizes("end", found.at)
+        assert isinstance(sizes, np.ndarray)
+        bits = np.array([DEVIANCE_BITS, *[END_BITS] * (ENDS - 1)])
+        ends: Float = yield from opened(Asked("end", powers(sizes) * self.shape.users * 2.0**-bits, found.at))
         H = np.asarray(np.linalg.inv(found.root @ found.root.T), dtype=np.float64)
-        covariance = np.asarray(np.linalg.inv(A if self.random.reml else H[: self.p, : self.p]), dtype=np.float64)
-        freedom = self._freedom(H, covariance, slopes, second, self._shift(found))
-        if self.random.reml:
-            deviance += float(np.linalg.slogdet(A)[1]) - self.p * math.log(2.0 * math.pi)
-        return self._inference(found, deviance, round(clusters), covariance, freedom, level)
+        if self.tilted is None:
+            covariance = np.asarray(np.linalg.inv(H[: self.p, : self.p]), dtype=np.float64)
+        else:
+            covariance, before = self.tilted.public, self.tilted.lean[self.p :, self.p :]
+            ends[0] += self.tilted.deviance - self.p * math.log(2.0 * math.pi)
+            yield from self._slopes("last slopes", found.at)
+            H[self.p :, self.p :] += self._lean(covariance) - before
+        gradient = yield from self._gradient(found, covariance)
+        shift = shift_of(found.centre[: self.shape.features])
+        freedom = self._freedom(H, (shift @ covariance @ shift.T).diagonal(), gradient)
+        return self._inference(found, ends, covariance, freedom, level)
 
-    def _shift(self, found: Found) -> Float:
-        """From effects of centred columns to those of the columns as they are."""
-        shift = np.eye(self.p)
-        shift[0, 1:] = -found.centre[: self.shape.features]
-        return shift
+    def _gradient(self, found: Found, covariance: Float) -> Fitting:
+        """How the squared error of each effect moves with each variance, (v, p)."""
+        rows = shift_of(found.centre[: self.shape.features])
+        errors = [squares(product(found.root.T[:, : self.p], row)) for row in rows]
+        sizes = self.G.sizes(found.beta[self.p :])
+        units = np.zeros(self.random.covariance.parameters * self.p)
+        grid = [2.0**-DEGREE_BITS * power(error) / power(size) for size in sizes.tolist() for error in errors]
+        units[: len(grid)] = grid
+        values = yield from opened(Asked("degrees", units, replace(found.at, tilt=covariance)))
+        return values[: len(grid)].reshape(self.v, self.p)
 
-    def _freedom(self, H: Float, covariance: Float, slopes: Float, second: Float, shift: Float) -> Float:
+    def _freedom(self, H: Float, errors: Float, gradient: Float) -> Float:
         """Satterthwaite's degrees of freedom of each effect, by the observed information of the variances."""
         p = self.p
-        information = H[p:, p:] - H[p:, :p] @ np.linalg.solve(H[:p, :p], H[:p, p:])
-        turned = [covariance @ slope for slope in slopes]
-        if len(second):
-            information = information + _curvature(covariance, slopes, second)
-        spread = np.linalg.inv(information)
-        gradient = np.array([(shift @ each @ covariance @ shift.T).diagonal() for each in turned])  # (v, p)
-        errors = (shift @ covariance @ shift.T).diagonal()
+        spread = np.linalg.inv(H[p:, p:] - H[p:, :p] @ np.linalg.solve(H[:p, :p], H[:p, p:]))
         found: Float = 2.0 * errors**2 / np.einsum("up,uw,wp->p", gradient, spread, gradient)
         return found
 
-    def _inference(
-        self, found: Found, deviance: float, clusters: int, covariance: Float, freedom: Float, level: float
-    ) -> MixedInference:
+    def _inference(self, found: Found, ends: Float, covariance: Float, freedom: Float, level: float) -> MixedInference:
         """In the units of the data: columns less nothing, outcomes as they are."""
-        n, public = self.shape.n, self.public
-        unit = public.unit
-        shift = self._shift(found)
-        beta = unit * (shift @ found.beta[: self.p])
-        beta[0] += public.mean
+        n, unit, p = self.shape.n, self.public.unit, self.p
+        shift = shift_of(found.centre[: self.shape.features])
+        beta = unit * (shift @ found.beta[:p])
+        beta[0] += self.public.mean
         V = unit**2 * shift @ covariance @ shift.T
-        scaled = deviance + 2.0 * (n - (self.p if self.random.reml else 0)) * math.log(unit)
-        variances = unit**2 * found.beta[self.p :]
-        G = np.zeros((self.random.q, self.random.q))
-        if public.q:
-            G = self._in_data_units(covariance_of(variances, public.q, self.random.correlated))
-        parameters = self.p + self.v
-        likelihood = -0.5 * scaled
+        deviance = float(ends[0]) + 2.0 * (n - (p if self.random.reml else 0)) * math.log(unit)
+        fixed = unit**2 * (float(ends[2]) - float(ends[1]) ** 2 / n) / (n - 1)
+        parameters = p + self.random.covariance.parameters
         tests = wald(beta, np.sqrt(V.diagonal()), level, freedom)
         return MixedInference(
             family=MIXED,
@@ -349,48 +290,37 @@ class _Fit:
             intervals=tests.intervals,
             covariance=V,
             n=n,
-            rank=self.p,
+            rank=p,
             df_residual=n - parameters,
             df_null=n - 1,
-            scale=float(variances[0]),
-            deviance=scaled,
+            scale=unit**2 * float(found.beta[p]),
+            deviance=deviance,
             null_deviance=0.0,
             pearson=0.0,
-            log_likelihood=likelihood,
-            aic=scaled + 2.0 * parameters,
-            bic=scaled + math.log(n) * parameters,
+            log_likelihood=-0.5 * deviance,
+            aic=deviance + 2.0 * parameters,
+            bic=deviance + math.log(n) * parameters,
             iterations=found.iterations,
             halvings=found.halvings,
             alpha=0.0,
             level=level,
             solution=beta,
-            clusters=clusters,
-            random=G,
+            clusters=self.groups,
+            random=self._in_data_units(unit**2 * self.G.matrix(found.beta[p + 1 :])),
             degrees=freedom,
             reml=self.random.reml,
-            slope=self.random.slope,
             correlated=self.random.correlated,
+            singular=self.G.singular(found.beta[p:]),
+            fixed=fixed,
+            mean_random=unit**2 * float(ends[3]) / n,
         )
 
     def _in_data_units(self, G: Float) -> Float:
-        """G of an intercept at zero and a slope of the column as it is."""
-        T, public = np.eye(self.public.q), self.public
-        if public.q > 1:
-            T[1, 1] = 1.0 / public.slope_unit
-            T[0, 1] = -public.slope_mean / public.slope_unit if self.random.correlated else 0.0
+        """G of an intercept at zero and slopes of the columns as they are."""
+        T = np.eye(self.random.q)
+        for j, (mean, unit) in enumerate(self.public.slopes, start=1):
+            T[j, j], T[0, j] = 1.0 / unit, -mean / unit
         return np.asarray(T @ G @ T.T)
-
-
-def _curvature(inverse: Float, slopes: Float, second: Float) -> Float:
-    """What ``log |A| / 2`` adds to the information of the variances, (v, v); elementwise, as all opened numbers."""
-    v = len(slopes)
-    turned = [np.stack([product(inverse, column) for column in slope.T], axis=1) for slope in slopes]
-    found = np.zeros((v, v))
-    pairs = [(u, w) for u in range(v) for w in range(u, v)]
-    for (u, w), matrix in zip(pairs, second, strict=True):
-        crossed = math.fsum((turned[u] * turned[w].T).ravel().tolist())
-        found[u, w] = found[w, u] = math.fsum((inverse * matrix).ravel().tolist()) - 0.5 * crossed
-    return found
 
 
 def _rounded(value: float, unit: float) -> float:

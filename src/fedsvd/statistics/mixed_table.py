@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,8 +19,12 @@ class MixedInference(GLMInference):
     random: Float = field(default_factory=lambda: np.zeros((0, 0)))  # G, an intercept first, in the units of the data
     degrees: Float = field(default_factory=lambda: np.zeros(0))  # of freedom, by Satterthwaite
     reml: bool = True
-    slope: bool = False
     correlated: bool = True
+    singular: bool = False  # G is at the boundary of the covariances: some combination of effects has no variance
+    fixed: float = 0.0  # variance of the fixed part of the outcomes, over all rows
+    mean_random: float = 0.0  # variance of the random part of an outcome, the mean over all rows
+    slopes: tuple[str, ...] = ()  # names of the columns that have random slopes
+    subject: str = ""  # and of the column of groups
 
     says_tests: ClassVar[bool] = True  # each effect has degrees of freedom of its own
     title: ClassVar[str] = "Linear mixed model"
@@ -32,48 +36,75 @@ class MixedInference(GLMInference):
         return self.degrees
 
     @property
-    def singular(self) -> bool:
-        """Whether the random intercept has no variance: the fit is least squares."""
-        return not self.random.any()
+    def intraclass(self) -> float:
+        """The share of the random part in what the fixed one leaves of an outcome's variance, at a mean row."""
+        return self.mean_random / (self.mean_random + float(np.asarray(self.scale)))
 
     @property
-    def intraclass(self) -> float:
-        """The share of a random intercept in the variance of an outcome; NaN with random slopes."""
-        between, within = float(self.random[0, 0]), float(np.asarray(self.scale))
-        return between / (between + within) if not self.slope else math.nan
+    def r_squared(self) -> tuple[float, float]:
+        """Nakagawa's: the share of the fixed part in an outcome's variance (marginal), with the random one too."""
+        total = self.fixed + self.mean_random + float(np.asarray(self.scale))
+        return self.fixed / total, (self.fixed + self.mean_random) / total
+
+    @property
+    def random_names(self) -> tuple[str, ...]:
+        """Names of the random effects."""
+        known = self.slopes if len(self.slopes) == len(self.random) - 1 else _numbered(len(self.random) - 1)
+        return ("(Intercept)", *known)
+
+    def of_columns(self, columns: Mapping[str, Any]) -> Self:
+        slopes = columns.get("slope", self.slopes)
+        slopes = (slopes,) if isinstance(slopes, str) else tuple(slopes)
+        return replace(self, slopes=slopes, subject=str(columns.get("subject", self.subject)))
 
     def components(self) -> dict[str, float]:
-        """Standard deviations and correlation of the random effects, and of the residuals, under broom's names."""
-        deviations = np.sqrt(np.maximum(self.random.diagonal(), 0.0)).tolist()
-        names = ("(Intercept)", "slope")
-        found = {f"sd__{name}": value for name, value in zip(names, deviations, strict=False)}
-        if self.slope and self.correlated and min(deviations) > 0.0:
-            found["cor__(Intercept).slope"] = float(self.random[1, 0] / math.prod(deviations))
+        """Standard deviations and correlations of the random effects, and of the residuals, under broom's names."""
+        deviations, names = np.sqrt(np.maximum(self.random.diagonal(), 0.0)).tolist(), self.random_names
+        found = {}
+        for j, name in enumerate(names):
+            found[f"sd__{name}"] = deviations[j]
+            for i in range(j if self.correlated else 0):
+                both = deviations[i] * deviations[j]
+                found[f"cor__{names[i]}.{name}"] = float(self.random[i, j]) / both if both > 0.0 else math.nan
         return found | {"sd__Observation": math.sqrt(float(np.asarray(self.scale)))}
 
     def said(self) -> dict[str, Fact]:
         found: dict[str, Fact] = {"criterion": "REML" if self.reml else "ML", "rows": self.n, "clusters": self.clusters}
         found |= {"iterations": self.iterations}
-        names = {"sd__(Intercept)": "sd of random intercepts", "sd__slope": "sd of random slopes"}
-        names |= {"cor__(Intercept).slope": "their correlation", "sd__Observation": "sd of residuals"}
-        found |= {names[name]: value for name, value in self.components().items()}
-        if not self.slope:
-            found["intraclass correlation"] = self.intraclass
+        found |= {_in_words(name): value for name, value in self.components().items()}
+        found |= {"intraclass correlation": self.intraclass}
+        found |= {f"R2, {kind}": value for kind, value in zip(("marginal", "conditional"), self.r_squared, strict=True)}
         if self.singular:
-            found["singular fit"] = "the random intercept has no variance: this is least squares"
+            found["singular fit"] = self._singular_words
         return (
             found
             | {"REML criterion" if self.reml else "-2 log-likelihood": self.deviance}
             | {"log-likelihood": self.log_likelihood}
         )
 
+    @property
+    def _singular_words(self) -> str:
+        if not self.random.any():
+            return "the random effects have no variance: this is least squares"
+        return "the covariance of the random effects is at its boundary: these rows do not need all of them"
+
     def in_words(self, name: str) -> str:
-        end = " The variance of the random intercept is zero (a singular fit)." if self.singular else ""
+        end = f" A singular fit: {self._singular_words}." if self.singular else ""
         return (
             f"{name}: {self.n} rows in {self.clusters} clusters, by {'REML' if self.reml else 'maximum likelihood'}, "
             f"{self.iterations} iterations. Each cluster lies in one site; predictions of its random effects stay "
             f"there.{end}"
         )
+
+    def tidied(self, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        """broom.mixed's: fixed effects, then standard deviations and correlations of random ones."""
+        parts, fixed = self.components(), len(table["term"])
+        of = ["Residual" if name == "sd__Observation" else self.subject or "subject" for name in parts]
+        found: dict[str, list[Any]] = {"effect": ["fixed"] * fixed + ["ran_pars"] * len(parts)}
+        found |= {"group": [None] * fixed + of}
+        order = ("term", "estimate", "std.error", "statistic", "df", "p.value", "conf.low", "conf.high")
+        own: dict[str, list[Any]] = {"term": list(parts), "estimate": list(parts.values())}
+        return found | {name: table[name] + own.get(name, [math.nan] * len(parts)) for name in order}
 
     def glance(self) -> dict[str, float]:
         return {"nobs": self.n, "sigma": math.sqrt(float(np.asarray(self.scale)))}
@@ -86,14 +117,29 @@ class MixedInference(GLMInference):
         return np.array(said["degrees"])
 
     def more(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"clusters": self.clusters, "random": self.random.tolist(), "reml": self.reml}
-        found |= {"degrees": self.degrees.tolist(), "slope": self.slope, "correlated": self.correlated}
-        return found
+        arrays = {"random": self.random.tolist(), "degrees": self.degrees.tolist()}
+        return arrays | {name: getattr(self, name) for name in _PLAIN} | {"slopes": list(self.slopes)}
 
     @classmethod
     def own_fields(cls, said: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {name: said[name] for name in ("clusters", "reml", "correlated", "slope")}
-        return found | {"random": np.array(said["random"]), "degrees": np.array(said["degrees"])}
+        found: dict[str, Any] = {name: said[name] for name in _PLAIN}
+        found |= {name: np.array(said[name]) for name in ("random", "degrees")}
+        return found | {"slopes": tuple(said["slopes"])}
 
     def __repr__(self) -> str:
         return f"MixedInference(coefficients={len(self.coefficients)}, clusters={self.clusters})"
+
+
+_PLAIN = ("clusters", "reml", "correlated", "singular", "fixed", "mean_random", "subject")
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return ("slope",) if count == 1 else tuple(f"slope {j + 1}" for j in range(count))
+
+
+def _in_words(component: str) -> str:
+    """What a component is in a report, from its name in broom."""
+    kind, _, of = component.partition("__")
+    if kind == "cor":
+        return f"correlation of {of.replace('.', ' and ', 1)}"
+    return {"(Intercept)": "sd of random intercepts", "Observation": "sd of residuals"}.get(of, f"sd of slopes of {of}")

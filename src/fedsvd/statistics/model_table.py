@@ -1,9 +1,9 @@
 """The table of a generalised linear model as plain columns and values, for data frames and files, and the model again.
 
 Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation for each class, and
-with ``t`` for ``z`` where a scale is estimated (gaussian, gamma): tests are then those of Student's t, as R's are.
-Counts that vary more than their family says have ``quasi_se, quasi_p`` too, by quasi-likelihood; where errors are
-robust ``naive_se`` are those that the model itself says. A value that is not
+with ``t`` for ``z`` where a scale is estimated (gaussian, gamma): tests are then those of Student's t, as R's are. Of a
+mixed model ``df`` has their degrees of freedom. Counts that vary more than their family says have ``quasi_se, quasi_p``
+too, by quasi-likelihood; where errors are robust ``naive_se`` are those that the model itself says. A value that is not
 defined is NaN in a column and None among the values, where ``not_defined`` has the reason.
 """
 
@@ -62,6 +62,8 @@ def columns(model: GLModel, features: Sequence[str], classes: Sequence[str] = ()
     found |= {name: flat(values) for name, values in zip(heads, numbers, strict=True)}
     if model.naive is not None:
         found["naive_se"] = flat(np.sqrt(np.diag(model.naive)) if is_array(model.naive) else model.naive)
+    if not isinstance(model.freedom, int | None):  # each coefficient has its own
+        found = {key: found[key] for key in ("term", "coef", "se")} | {"df": flat(model.freedom)} | found
     if isinstance(model, GLMInference):
         tests = model.quasi() if model.overdispersed else None
         return found if tests is None else found | {"quasi_se": flat(tests.errors), "quasi_p": flat(tests.p)}

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import DataError, NotConverged
 from fedsvd.statistics.irls import not_converged, separated
-from fedsvd.statistics.newton_requests import Asked, Found, Moments, Point, Shape, Sizes, Totals
+from fedsvd.statistics.newton_requests import Asked, Found, Moments, Point, Shape, Sizes, Tilt, Totals
 from fedsvd.statistics.positive import Factor, factor, product, squares
 from fedsvd.types import Float
 
@@ -69,24 +69,37 @@ class Traits:
     indefinite: bool = False  # the curvature need not be positive: the expected information takes its place there
     curved_table: bool = False  # standard errors are of the curvature
     signed: bool = False  # the deviance may be below zero
+    curved_from: float = _LONG  # standard errors of a step, from which on the curvature is asked for
     allowed: Callable[[Float], bool] = lambda beta: True  # a step to any other point is halved; may raise
+    # From a point, the one a step leads to, and how long it is in standard errors: where it goes instead; may raise.
+    cut: Callable[[Float, Float, float], Float] = lambda beta, there, length: there
     vanished: Callable[[Float], Exception] = lambda beta: separated()  # where a direction has no information left
-    # From a point a generator of what it opens, which ends with a term of the score, (P,), one of the deviance, and one
-    # of the information, (P, P), of parameters in units of 1: the first of these stands in every step from then on.
-    # It is asked for once steps are short, and stands in every score from then on (a restricted likelihood's trace).
-    tilt: Callable[[Point], Fitting] | None = None
+    # A term of the log-likelihood that is no sum, from when on steps are short (a restricted likelihood's determinant).
+    # From a point, what one unit of the score is in standard errors, roots of the information of each parameter, and
+    # the squared errors of all in units of these, a generator of what it opens, which ends with a ``Tilt``.
+    tilt: Callable[[Point, float, Float, Float], Fitting] | None = None
+    given: NDArray[np.bool_] | None = None  # (P, P): entries of the information that a ``Tilt`` gives
 
 
-def fitted(shape: Shape, moments: Moments, constants: Float, traits: Traits | None = None) -> Fitting:
-    """The whole iteration, a ``Found``, from the constants of the null model and the extra parameters after them."""
+def fitted(
+    shape: Shape, moments: Moments, constants: Float, traits: Traits | None = None, beta: Float | None = None
+) -> Fitting:
+    """The whole iteration, a ``Found``, from the constants of the null model and the extra parameters after them, or
+    from coefficients that are there already."""
+    if beta is None:
+        beta = _null_model(shape, constants)
+    centre = moments.means if shape.centres else np.zeros(shape.features)
+    return (yield from _Newton(shape, moments, centre, traits or Traits()).play(beta))
+
+
+def _null_model(shape: Shape, constants: Float) -> Float:
     beta, last = np.zeros(shape.coefficients), shape.coefficients - shape.extra
     # Logarithms may differ in the last digit between machines; so far down they do not.
     start = np.rint(constants * 2.0**_START_GRID) * 2.0**-_START_GRID
     if shape.first:
         beta[: last : shape.width] = start[: len(start) - shape.extra]
     beta[last:] = start[len(start) - shape.extra :]
-    centre = moments.means if shape.centres else np.zeros(shape.features)
-    return (yield from _Newton(shape, moments, centre, traits or Traits()).play(beta))
+    return beta
 
 
 def opened_moments(shape: Shape) -> Fitting:
@@ -129,9 +142,13 @@ def opened(asked: Asked) -> Fitting:
     return answer.values
 
 
-def refused() -> NotConverged:
+class Refused(NotConverged):
+    """A party's home test failed, or no more bits may be opened: there is no going on in another way."""
+
+
+def refused(kind: type[NotConverged] = Refused) -> NotConverged:
     """A party's home test failed: the same words as for any other end without a result."""
-    return NotConverged(
+    return kind(
         "the model came to coefficients that a party does not sum its rows at, or needs more digits than were approved",
         "choose fewer features, rank or cap columns with extreme values, or add a ridge penalty, as where a "
         "combination of features predicts the outcome without error",
@@ -153,8 +170,9 @@ class _Newton:
     def __init__(self, shape: Shape, moments: Moments, centre: Float, traits: Traits) -> None:
         self.shape, self.moments, self.centre, self.traits = shape, moments, centre, traits
         self.tilted = False
-        self.A = np.zeros((0, 0))  # the information, as it was opened last
-        self.lean: Float | None = None  # of it, from the first tilt
+        self.tilt: Tilt | None = None
+        self.A = np.zeros((0, 0))  # the information of the steps
+        self.opened = self.A, True  # of it what was opened last; whether it is expected
         self.triangle = np.triu_indices(shape.coefficients)
         self.bits = TWELVE
         self.first: Float | None = None
@@ -192,7 +210,8 @@ class _Newton:
             if iteration == shape.max_iterations:
                 raise not_converged(shape.max_iterations)
             # Of the first step nothing is known. What rounding left of the last score is no fault of the information.
-            falls_slowly = _LEAST_FALL * decrement > previous and decrement > _LEFT * rounded
+            # Nor is it, if it was opened here, how much the step before was worth.
+            falls_slowly = _LEAST_FALL * decrement > previous and decrement > _LEFT * rounded and not at.information
             if falls_slowly and decrement < 0.1:
                 self.bits = min(self.bits + 4, MOST_BITS)
             # The next score has 14 bits of this one, and enough that rounding stays a part of the next step.
@@ -234,22 +253,27 @@ class _Newton:
         one = np.ones(shape.first)
         columns = one[:0] if shape.constant_only else powers(sizes[3:])
         self.scales = np.concatenate((np.tile(np.concatenate((one, columns)), shape.equations), np.ones(shape.extra)))
-        self.bound = power(information)
+        self.most = np.full(shape.coefficients, math.sqrt(power(information)))
         self.deviance_unit = power(deviance) * 2.0**-START_BITS
         self.pearson_unit = power(pearson) * 2.0**-START_BITS
         self.dispersion = pearson / shape.n if shape.dispersion else 1.0
         self.null_dispersion = self.dispersion
-        self.unit = power(_FIRST_SCORE * math.sqrt(self.bound * self.dispersion)) * 2.0**-SCORE_BITS
+        self.unit = power(_FIRST_SCORE * math.sqrt(information * self.dispersion)) * 2.0**-SCORE_BITS
 
     def _score(self, at: Point, deviance: bool) -> Fitting:
         """Deviance and score at a point; None where a party's own deviance is beyond its limit."""
-        tilt, more = None, 0.0
+        more = 0.0
         if self.tilted and self.traits.tilt is not None:
-            tilt, more, lean = yield from self.traits.tilt(at)
-            self._lean_by(lean)
+            sizes = _roots(self.A)
+            root = self.factor.inverse_root()
+            errors = np.array([squares(row) for row in sizes[:, None] * root])
+            unit = self.unit * math.sqrt(self.inverse)
+            self.tilt = yield from self.traits.tilt(at, unit, sizes * self.scales, errors)
+            more = self.tilt.deviance
+            self._take(*self.opened)
         told = (self.deviance_unit, self.pearson_unit if self.shape.dispersion else 0.0) if deviance else (0.0, 0.0)
         units = np.concatenate((told, self.unit * self.scales))
-        answer = yield Asked("score", units, replace(at, tilt=tilt), self.dispersion)
+        answer = yield Asked("score", units, self._tilted(at), self.dispersion)
         assert isinstance(answer, Totals)
         if answer.beyond:
             return None
@@ -264,15 +288,29 @@ class _Newton:
             score = score - product(self.shape.penalty, at.beta) / self.scales
         return float(answer.values[0]) + more, score
 
-    def _lean_by(self, lean: Float) -> None:
-        """Take a public term into the information, unless it is no longer positive with it."""
-        if self.lean is not None:
-            return
-        found = factor(self.A + lean)
-        self.lean = lean if isinstance(found, Factor) else np.zeros_like(lean)
-        self.A = self.A + self.lean
-        if isinstance(found, Factor):
-            self.factor, self.inverse = found, squares(found.inverse_root())
+    def _tilted(self, at: Point) -> Point:
+        return at if self.tilt is None else replace(at, tilt=self.tilt.public)
+
+    def _take(self, opened: Float, expected: bool) -> None:
+        """Take an information as opened, with what is public of it; without a lean by which it is not positive."""
+        if self.tilt is not None and self.traits.given is not None:
+            opened = np.where(self.traits.given, 0.0, opened)
+        for lean in (not expected, False):
+            A = opened + self._public(lean)
+            found = factor(A)
+            if isinstance(found, Factor):
+                break
+        else:
+            raise refused()
+        self.opened, self.factor, self.A = (opened, expected), found, A
+        self.inverse = squares(found.inverse_root())  # the trace of the inverse
+
+    def _public(self, lean: bool) -> Float:
+        """What is added to the information and not opened: a penalty, what a tilt gives, and on request its lean."""
+        public = np.zeros((self.shape.coefficients,) * 2) if self.shape.penalty is None else self.shape.penalty
+        if self.tilt is not None:
+            public = public + self.tilt.given + (self.tilt.lean if lean else 0.0)
+        return np.asarray(public / np.multiply.outer(self.scales, self.scales))
 
     def _again(self, at: Point, deviance: bool = False) -> Fitting:
         """The score at the same point: in a finer unit, or with what was not asked for there before."""
@@ -283,52 +321,47 @@ class _Newton:
 
     def _information(self, at: Point) -> Fitting:
         """The information in as many twelves as it needs; where none are enough, columns depend on each other."""
-        A = yield from self._pieces(at, self.bits, settle=True)
-        if A is None:
+        opened = yield from self._pieces(at, self.bits, settle=True)
+        if opened is None:
             # Curvature that is not positive. Information of the same evaluation was opened: this is another one.
             yield from self._again(at)
-            A = yield from self._pieces(replace(at, expected=True), self.bits, settle=True)
+            at = replace(at, expected=True)
+            opened = yield from self._pieces(at, self.bits, settle=True)
+        self._take(opened, at.expected)
         if self.first is None:
-            self.first = A
-        elif self.shape.penalty is None and isinstance(factor(A - _VANISHED * self.first), int):
+            self.first = self.A
+        elif self.shape.penalty is None and isinstance(factor(self.A - _VANISHED * self.first), int):
             raise self.traits.vanished(at.beta)
-        found = factor(A if self.lean is None else A + self.lean)
-        if self.lean is not None and isinstance(found, Factor):
-            A = A + self.lean
-        else:
-            found = factor(A)
-        assert isinstance(found, Factor)
-        self.factor, self.A = found, A
-        self.inverse = squares(found.inverse_root())  # the trace of the inverse
-        self.bound = max(self.bound / 4.0, power(float(A.diagonal().max())))
+        self.most = np.maximum(self.most / 2.0, _roots(self.A))
 
     def _pieces(self, at: Point, least: int, settle: bool) -> Fitting:
-        """The information at a point, penalty included, in this many bits of the bound, or in more where it must.
+        """What is opened of the information at a point, in this many bits of its sizes, or in more where it must.
 
         None where a curvature is found not to be positive.
         """
         shape, P = self.shape, self.shape.coefficients
         A, bits = np.zeros((P, P)), 0
         scales = np.multiply.outer(self.scales, self.scales)[self.triangle]
+        sizes = scales * np.multiply.outer(self.most, self.most)[self.triangle]
         zeros = self.traits.zeros if at.expected else self.traits.curved_zeros
         asked = np.ones(len(scales)) if zeros is None else 1.0 - zeros[self.triangle]
+        if self.tilt is not None and self.traits.given is not None:
+            asked = asked * ~self.traits.given[self.triangle]
         may_fail = self.traits.indefinite and not at.expected
+        public = self._public(not at.expected)
         for piece in range(PIECES):
             enough = not settle and bits < least  # a table stops at its last bit, unless rounding asks for more
             bits = min(bits + TWELVE, max(least, TWELVE) if enough else MOST_BITS)
-            unit = self.bound * 2.0**-bits
             kind = "information" if settle else "table"
-            values = yield from opened(Asked(kind, unit * scales * asked, at, piece=piece))
+            values = yield from opened(Asked(kind, 2.0**-bits * sizes * asked, self._tilted(at), piece=piece))
             A[self.triangle] += asked * values / scales
             full = A + np.triu(A, 1).T
-            if shape.penalty is not None:
-                full = full + shape.penalty / np.multiply.outer(self.scales, self.scales)
-            rounding = 2.0 * math.sqrt(P * shape.users) * (1 + NOISE) * unit
-            settled = factor(full - rounding * np.eye(P))
+            rounding = 2.0 * math.sqrt(P * shape.users) * (1 + NOISE) * 2.0**-bits * np.diag(np.square(self.most))
+            settled = factor(full + public - rounding)
             if bits >= least and not isinstance(settled, int):
                 self.bits = max(self.bits, bits) if settle else self.bits
                 return full
-            if may_fail and (bits >= MOST_BITS or isinstance(factor(full + rounding * np.eye(P)), int)):
+            if may_fail and (bits >= MOST_BITS or isinstance(factor(full + public + rounding), int)):
                 return None
         if self.first is not None:
             raise self.traits.vanished(at.beta)
@@ -337,11 +370,11 @@ class _Newton:
 
     def _table(self, at: Point) -> Fitting:
         """A root of the inverse of the expected information at the end, in natural units."""
-        condition = float(self.A.diagonal().max()) * self.inverse * math.sqrt(self.shape.users)
+        condition = squares(self.most[:, None] * self.factor.inverse_root()) * math.sqrt(self.shape.users)
         # In robust errors the inverse stands twice, with the rounding of both sums.
         bits = self.shape.table + _TWICE * int(self.shape.errors.robust) + max(0, math.frexp(condition)[1])
         A = yield from self._pieces(at, min(bits, MOST_BITS), settle=False)
-        found = factor(A)
+        found = factor(A + self._public(not at.expected))
         assert isinstance(found, Factor)
         return found.inverse_root() / self.scales[:, None]
 
@@ -367,13 +400,13 @@ class _Newton:
         slack = 4.0 * (1 + NOISE) * math.sqrt(self.shape.users) * self.deviance_unit
         while gone >= _SHORTEST:
             moved = gone * step
-            if not self.traits.allowed(at.beta + moved / self.scales):
+            beta = self.traits.cut(at.beta, at.beta + moved / self.scales, decrement)
+            if not self.traits.allowed(beta):
                 gone, halved = gone / 2.0, halved + 1
                 continue
             long = float(np.abs(moved).max()) > _LONG_STEP and decrement > _SETTLED
-            there = replace(
-                at, beta=at.beta + moved / self.scales, information=long or falls_slowly, expected=decrement > _LONG
-            )
+            expected = decrement > self.traits.curved_from
+            there = replace(at, beta=beta, information=long or falls_slowly, expected=expected)
             answer = yield from self._score(there, deviance=judged)
             if answer is not None:
                 found, score = answer
@@ -383,7 +416,7 @@ class _Newton:
                 if not (judged and rose):
                     return there, found if judged else deviance, score, halved
             elif not judged:
-                raise refused()
+                raise refused(NotConverged)
             gone, halved = gone / 2.0, halved + 1
         raise NotConverged(
             f"the deviance does not fall after {halved} halvings of a step",
@@ -394,6 +427,11 @@ class _Newton:
         if self.shape.penalty is None:
             return deviance
         return deviance + math.fsum((at.beta * product(self.shape.penalty, at.beta)).tolist())
+
+
+def _roots(A: Float) -> Float:
+    """For each parameter the root of a power of two at or above its information."""
+    return np.array([math.sqrt(power(each)) for each in A.diagonal().tolist()])
 
 
 def power(value: float) -> float:

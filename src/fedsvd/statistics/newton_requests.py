@@ -19,7 +19,7 @@ class Point:
     constant_only: bool = False
     near: bool = False  # whether columns are so near to zero that their centre may be taken off products with them
     final: bool = False  # whether the information is that of the table
-    tilt: Float | None = None  # (P,): a public term of the score that is no sum; each party adds its share of it
+    tilt: Float | None = None  # what is public of a term that is no sum; each party adds its own part of that
     turn: Float | None = None  # the coordinates in which squared scores are summed
     along: Float | None = None  # a step, of a test of all effects
 
@@ -89,6 +89,16 @@ class Columns:
         found[:first, first:] = sums - total * self._centre
         found[first:, :first] = found[:first, first:].T
         return found
+
+
+@dataclass(frozen=True, repr=False)
+class Tilt:
+    """What is public of a term that is no sum, at a point."""
+
+    public: Float  # by it each party computes its own part of the term's slope and curvature
+    deviance: float  # the term itself
+    given: Float  # (P, P): entries of the information that it knows, and that are no longer opened
+    lean: Float  # (P, P): what it adds to the curvature besides own parts
 
 
 @dataclass(frozen=True, repr=False)

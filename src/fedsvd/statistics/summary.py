@@ -188,6 +188,8 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
     statistic = "z" if model.freedom is None else "t"
     cells = _cells(model.coefficients, model.standard_errors, statistic, model.z, model.p, model.intervals, model.level)
     rows = _printable(model.terms(names), model.coefficients.shape[0])
+    if not isinstance(model.freedom, int | None):
+        cells["df"] = tuple(map(float, model.freedom))
     notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
     if model.overdispersed and model.dispersion is not None:
         p = model.quasi().p

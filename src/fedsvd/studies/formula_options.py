@@ -29,9 +29,14 @@ def with_formula(record: Mapping[str, Any]) -> Mapping[str, Any]:
         rest = {key: value for key, value in prepare.items() if key != "formula"}
         record = {**{key: section for key, section in record.items() if key != "prepare"}, "prepare": rest}
     for key, value in said.items():
-        if job.get(key) not in (None, value, option_of("job", key).default):
+        if _listed(job.get(key)) not in ([None], _listed(value), _listed(option_of("job", key).default)):
             raise ConfigError(f"{key} and the formula do not say the same", f"leave {key} out")
     return {**record, "job": {**job, **said}}
+
+
+def _listed(value: Any) -> list[Any]:
+    """A column, or several, as a list."""
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def columns_of_curves(parsed: Parsed) -> tuple[str, str, str | None]:

@@ -189,15 +189,15 @@ def party_data(
     cluster: str | None = None,
     weights: str | None = None,
     offset: str | None = None,
-    stays: str | None = None,
+    stays: Sequence[str] = (),
 ) -> PartyData:
     """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
 
     Where the first label is one of these classes, it becomes the number of its class. The ``outcome`` of a formula is
-    the first label. Labels are less their offset. ``stays`` is a label that is a feature too.
+    the first label. Labels are less their offset. ``stays`` are labels that are features too.
     """
     aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
-    table = source.without([name for name in aside if name in (source.names or ()) and name != stays])
+    table = source.without([name for name in aside if name in (source.names or ()) and name not in stays])
     named = labels_in(source, labels, classes if outcome is None else ()) if labels else None
     if outcome is not None and classes:
         outcome = class_codes("", as_text(outcome[:, 0]), classes)[:, None]

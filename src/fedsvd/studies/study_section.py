@@ -78,20 +78,24 @@ class StudySection(Section):
     @property
     def at_side(self) -> tuple[str, ...]:
         """Columns that every party brings next to its label, in the order of ``ModelPlan.labels``."""
-        return () if self.counted_columns else tuple(name for name in self._sides.values() if name is not None)
+        return () if self.counted_columns else tuple(name for _, name in self.sides)
 
     @property
-    def _sides(self) -> dict[str, str | None]:
-        return {
-            key: getattr(self, key) for key in ("event", "entry", "strata", "subject", "slope", "offset", "weights")
-        }
+    def sides(self) -> list[tuple[str, str]]:
+        """Key and name of each; a key of several columns comes once for each."""
+        keys = ("event", "entry", "strata", "subject", "slope", "offset", "weights")
+        listed = {key: named if isinstance(named := getattr(self, key), tuple) else (named,) for key in keys}
+        return [(key, name) for key, names in listed.items() for name in names if name is not None]
 
     @property
     def about(self) -> dict[str, Any]:
         """What a result says of its model: classes, and the columns next to the label; empty for other tasks."""
         if self.task not in MODEL_TASKS:
             return {}
-        columns = {key: name for key, name in self._sides.items() if name is not None}
+        named: dict[str, list[str]] = {}
+        for key, name in self.sides:
+            named.setdefault(key, []).append(name)
+        columns = {key: names[0] if len(names) == 1 else names for key, names in named.items()}
         return {"classes": list(self.classes), "columns": columns}
 
 
@@ -114,5 +118,5 @@ def model_of(keys: StudySection) -> ModelPlan:
         ties=str(keys.ties) if facts.outcome is Outcome.TIMES else "",
         reml=keys.criterion is Criterion.REML,
         correlated=keys.correlated,
-        beside=tuple(name for name in facts.beside if getattr(keys, name) is not None),
+        beside=tuple(key for key, _ in keys.sides if key in facts.beside),
     )

@@ -10,8 +10,9 @@ from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
 from fedsvd.tasks.declared import Declared
 from fedsvd.tasks.glm import newton_steps
 
-TILT_BITS, SECOND_BITS, DEVIANCE_BITS, CURVE_BITS = 38, 20, 48, 12
-"""Of the slopes of a restricted likelihood, of what degrees of freedom need, and of the deviance at the end."""
+GRAM_BITS, SLOPE_BITS, DEGREE_BITS, DEVIANCE_BITS, ENDS = 46, 16, 16, 48, 4
+"""Of the Gram matrix of a restricted likelihood, of its slopes, of what degrees of freedom need, of the deviance at the
+end; and how many sums there are with that."""
 
 OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
@@ -22,7 +23,16 @@ OUTPUTS = (
     array("covariance", CLASS, TERM, TERM),
     array("fitted", RECORD, CLASS, to=To.OWN),
     array("residuals", RECORD, CLASS, to=To.OWN, draws=("residuals", "qq")),
-    array("random_effects", RECORD, "effect", to=To.OWN, says="The predicted random effects of each own row's group."),
+    array(
+        "random_effects",
+        RECORD,
+        "effect",
+        to=To.OWN,
+        attribute="random_effects_",
+        says="The predicted random effects of each own row's group.",
+        draws=("caterpillar",),
+    ),
+    hidden("random_errors", RECORD, "effect", to=To.OWN, attribute="random_errors_"),
     fact("own_rows", to=To.OWN),
 )
 """What a mixed model gives; of own rows fitted values with random effects, and what is left."""
@@ -33,20 +43,18 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     about = plan.glm
     if about is None:
         raise ConfigError("a plan without a model has no evaluations", "plan it again")
-    v = variances(about)
-    triangle = (1 + plan.m) * (2 + plan.m) // 2
-    slopes, second = (1 + v) * triangle, (v * (v + 1) // 2) * triangle
-    ending = sizes("end sizes", 2), digits("end", 2, DEVIANCE_BITS, What.DEVIANCE)
+    p, v = 1 + plan.m, variances(about)
+    triangle = p * (p + 1) // 2
+    slopes = digits("slopes", v * triangle, SLOPE_BITS, What.INFORMATION)
+    ends = sizes("end sizes", ENDS), digits("end", ENDS, DEVIANCE_BITS, What.DEVIANCE)
+    degrees = digits("degrees", v * p, DEGREE_BITS, What.INFORMATION)
     if not about.reml:
-        last = sizes("slopes sizes", slopes), digits("slopes", slopes, SECOND_BITS, What.INFORMATION)
-        return newton_steps(plan, about, ending=(*ending, *last))
-    before = (
-        maybe("the first slopes", sizes("tilt sizes", slopes)),
-        maybe("a short step", digits("tilt", slopes, TILT_BITS, What.INFORMATION)),
-        maybe("the first of them", sizes("curve sizes", second), digits("curve", second, CURVE_BITS, What.INFORMATION)),
-    )
-    last = sizes("second sizes", second), digits("second", second, SECOND_BITS, What.INFORMATION)
-    return newton_steps(plan, about, *before, ending=(*ending, *last))
+        return newton_steps(plan, about, ending=(*ends, degrees))
+    gram = digits("tilt", triangle, GRAM_BITS, What.INFORMATION)
+    before = maybe("a short step", gram, maybe("the first of them", slopes))
+    # A fit may end where the first of them were opened: no two sums of one evaluation have a name in common.
+    last = digits("last slopes", v * triangle, SLOPE_BITS, What.INFORMATION)
+    return newton_steps(plan, about, before, ending=(*ends, last, degrees))
 
 
 TASK = Declared(

@@ -15,7 +15,7 @@ from fedsvd.protocol.tasks import (
     Ties,
 )
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
-from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, THRESHOLDS, number, optional, whole, word
+from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, SLOPES, THRESHOLDS, number, optional, whole, word
 
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
 _MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
@@ -256,10 +256,10 @@ MODEL = (
     Option(
         "slope",
         "job",
-        optional(COLUMN),
-        None,
-        "The column that has a random slope in each subject; it stays a feature.",
-        "a column of numbers that has a random slope in each subject; it stays among the features (`mixed`)",
+        SLOPES,
+        (),
+        "A column that has a random slope in each subject, and stays a feature; once for each.",
+        "a column of numbers, or a list of several, with a random slope in each subject; it stays a feature (`mixed`)",
         unset="intercepts alone are random",
         tasks=(Task.MIXED,),
         columns=True,
@@ -281,8 +281,8 @@ MODEL = (
         "job",
         FLAG,
         True,
-        "Whether a random slope and intercept may be correlated.",
-        "whether a random slope and intercept of one subject may be correlated (`mixed`)",
+        "Whether random effects of one subject may be correlated.",
+        "whether a random intercept and slopes of one subject may be correlated (`mixed`)",
         tasks=(Task.MIXED,),
     ),
     Option(

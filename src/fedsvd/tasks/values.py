@@ -29,6 +29,7 @@ from fedsvd.types import bytes_of, near
 SCHEMES = ("auto", *Scheme)
 MOST_ID_COLUMNS = 16
 _MOST_LABELS = 1000
+_MOST_SLOPES = 8  # random effects of one group, next to its intercept
 _MOST_NAMES = 10_000
 _MOST_LEVELS = 1000
 _MOST_CATEGORIES = 100
@@ -174,6 +175,7 @@ ADDRESS = Kind(Annotated[str, StringConstraints(pattern=r"^[^\s:/]{1,255}:\d{1,5
 FORMULA = Kind(Annotated[str, StringConstraints(max_length=_LONGEST_FORMULA)], str)
 COLUMN = Kind(_Column, str)
 LABELS = Kind(_listed(_MOST_LABELS), list[str])
+SLOPES = Kind(_listed(_MOST_SLOPES), list[str])
 ID_COLUMNS = Kind(
     Annotated[
         _Column | Annotated[tuple[_Column, ...], Field(min_length=2, max_length=MOST_ID_COLUMNS)],

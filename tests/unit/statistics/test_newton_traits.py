@@ -1,12 +1,14 @@
 """The iteration by few digits for models that are no generalised linear ones: what it opens, and where it ends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import optimize
-from tests.tolerances import DIGITS_STEP_BAR, PRINTED_BAR
+from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_STEP_BAR, PRINTED_BAR
 
 from fedsvd.statistics.newton import NOISE, TABLE, Traits, by_size, fitted, opened
-from fedsvd.statistics.newton_requests import Asked, Evaluation, Moments, Shape, Sizes, Totals
+from fedsvd.statistics.newton_requests import Asked, Evaluation, Moments, Shape, Sizes, Tilt, Totals
 
 USERS = 3
 
@@ -27,8 +29,7 @@ def play(steps, parts, evaluate, tilt=None, seed=0):
             return tilt(part, asked.at.beta)
         found = evaluate(part, asked.at)
         if asked.of == "score":
-            lean = 0.0 if asked.at.tilt is None else asked.at.tilt / len(parts)
-            return np.concatenate(((found.deviance, 0.0), found.score + lean))
+            return np.concatenate(((found.deviance, 0.0), found.score))
         return found.information[np.triu_indices(len(found.score))]
 
     asked = next(steps)
@@ -89,13 +90,19 @@ def test_a_term_that_is_no_sum_moves_the_optimum_as_scipy_finds_it():
     def opens(part, beta):
         return np.array([float(len(part[0]))])
 
-    def tilt(at):
+    def tilt(at, unit, sizes, errors):
         # A ridge of a twentieth of the number of all records, which is opened for it.
         yield from by_size("tilt", at, USERS, 40)
         (n,) = np.rint((yield from opened(Asked("tilt", np.array([2.0**-20]), at))))
-        return -0.05 * n * at.beta, 0.05 * n * float(at.beta @ at.beta), np.zeros((2, 2))
+        return Tilt(np.array([n]), 0.05 * n * float(at.beta @ at.beta), np.zeros((2, 2)), 0.05 * n * np.eye(2))
 
-    found, seen = play(fitted(shape(2), MOMENTS, np.zeros(2), Traits(tilt=tilt)), parts, two_rates, opens)
+    def ridged(part, at):
+        found = two_rates(part, at)
+        if at.tilt is None:
+            return found
+        return replace(found, score=found.score - 0.05 * at.tilt[0] * at.beta / USERS)
+
+    found, seen = play(fitted(shape(2), MOMENTS, np.zeros(2), Traits(tilt=tilt)), parts, ridged, opens)
 
     def slope(b):
         return total - 60.0 * np.exp(b) - 0.05 * 60.0 * b
@@ -152,3 +159,42 @@ def test_a_step_to_a_point_that_is_not_allowed_is_halved():
     best = 1.0 / np.concatenate(parts).mean()
     assert abs(found.beta[0] - best) / (best / np.sqrt(60.0)) < DIGITS_STEP_BAR
     assert found.halvings > 0
+
+
+def test_entries_that_a_tilt_gives_are_opened_no_more():
+    """The information of the first rate is public from the first short step on; the optimum is the same."""
+    given = np.array([[True, False], [False, False]])
+
+    def tilt(at, unit, sizes, errors):
+        (mu,) = yield from opened(Asked("tilt", np.array([2.0**-30]), at))
+        known = np.zeros((2, 2))
+        known[0, 0] = mu
+        return Tilt(np.zeros(0), 0.0, known, np.zeros((2, 2)))
+
+    def opens(part, beta):
+        return np.array([len(part[0]) * np.exp(beta[0])])
+
+    zeros = ~np.eye(2, dtype=bool)
+    traits = Traits(zeros=zeros, curved_zeros=zeros, tilt=tilt, given=given)
+    found, seen = play(fitted(shape(2), MOMENTS, np.zeros(2), traits), counts(), two_rates, opens)
+    joint = [np.concatenate(own).mean() for own in zip(*counts(), strict=True)]
+    assert np.abs(found.beta - np.log(joint)).max() < DIGITS_STEP_BAR
+    kinds = [asked.of for asked, _ in seen]
+    after = [asked.units for asked, _ in seen[kinds.index("tilt") :] if asked.of in ("information", "table")]
+    assert after
+    assert all(units[0] == 0.0 and units[2] > 0.0 for units in after)
+    errors = np.sqrt((found.root @ found.root.T).diagonal())
+    np.testing.assert_allclose(errors, 1.0 / np.sqrt(60.0 * np.array(joint)), rtol=DIGITS_ERRORS_BAR)
+
+
+def test_a_step_may_be_cut_and_then_leads_elsewhere():
+    parts = [np.random.default_rng(3).exponential(1.0, n) for n in (30, 20, 10)]
+    start, seen = np.array([2.5 / np.concatenate(parts).mean()]), []
+
+    def cut(beta, there, length):
+        seen.append(length)
+        return np.maximum(there, beta / 2.0)
+
+    found, _ = play(fitted(shape(1), MOMENTS, start, Traits(cut=cut)), parts, rate)
+    assert abs(found.beta[0] * np.concatenate(parts).mean() - 1.0) < PRINTED_BAR
+    assert seen[0] > 1.0 > seen[-1]

@@ -28,7 +28,7 @@ def test_a_cox_model_has_its_columns_from_the_formula():
 
 def test_a_mixed_model_has_its_subjects_from_the_formula():
     found = job("mixed", "value ~ year + (year || patient)")
-    assert (found.study.subject, found.study.slope, found.study.correlated) == ("patient", "year", False)
+    assert (found.study.subject, found.study.slope, found.study.correlated) == ("patient", ("year",), False)
     assert study_of(found).glm.correlated is False
 
 

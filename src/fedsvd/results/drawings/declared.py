@@ -26,6 +26,7 @@ DRAWINGS: Mapping[str, Callable[[PartyResult, Wish], Iterator[Picture]]] = {
     "residuals": models.residuals,
     "qq": models.qq,
     "leverage": models.leverage,
+    "caterpillar": models.caterpillar,
     "survival": survival.survival,
     "love": described.love,
     "histogram": described.histograms,

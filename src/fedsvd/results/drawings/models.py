@@ -14,6 +14,7 @@ from fedsvd.results.result import PartyResult
 from fedsvd.statistics import model_table as glm_columns
 from fedsvd.statistics import table as linear_columns
 from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.model_table import GLModel
 from fedsvd.statistics.summary import linear_summary, printed_ratio, ratio_of
 from fedsvd.statistics.undefined import is_array, is_number
@@ -272,6 +273,23 @@ def qq(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
         plane = Plane("quantile of a normal law", "standardised residual", (line, Dots(points(law, ordered))))
         caption = f"{title}, of {of}: on the dashed line, through the quartiles, residuals follow a normal law."
         yield Picture("qq", f"{title}: {of}", caption, plane, of=target)
+
+
+def caterpillar(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
+    """Predicted random effects of the reader's own groups, from the lowest on, with their intervals."""
+    (model,) = model_table.models_of(result)
+    assert isinstance(model, MixedInference)
+    of, level = whose(result, "random_effects"), 0.95 if wish.level is None else wish.level
+    groups = np.unique(np.hstack((result.arrays["random_effects"], result.arrays["random_errors"])), axis=0)
+    reach, q = float(special.ndtri(0.5 + level / 2.0)), len(model.random_names)
+    for j, name in enumerate(model.random_names):
+        effect, error = groups[np.argsort(groups[:, j], kind="stable")][:, [j, q + j]].T
+        place = np.arange(1, len(effect) + 1, dtype=np.float64)
+        ends = [Line(points(place, effect + side * reach * error), dashed=True) for side in (-1.0, 1.0)]
+        what = "intercepts" if j == 0 else f"slopes of {name}"
+        plane = Plane("group, from the lowest on", f"random {what}", (Dots(points(place, effect)), *ends), zero=True)
+        caption = f"Predicted random {what} of {len(effect)} groups, of {of}, with intervals of {100 * level:g} %."
+        yield Picture("caterpillar", f"Random {what}: {of}", caption, plane, of=name)
 
 
 def _standardised(result: PartyResult) -> Float:

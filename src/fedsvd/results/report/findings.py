@@ -120,7 +120,7 @@ def _regression(result: PartyResult) -> Section:
     found = figures(result, "forest") or figures(result, "coefficients")
     if not found and "coefficients" not in result.arrays and result.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
-    found += figures(result, "ridge", "residuals", "qq", "leverage")
+    found += figures(result, "ridge", "residuals", "qq", "caterpillar", "leverage")
     words += [*regression.ridge_in_words(result), *regression.notes(result)]
     grids = (*regression.tables(result), *components.regression_tables(result))
     return Section("regression", "Regression", tuple(words), found, grids[1:], first=grids[:1])

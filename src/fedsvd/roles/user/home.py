@@ -83,8 +83,7 @@ class OwnParts(ABC):
             case "score":
                 assert asked.at is not None
                 own = self._evaluated(asked.at)
-                score = own.score if asked.at.tilt is None else own.score + asked.at.tilt / self._work.plan.k
-                return np.concatenate(((own.deviance, own.pearson), score))
+                return np.concatenate(((own.deviance, own.pearson), own.score))
             case "information" | "table":
                 assert asked.at is not None
                 own = self._evaluated(asked.at)

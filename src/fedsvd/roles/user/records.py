@@ -19,6 +19,8 @@ from fedsvd.statistics.records import OwnRecords, largest_share
 from fedsvd.statistics.robust import Scores
 from fedsvd.types import Float
 
+_ROUNDED = 1.0 + 2.0**-30
+
 
 def own_table(work: Work) -> Float:
     """All own rows, samples first."""
@@ -94,13 +96,17 @@ class RecordsHome(OwnParts):
 
 
 def halfway(known: float) -> float:
-    """The limit where records of an honest fit have parts up to ``known``: half of the way from there to all."""
-    return (1.0 + known) / 2.0
+    """The limit where records of an honest fit have parts up to ``known``: half of the way from there to all.
+
+    A user's only group is all of what it sends, but for rounding; whether it may be is asked of its owner.
+    """
+    return (1.0 + known) / 2.0 * _ROUNDED
 
 
 def _serves(held: Point, at: Point, own: Evaluation) -> bool:
     """Whether what was computed at a point has all that is asked for at another one."""
     same = held.constant_only == at.constant_only and np.array_equal(held.beta, at.beta)
+    same = same and np.array_equal(held.centre, at.centre) and held.tilt is at.tilt
     if not same or (at.information and own.information is None):
         return False
     return (held.expected, held.final) == (at.expected, at.final) or not at.information
