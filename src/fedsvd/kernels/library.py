@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-VERSION = 3
+VERSION = 4
 _AT, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _LINES = (_AT, _COUNT, _COUNT, _COUNT)
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -20,6 +20,10 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "add_words": (_AT, _AT, _COUNT),
     "subtract_words": (_AT, _AT, _COUNT),
     "uniforms": (_AT, _COUNT),
+    "combine_halves": (_AT, _AT, _COUNT, _COUNT),
+    "to_halves": (_AT, _COUNT, _REAL, _REAL, _AT, _AT),
+    "from_halves": (_AT, _COUNT, _REAL, _AT),
+    "tag": (_AT, _COUNT, _COUNT, _AT, _AT),
     "add_whole": (_AT, _AT, _COUNT),
     "gram_words": (_AT, _COUNT, _COUNT, _AT, _AT, _AT),
     "gram_left": (_AT, _COUNT, _COUNT, _AT, _COUNT, _AT, _AT, _AT, _COUNT),
@@ -32,7 +36,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "reflectors": (_AT, _AT, _COUNT, _AT, _AT, _AT),
     "reflect": (_AT, _AT, _AT, _AT, _AT, _COUNT, _AT, _COUNT, _COUNT, _COUNT),
 }
-_COUNTING = ("encode_filled", "decode", "has_narrow", "passes_version")
+_COUNTING = ("encode_filled", "decode", "to_halves", "has_narrow", "passes_version")
 
 
 @cache

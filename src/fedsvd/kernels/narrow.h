@@ -35,11 +35,11 @@ static inline __attribute__((always_inline)) void NAME(tile)(const double *A, in
         }
 }
 
-#define TILE(rows, columns)                                                                                            \
+#define CASE(rows, columns)                                                                                            \
     case columns:                                                                                                      \
         NAME(tile)(a, a_step, b, b_step, some, to, out_step, rows, columns < COLUMNS ? columns : COLUMNS);            \
         break;
-#define TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3) TILE(rows, 4) TILE(rows, 5) TILE(rows, 6)
+#define CASES(rows) CASE(rows, 1) CASE(rows, 2) CASE(rows, 3) CASE(rows, 4) CASE(rows, 5) CASE(rows, 6)
 
 static inline __attribute__((always_inline)) void NAME(inner)(const double *A, int64_t rows, int64_t width,
                                                                int64_t a_step, const double *B, int64_t count,
@@ -56,16 +56,16 @@ static inline __attribute__((always_inline)) void NAME(inner)(const double *A, i
                 double *to = out + i * out_step + j;
                 int64_t columns = count - j < COLUMNS ? count - j : COLUMNS;
                 if (together == ROWS)
-                    switch (columns) { TILES(ROWS) }
+                    switch (columns) { CASES(ROWS) }
                 else
-                    switch (columns) { TILES(1) }
+                    switch (columns) { CASES(1) }
             }
         }
     }
 }
 
-#undef TILE
-#undef TILES
+#undef CASE
+#undef CASES
 
 static inline __attribute__((always_inline)) void NAME(onto)(const double *A, int64_t a_step, int64_t width,
                                                               const double *W, int64_t count, int64_t w_step,

@@ -16,7 +16,7 @@
 #define FOR_EACH_CPU
 #endif
 
-#define VERSION 3
+#define VERSION 4
 
 int64_t passes_version(void) { return VERSION; }
 
@@ -106,6 +106,64 @@ void uniforms(uint64_t *words, int64_t count)
     }
 }
 
+/* Words of two halves ---------------------------------------------------------------------------------------------- */
+
+typedef unsigned __int128 word;
+
+/* `count` words of two halves, low half first: onto += words, or, with `minus`, onto -= words. */
+void combine_halves(uint64_t *onto, const uint64_t *words, int64_t count, int64_t minus)
+{
+    uint64_t turned = -(uint64_t)(minus != 0); /* -w is its complement plus one */
+    for (int64_t i = 0; i < 2 * count; i += 2) {
+        word term = (word)(words[i + 1] ^ turned) << 64 | (words[i] ^ turned);
+        term += ((word)onto[i + 1] << 64 | onto[i]) + (turned & 1);
+        onto[i] = (uint64_t)term, onto[i + 1] = (uint64_t)(term >> 64);
+    }
+}
+
+/* rint(scale value) plus noise, where there is some, as words of two halves. Returns how many are beyond `most`. */
+FOR_EACH_CPU
+int64_t to_halves(const double *values, int64_t count, double scale, double most, const int64_t *noise, uint64_t *words)
+{
+    int64_t beyond = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double whole = rint(values[i] * scale), size = fabs(whole), high = floor(size * 0x1p-64);
+        beyond += !(size <= most);
+        high = size <= most ? high : 0.0, size = size <= most ? size : 0.0;
+        word value = (word)(uint64_t)high << 64 | (uint64_t)(size - high * 0x1p64); /* some of its own 53 bits */
+        word sign = -(word)(whole < 0.0);
+        value = (value ^ sign) - sign;
+        value += (word)(__int128)(noise ? noise[i] : 0);
+        words[2 * i] = (uint64_t)value;
+        words[2 * i + 1] = (uint64_t)(value >> 64);
+    }
+    return beyond;
+}
+
+/* Words of two halves as signed numbers, each rounded once, times `scale`, a power of two. */
+void from_halves(const uint64_t *words, int64_t count, double scale, double *numbers)
+{
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = (double)(__int128)((word)words[2 * i + 1] << 64 | words[2 * i]) * scale;
+}
+
+/* The sum of keys times signed words of one half or two, modulo 2^192, into three halves. */
+void tag(const uint64_t *words, int64_t count, int64_t halves, const uint64_t *keys, uint64_t *sum)
+{
+    uint64_t first = 0, second = 0, third = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t key = keys[i], low = words[i * halves], negative = (uint64_t)((int64_t)words[i * halves + halves - 1] >> 63);
+        uint64_t high = halves == 2 ? words[2 * i + 1] : negative;
+        word below = (word)key * low, above = (word)key * high - ((word)(key & negative) << 64);
+        word carried = (word)first + (uint64_t)below;
+        first = (uint64_t)carried;
+        carried = (word)second + (uint64_t)(below >> 64) + (uint64_t)above + (uint64_t)(carried >> 64);
+        second = (uint64_t)carried;
+        third += (uint64_t)(above >> 64) + (uint64_t)(carried >> 64);
+    }
+    sum[0] = first, sum[1] = second, sum[2] = third;
+}
+
 /* Gram matrices ---------------------------------------------------------------------------------------------------- */
 
 FOR_EACH_CPU
@@ -114,8 +172,6 @@ void add_whole(int64_t *sums, const double *numbers, int64_t count)
     for (int64_t i = 0; i < count; i++)
         sums[i] += (int64_t)numbers[i];
 }
-
-typedef unsigned __int128 word;
 
 /* The word of one entry of `sums`, five blocks of `size`: values of a polynomial of degree four at 0, infinity, 1, -1
  * and, times 16, at 1/2, from which its coefficients follow; it is evaluated at 2^-21, in units of 2^-84. */

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
+from fedsvd.kernels import carried
 from fedsvd.types import Float, Ring
 
 HALVES = 2
@@ -37,6 +38,8 @@ def subtract_into(total: Ring, words: Ring) -> Ring:
 def _into(combine: np.ufunc, total: Ring, words: Ring) -> Ring:
     if total.shape != words.shape or total.ndim != 2:
         raise ShapeError(f"words of shape {total.shape} and {words.shape} do not add up")
+    if carried.combine(total, words, combine is np.subtract):
+        return total
     for start in range(0, len(total), _CHUNK):
         piece = slice(start, start + _CHUNK)
         _combine(combine, total[piece], words[piece])
@@ -114,19 +117,29 @@ def to_words(
     flat = np.ravel(values).astype(np.float64)
     if noise is not None and noise.shape != flat.shape:
         raise ShapeError(f"noise of shape {noise.shape} for {flat.size} values")
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # Exact but for what lies below half a step: a float64 of 2^52 or more is an integer already.
-        scaled = np.rint(np.ldexp(flat, step - unit))
     # Half of the range is spare: noise, below 2^63 by its type, fits there as often as there are users.
-    most = math.ldexp(1.0, BITS - 2) / terms
-    beyond = scaled.size - int(np.count_nonzero(np.abs(scaled) <= most))
+    most, words = math.ldexp(1.0, BITS - 2) / terms, np.empty((flat.size, HALVES), np.uint64)
+    beyond = carried.to_words(flat, step - unit, most, noise, words)
+    if beyond is None:
+        beyond = _to_words(flat, step - unit, most, noise, words)
     if beyond:
         raise FixedPointOverflow(
-            f"{beyond} of {scaled.size} numbers of a secure sum are beyond the bound of their unit, or not finite",
+            f"{beyond} of {flat.size} numbers of a secure sum are beyond the bound of their unit, or not finite",
             "check the data for extreme values",
         )
-    words = _integers_of(scaled)
-    return words if noise is None else add_into(words, from_int64(noise))
+    return words
+
+
+def _to_words(flat: Float, power: int, most: float, noise: NDArray[np.int64] | None, words: Ring) -> int:
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        # Exact but for what lies below half a step: a float64 of 2^52 or more is an integer already.
+        scaled = np.rint(np.ldexp(flat, power))
+    beyond = scaled.size - int(np.count_nonzero(np.abs(scaled) <= most))
+    if not beyond:
+        words[:] = _integers_of(scaled)
+        if noise is not None:
+            add_into(words, from_int64(noise))
+    return beyond
 
 
 def _integers_of(whole: Float) -> Ring:
@@ -146,6 +159,8 @@ def to_numbers(words: Ring, step: int, *, unit: int = 0) -> Float:
     if words.ndim != 2 or words.shape[1] != HALVES or words.dtype != np.uint64:
         raise ShapeError(f"words are uint64 of shape (n, {HALVES}), got {words.dtype} of shape {words.shape}")
     numbers = np.empty(len(words))
+    if carried.to_numbers(words, unit - step, numbers):
+        return numbers
     for start in range(0, len(words), _CHUNK):
         numbers[start : start + _CHUNK] = _rounded(words[start : start + _CHUNK], unit - step)
     return numbers

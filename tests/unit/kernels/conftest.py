@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsvd.kernels import library, lines, words
+from fedsvd.kernels import carried, library, lines, words
 
 
 @pytest.fixture(params=["compiled", "numpy"])
@@ -15,5 +15,5 @@ def way(request, monkeypatch):
 
 
 def without(monkeypatch):
-    for module in (lines, words):
+    for module in (carried, lines, words):
         monkeypatch.setattr(module, "compiled", lambda: None)

@@ -14,6 +14,7 @@ from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.sums import (
     NORM_WIDTH,
+    SumInHand,
     SumsOfUser,
     any_of,
     any_user,
@@ -208,7 +209,7 @@ def test_one_receiver_reads_what_no_one_else_can():
     requests = {i: next(script) for i, script in scripts.items()}
     reply = replies(users, plan, requests)
     with pytest.raises(StopIteration) as end:
-        scripts[RECEIVER].send(users[RECEIVER].open(plan, 0, *reply))
+        scripts[RECEIVER].send(requests[RECEIVER].read(users[RECEIVER].open(plan, 0, *reply)))
     np.testing.assert_allclose(end.value.value, [0.75, 0.75], rtol=0, atol=digits_lost(-9))
     for other in (1, 3):
         with pytest.raises(LocalProtocolError, match="opened by user 2 alone"):
@@ -216,6 +217,28 @@ def test_one_receiver_reads_what_no_one_else_can():
         with pytest.raises(StopIteration) as end:
             scripts[other].send(None)
         assert end.value.value is None
+
+
+def test_what_is_made_of_a_total_is_made_once_for_users_that_hold_the_same_batches():
+    users, plan, memo, made = ends(), planned(SumKind.TOTAL, 2), {}, []
+    batches = [np.ones((2, 2), np.uint64), np.zeros((2, 2), np.uint64)]
+
+    def read(total):
+        made.append(len(total))
+        return total.astype(float)
+
+    def found(user, batches):
+        in_hand = SumInHand(users[user], plan, user, lambda batch: batches[batch])
+        for batch in batches:
+            in_hand.take(batch)
+        return in_hand.read(read, memo, 3)
+
+    first, second, other = found(1, batches), found(2, batches), found(3, [batches[1].copy(), batches[1]])
+    assert first is second
+    assert made == [4, 4]
+    assert not np.array_equal(first, other)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 2.0
 
 
 def test_a_share_is_made_once():

@@ -149,15 +149,10 @@ class RunningScript:
             self._group.witness(f"{planned.name} {message.batch}", total)
         # No tag covers what the CSP adds to a shared sum.
         goes_on = summed.is_last and planned.kind is not SumKind.SHARED
-        return self.advance(self._read(summed.joined())) if goes_on else None
-
-    def _read(self, total: Ring) -> Any:
-        """What the script asked to be made of a total, which all users of one process hold."""
-        asked = self.asked(Sum)
-        if asked.read is None:
-            return total
-        memo = self._work.memo if len(self.sum.planned.batches) == 1 else None  # joined ones are other arrays
-        return once_for(memo, total, f"read {self._sums.opened_as}", self._plan.k, lambda: asked.read(total))
+        if not goes_on:
+            return None
+        memo = self._work.memo if planned.receiver is None else None
+        return self.advance(summed.read(self.asked(Sum).read, memo, self._plan.k))
 
     def _total(self, message: SumReply) -> Ring:
         """What the reply opens to: once where users of one process hold the very same reply."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from fedsvd.protocol.steps import FINE_STEP, SHORT_STEP
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Script, Sum
+from fedsvd.roles.user.shared import Memo, once_for
 from fedsvd.secagg import bound, fixed_point, noise, wide, words128
 from fedsvd.secagg.dither import encode_filled
 from fedsvd.secagg.keys import PadKeys
@@ -118,30 +120,62 @@ class SumInHand:
         self.batch += 1
         return True
 
-    def joined(self) -> Ring:
-        """The total, once every batch is open; it is then let go."""
+    def totals(self) -> list[Ring]:
+        """The totals of all batches, once every one is open; they are then let go."""
         totals, self._totals = self._totals, []
-        return totals[0] if len(totals) == 1 else np.concatenate(totals)
+        return totals
+
+    def joined(self) -> Ring:
+        """The total of all batches."""
+        return _joined(self.totals())
+
+    def read(self, made: Callable[[Ring], Any] | None, memo: Memo | None, users: int) -> Any:
+        """The total, or what is made of it: once for users of one process that hold the very same batches."""
+        totals = self.totals()
+        if made is None:
+            return _joined(totals)
+        same = " ".join(str(id(total)) for total in totals)  # all are held until the last user has read them
+
+        def once() -> Any:
+            found = made(_joined(totals))
+            if isinstance(found, np.ndarray):
+                found.flags.writeable = False  # others have it
+            return found
+
+        return once_for(memo, totals[-1], f"read {self._sums.opened_as} {same}", users, once)
+
+
+def _joined(totals: list[Ring]) -> Ring:
+    return totals[0] if len(totals) == 1 else np.concatenate(totals)
 
 
 def wide_sum(name: str, integers: list[int], widths: list[int], own: Seed) -> Script:
     """The exact total of these integers, in units of 2^-1074, each with noise within 2^w of them."""
-    added = noise.uniform_integers(widths, Keystream.of(own, "noise", name))
-    return (yield from exact_wide_sum(name, list(map(add, integers, added))))
+    return (yield from exact_wide_sum(name, _noisy(name, integers, widths, own)))
+
+
+def _noisy(name: str, integers: list[int], widths: list[int], own: Seed) -> list[int]:
+    return list(map(add, integers, noise.uniform_integers(widths, Keystream.of(own, "noise", name))))
 
 
 def exact_wide_sum(name: str, integers: list[int]) -> Script:
     """The exact total of these integers, in units of 2^-1074, with the noise that is already in them."""
+    return (yield from _wide(name, integers, wide.decode_integers))
+
+
+def _wide(name: str, integers: list[int], read: Callable[[Ring], Any]) -> Script:
     cuts = _cuts(SumKind.WIDE, len(integers))
-    total = yield Sum(name, lambda batch: wide.encode_integers(integers[cuts[batch]]))
-    return wide.decode_integers(total)
+    return (yield Sum(name, lambda batch: wide.encode_integers(integers[cuts[batch]]), read))
 
 
 def whole_sum(plan: SessionPlan, name: str, values: Float) -> Script:
     """The exact total of whole numbers, which is all that users are to learn; without noise."""
     cuts = _cuts(SumKind.TOTAL, values.size)
-    total = yield Sum(name, lambda batch: words128.to_words(values[cuts[batch]], 0, terms=plan.k))
-    return words128.to_numbers(total, 0)
+
+    def encoded(batch: int) -> Ring:
+        return words128.to_words(values[cuts[batch]], 0, terms=plan.k)
+
+    return (yield Sum(name, encoded, lambda total: words128.to_numbers(total, 0)))
 
 
 def sum_of_fives(plan: SessionPlan, name: str, counts: Float, least: int) -> Script:
@@ -154,7 +188,7 @@ def wide_sum_of_floats(name: str, values: Float, own: Seed) -> Script:
     """The total of these numbers, each with noise in its own last digit, rounded once."""
     flat = np.ravel(values)
     widths = [noise.value_width(value) for value in flat.tolist()]
-    return wide.rounded((yield from wide_sum(name, wide.integers(flat), widths, own)))
+    return (yield from _wide(name, _noisy(name, wide.integers(flat), widths, own), wide.decode))
 
 
 def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int, step: int = FINE_STEP) -> Script:
@@ -175,8 +209,7 @@ def short_sum(name: str, values: Float, power: int, own: Seed) -> Script:
         stream = Keystream.of(own, "noise", name, batch)
         return encode_filled(part, f, _FILLED, stream, np.empty(part.shape, np.uint64)).reshape(-1, 1)
 
-    total = yield Sum(name, encoded)
-    return fixed_point.decode(total, f).reshape(np.shape(values))
+    return (yield Sum(name, encoded, lambda total: fixed_point.decode(total, f).reshape(np.shape(values))))
 
 
 def folded_sum(name: str, values: Float, own: Seed, deviation: float, limit: float) -> Script:
@@ -192,9 +225,12 @@ def folded_sum(name: str, values: Float, own: Seed, deviation: float, limit: flo
     steps = [round(Fraction(value) * Fraction(2) ** step) for value in values.tolist()]
     low = words128.from_integers(map(add, steps, added.tolist()))[:, 0]
     words = np.column_stack((low, stream.words(values.size)))
-    total: Ring = yield Sum(name, lambda batch: words)
-    found: Float = np.ldexp(np.ascontiguousarray(total[:, 0]).view(np.int64).astype(np.float64), -step)
-    return found
+
+    def read(total: Ring) -> Float:
+        found: Float = np.ldexp(np.ascontiguousarray(total[:, 0]).view(np.int64).astype(np.float64), -step)
+        return found
+
+    return (yield Sum(name, lambda batch: words, read))
 
 
 def rounded_sum(plan: SessionPlan, name: str, values: Float, exponent: int, own: Seed) -> Script:
@@ -223,8 +259,7 @@ def _total(plan: SessionPlan, name: str, values: Float, step: int, draw: Draw, o
         added = draw(part.size, Keystream.of(own, "noise", name, batch))
         return words128.to_words(part, step, noise=added, terms=plan.k)
 
-    total = yield Sum(name, encoded)
-    return None if total is None else words128.to_numbers(total, step).reshape(np.shape(values))
+    return (yield Sum(name, encoded, lambda total: words128.to_numbers(total, step).reshape(np.shape(values))))
 
 
 def within_bounds(values: Float) -> Float:
