@@ -22,6 +22,7 @@ myst_fence_as_directive = ["mermaid"]
 suppress_warnings = ["myst.xref_missing", "toc.not_included"]
 
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"  # a page is of one class: its methods need not say which
 autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

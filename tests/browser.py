@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 # Pictures for a person to look at; never in the clone, which a run of the tests leaves as it was.
+_TALLEST = 30_000  # pixels; a picture of the commands on a phone would be taller
 SCREENSHOTS = Path(os.environ.get("FEDSVD_SCREENSHOTS", Path(tempfile.gettempdir()) / "fedsvd-screenshots"))
 FLAGS = (
     "--headless",
@@ -128,7 +129,8 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
 
     def screenshot(self, name: str, whole: bool = True) -> Path:
-        """A picture of the page, kept as an artefact of the tests."""
+        """A picture of the page, kept as an artefact of the tests; of one beyond what Chromium draws, its beginning."""
+        whole = whole and self.evaluate("document.documentElement.scrollHeight") < _TALLEST
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         path = SCREENSHOTS / f"{name}.png"

@@ -1,8 +1,9 @@
 """What Sphinx needs to know of this project: pages made from the program, and drawings of role tables.
 
-``reference/cli.md`` is made from the commands themselves and ``reference/job-schema.json`` from the models that check
-job files, whenever the site is built; neither is kept in the repository. The Mermaid blocks of ``docs/diagrams`` are
-drawn here, as arcs between states, because the site loads no script from anywhere.
+``reference/cli.md`` is made from the commands themselves, ``reference/job-schema.json`` from the models that check job
+files and ``reference/api`` from the public classes, whenever the site is built; none is kept in the repository. The
+Mermaid blocks of ``docs/diagrams`` are drawn here, as arcs between states, because the site loads no script from
+anywhere.
 """
 
 import html
@@ -46,8 +47,11 @@ def whole_words(context: dict[str, Any]) -> None:
 
 def write_reference(folder: Path) -> None:
     """The pages that are made from the program."""
+    import api_pages
+
     from fedsvd.studies.job_file import schema
 
+    api_pages.write(folder / "api")
     (folder / "cli.md").write_text(cli_page(), encoding="utf-8")
     (folder / "job-schema.json").write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
 

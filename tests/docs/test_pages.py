@@ -1,15 +1,17 @@
 """Pages that are promised exist: one to each error code, the figure of messages as the tables have it, links."""
 
 import ast
+import inspect
 import json
 import re
 from pathlib import Path
 
 import pytest
-from docs._ext import step_pages
+from docs._ext import api_pages, step_pages
 from docs._ext.role_pages import FIGURE, messages_sent, sequence
 from tests.docs.snippets import DOCS, ROOT
 
+import fedsvd
 from fedsvd import errors
 from fedsvd.protocol.tasks import Task
 from fedsvd.studies.job_file import job_from, schema
@@ -68,6 +70,27 @@ def test_the_page_of_steps_is_that_of_the_declarations_and_has_every_task():
     assert shown == set(Task) - {Task.PREPARE, Task.FOREIGN}  # whose steps a study brings
 
 
+def test_every_public_name_has_its_page_and_the_list_of_them_is_that_of_the_code():
+    page = api_pages.PAGE.read_text(encoding="utf-8")
+    assert api_pages.made(page) == page, "run `python docs/_ext/api_pages.py`"
+    others = {name.rpartition(".")[2] for _, plain, whole in api_pages.OTHERS.values() for name in (*plain, *whole)}
+    assert {*fedsvd.__all__} - {"__version__"} <= {*api_pages.TASKS} | others
+
+
+@pytest.mark.parametrize("name", api_pages.TASKS)
+def test_the_page_of_an_estimator_has_its_methods_its_options_and_where_it_is_used(name):
+    page = api_pages.estimator_page(name)
+    kind = getattr(fedsvd, name)
+    assert f".. automethod:: fedsvd.{name}.fit" in page
+    assert "sklearn" not in "".join(getattr(kind, method).__module__ for method in api_pages.methods(kind))
+    assert "## See also" in page
+    assert "Guides: " in page
+    for parameter in inspect.signature(kind).parameters:
+        assert re.search(rf"^ *{parameter}( :|,)", kind.__doc__, re.MULTILINE), f"{parameter} is not described"
+    if api_pages.TASKS[name]:
+        assert "| `digits` | `digits` | `--digits` |" in page or "digits" not in inspect.signature(kind).parameters
+
+
 def test_the_schema_of_job_files_takes_what_the_program_takes():
     record = schema()
     json.dumps(record)
@@ -98,7 +121,8 @@ def test_links_inside_the_repository_lead_somewhere(path):
         if "://" in link or link.startswith("mailto:"):
             continue
         there = path.parent / target if target else path
-        assert there.exists() or there.name in made, link
+        of_class = there.parent.name == "api" and there.stem in {*api_pages.TASKS, *api_pages.OTHERS}
+        assert there.exists() or there.name in made or of_class, link
         if anchor and there.suffix == ".md":
             titles = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from docs._ext import api_pages
 from tests.browser import COLLISIONS, Browser
 from tests.docs.snippets import DOCS
 
@@ -15,6 +16,7 @@ FOLLOWED = (
     "howto/hospitals",
     "deployment",
     "reference/cli",
+    "reference/api/FederatedLogisticRegression",
     "errors/FSVD-110",
     "diagrams/user",
 )
@@ -37,6 +39,7 @@ def names(site):
 
 def test_the_site_has_the_pages_that_are_made_from_the_program(site):
     assert {"index.html", "reference/cli.html", "reference/api.html", "errors/FSVD-110.html"} <= set(names(site))
+    assert {f"reference/api/{name}.html" for name in (*api_pages.TASKS, *api_pages.OTHERS)} <= set(names(site))
     page = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     commands = re.sub(r"<[^>]+>", "", page)  # a command's words stand in elements of their own
     for command in ("fedsvd init", "fedsvd job watch", "fedsvd csp start", "fedsvd report"):

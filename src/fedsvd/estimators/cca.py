@@ -43,7 +43,7 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
     Each party orthonormalises its own centred columns at home, and the SVD of the joined bases runs as any SVD of split
     columns does. With two parties the result is classical CCA (``statsmodels.multivariate.cancorr.CanCorr`` on the
     joint data); with more it is generalised CCA by MAXVAR: common variables ``U_``, uncorrelated, with the largest sum
-    over parties of squared correlations. All roles run in this process.
+    over parties of squared correlations.
 
     Parameters
     ----------

@@ -138,8 +138,8 @@ class FederatedCox(RobustErrors, FederatedModel):
         ----------
         X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
             A list is read as in ``fit``: one part of the joint table per party.
-        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one, and 0 where it had an
-            array or none.
+        offset : as in ``fit``, default=None
+            None takes the column of that name again where ``fit`` had one, and 0 where it had an array or none.
         kind : {"lp", "risk", "survival"}, default="lp"
             The logarithm of the hazard relative to a sample of zeros, that ratio itself, or the probability of no event
             up to each of ``times`` by the baseline hazard of one party, which each party has of its own records alone.

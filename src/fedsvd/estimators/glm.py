@@ -32,9 +32,10 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
     standard errors, Wald tests, deviance, AIC. Where the two differ: tests of gaussian and gamma models, whose scale is
     estimated, are those of Student's t (R's, and statsmodels' with ``use_t=True``); the likelihood of shares that have
     trials as weights has the binomial coefficient (R's); the scale is no parameter that AIC and BIC count
-    (statsmodels'; R's AIC of a gaussian model is larger by 2). It is found by iteratively reweighted least squares with
-    one exact sum for each iteration. All parties hold the joint weighted Gram matrix of every iteration; split features
-    are not possible, because the iterations would show a party its partners' columns. All roles run in this process.
+    (statsmodels'; R's AIC of a gaussian model is larger by 2). It is found by iteratively reweighted least squares.
+    Between institutions the parties open a few digits of each step; with ``digits="all"``, as in one process, the joint
+    weighted Gram matrix of every iteration. Split features are not possible, because the iterations would show a party
+    its partners' columns.
 
     Parameters
     ----------
@@ -67,6 +68,7 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
     counts : {"fives", "exact"}, default="fives"
         How these counts are opened: each party's rounded to multiples of ``least_count``, or as they are.
     least_count : int, default=5
+        What counts in fives are multiples of.
     {parameters}
 
     Attributes
@@ -150,8 +152,8 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
         ----------
         X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
             A list is read as in ``fit``: one part of the joint table per party.
-        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one, and 0 where it had an
-            array or none.
+        offset : as in ``fit``, default=None
+            None takes the column of that name again where ``fit`` had one, and 0 where it had an array or none.
 
         Returns
         -------
@@ -171,7 +173,8 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
         X : as in ``predict``
         y : array-like of shape (n_samples,), a list of one per party, or the name of a column of X
         sample_weight : array-like of shape (n_samples,), default=None
-        offset : as in ``fit``; a model that was fitted with an array needs one here
+        offset : as in ``fit``, default=None
+            A model that was fitted with an array needs one here.
 
         Returns
         -------

@@ -34,7 +34,7 @@ class FederatedLinearRegression(RobustErrors, InferenceTable, LinearModel):
     The result is that of ``sklearn.linear_model.LinearRegression`` on the joint table, or of ``Ridge`` with a
     positive ``alpha``; the intercept is never penalised. Where rank is lost, the coefficients are those of least norm.
     Split by features, each party ends with its own coefficients and all with the intercept; split by samples, all
-    parties end with all coefficients. All roles run in this process.
+    parties end with all coefficients.
 
     Parameters
     ----------

@@ -31,9 +31,9 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
 
     The result is the optimum that ``sklearn.linear_model.LogisticRegression`` approaches on the joint table, with
     standard errors and tests as ``statsmodels`` and R's ``glm`` give them. It is found by iteratively reweighted least
-    squares with one exact sum for each iteration. All parties hold the joint weighted Gram matrix of every iteration;
-    split features are not possible, because the iterations would show a party its partners' columns. All roles run in
-    this process.
+    squares. Between institutions the parties open a few digits of each step; with ``digits="all"``, as in one process,
+    the joint weighted Gram matrix of every iteration. Split features are not possible, because the iterations would
+    show a party its partners' columns.
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
     counts : {"fives", "exact"}, default="fives"
         How these counts are opened: each party's rounded to multiples of ``least_count``, or as they are.
     least_count : int, default=5
+        What counts in fives are multiples of.
     {parameters}
 
     Attributes
@@ -149,8 +150,8 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
         ----------
         X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
             A list is read as in ``fit``: one part of the joint table per party.
-        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one, and 0 where it had an
-            array or none.
+        offset : as in ``fit``, default=None
+            None takes the column of that name again where ``fit`` had one, and 0 where it had an array or none.
 
         Returns
         -------
@@ -222,7 +223,8 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
         X : as in ``decision_function``
         y : array-like of shape (n_samples,), a list of one per party, or the name of a column of X
         sample_weight : array-like of shape (n_samples,), default=None
-        offset : as in ``fit``; a model that was fitted with an array needs one here
+        offset : as in ``fit``, default=None
+            A model that was fitted with an array needs one here.
 
         Returns
         -------

@@ -63,7 +63,7 @@ class FederatedLSA(FederatedFactors):
     The top singular values and vectors of the joint table, documents in rows, as
     ``sklearn.decomposition.TruncatedSVD(algorithm="arpack")`` gives them. Sparse tables are read panel by panel and
     never made dense as a whole. ``transform`` folds new documents in: their coordinates are those they would have
-    had among the documents of ``fit``. All roles run in this process.
+    had among the documents of ``fit``.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class FederatedPCA(FederatedTransformer):
 
     The result is that of ``sklearn.decomposition.PCA(svd_solver="full")`` on the joint table, signs included: the
     parties agree on the mean by a sum that only they can read, and the Computation Service Provider factorises a
-    masked matrix. All roles run in this process; what each party would hold is in ``parties_``.
+    masked matrix. What each party would hold is in ``parties_`` where all run in this process.
 
     Parameters
     ----------

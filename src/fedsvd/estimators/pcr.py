@@ -31,7 +31,7 @@ class FederatedPCR(LinearPredictor):
     with a ``StandardScaler`` before them for ``unit_variance``. The parties open the joint Gram matrix of features and
     labels, which all of them then hold (mode "A"), and compute everything else at home, standard errors and tests of
     the components included. A number or a share of components of many features is found by steps instead (``masks``),
-    without that matrix. All roles run in this process.
+    without that matrix.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ class FederatedSVD(FederatedFactors):
     float64, as ``numpy.linalg.svd(D, full_matrices=False)`` gives it. Split by samples, ``components_`` is shared by
     all parties and each holds its rows of ``U_``; split by features, ``U_`` is shared and each holds its columns of
     ``components_``. In the shared factor the largest entry of every vector is positive, which split by samples are
-    the signs of ``sklearn.decomposition.TruncatedSVD``. All roles run in this process.
+    the signs of ``sklearn.decomposition.TruncatedSVD``.
 
     Parameters
     ----------
