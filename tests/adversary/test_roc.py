@@ -45,10 +45,10 @@ def counted(y, eta, edges, least):
     return least * np.rint(np.array(own) / least)
 
 
-def plan_of(parties, **asked):
+def plan_of(parties, roc=5):
     about = ModelPlan(Family.BINOMIAL, "logit", least_class=10, least_events=5, digits=Digits.TABLE)
-    released = (*RELEASED, Item.QUALITY, Item.ROC) if asked.pop("roc", True) else RELEASED
-    options = completed(Task.GLM, tuple(asked.items()))
+    released = (*RELEASED, Item.QUALITY, Item.ROC) if roc else RELEASED
+    options = completed(Task.GLM, (("roc", roc),))
     study = Study(Task.GLM, release=released, glm=about, targets=1, options=options)
     return plan_for(study, parties, Seed(bytes(32)))[0].plan
 
@@ -72,16 +72,16 @@ def sites():
     return people(rng, 150), people(rng, 120)
 
 
-@pytest.mark.parametrize(("counts", "least"), [("exact", 1), ("fives", 5)])
-def test_with_two_parties_the_others_counts_follow_and_in_fives_every_step_is_0_or_at_least_five(sites, counts, least):
+@pytest.mark.parametrize("least", [1, 5])
+def test_with_two_parties_the_others_counts_follow_and_in_fives_every_step_is_0_or_at_least_five(sites, least):
     (X, y), (theirs, outcome) = sites
-    model = FederatedLogisticRegression(roc=True, counts=counts).fit([X, theirs], [y, outcome])
+    model = FederatedLogisticRegression(roc=least).fit([X, theirs], [y, outcome])
     joint = np.stack((model.roc_.cases, model.roc_.controls))
     others = joint - counted(y, model.decision_function(X), model.roc_.edges, least)
     assert others.tolist() == counted(outcome, model.decision_function(theirs), model.roc_.edges, least).tolist()
     steps = np.diff(others, axis=1, prepend=0.0)
     few = (steps > 0.0) & (steps < 5.0)
-    assert few.any() == (counts == "exact")
+    assert few.any() == (least == 1)
 
 
 def who_is_left(sites, person, models, least):
@@ -104,31 +104,29 @@ def who_is_left(sites, person, models, least):
     return found
 
 
-@pytest.mark.parametrize(("counts", "least"), [("exact", 1), ("fives", 5)])
-def test_many_models_of_slightly_different_columns_place_a_record_among_few(sites, counts, least):
+@pytest.mark.parametrize("least", [1, 5])
+def test_many_models_of_slightly_different_columns_place_a_record_among_few(sites, least):
     """A known leak: of 1,280 possible records exact counts of six models leave one, fives of sixteen at most ten."""
     subsets = [[*range(5)], *map(list, combinations(range(5), 4)), *map(list, combinations(range(5), 3))]
-    subsets = subsets[:6] if counts == "exact" else subsets
+    subsets = subsets[:6] if least == 1 else subsets
     models = [
         (
             columns,
-            FederatedLogisticRegression(roc=True, counts=counts).fit(
-                [X[:, columns] for X, _ in sites], [y for _, y in sites]
-            ),
+            FederatedLogisticRegression(roc=least).fit([X[:, columns] for X, _ in sites], [y for _, y in sites]),
         )
         for columns in subsets
     ]
     left = np.array([who_is_left(sites, person, models, least) for person in range(6)])
     assert (left > 0).all()  # the record itself is never excluded
-    assert (left[:, -1] == 1).all() if counts == "exact" else (left[:, -1] <= 10).all()
-    if counts == "fives":
+    assert (left[:, -1] == 1).all() if least == 1 else (left[:, -1] <= 10).all()
+    if least == 5:
         assert np.median(left[:, 0]) > 100  # one model leaves hundreds
 
 
 def test_two_row_sets_that_differ_in_one_person_differ_in_a_count_for_most_persons(sites):
     """Rounding is no noise: row sets stay the dictionary's views, and memory holds single records back."""
     (X, y), (theirs, outcome) = sites
-    model = FederatedLogisticRegression(roc=True).fit([X, theirs], [y, outcome])
+    model = FederatedLogisticRegression(roc=5).fit([X, theirs], [y, outcome])
     eta, edges = model.decision_function(theirs), model.roc_.edges
     every = counted(outcome, eta, edges, 5)
     differ = [
@@ -141,23 +139,23 @@ def test_two_row_sets_that_differ_in_one_person_differ_in_a_count_for_most_perso
 # --- who is asked -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("counts", ["fives", "exact"])
-def test_every_owner_is_asked_however_many_records_it_has(counts):
+@pytest.mark.parametrize("least", [5, 1])
+def test_every_owner_is_asked_however_many_records_it_has(least):
     parties = own_tables((4000, 3000, 5000))
-    plan, without = plan_of(parties, counts=counts), plan_of(parties, roc=False)
+    plan, without = plan_of(parties, least), plan_of(parties, roc=0)
     for party in parties:
         assert rules(home_findings(plan, party, Policy())) == [("roc", "asks")]
         assert rules(home_findings(plan, party, Policy(answered=("roc",)))) == []
         assert rules(home_findings(without, party, Policy())) == []
     (asked,) = (each for each in home_findings(plan, parties[0], Policy()) if each.asks)
-    assert ("rounded to multiples of 5" in asked.text) == (counts == "fives")
+    assert ("rounded to multiples of 5" in asked.text) == (least == 5)
     learned = " ".join(what_each_role_learns(plan))
-    assert ("off by at most 6 records" in learned) == (counts == "fives")
+    assert ("off by at most 6 records" in learned) == (least == 5)
 
 
 def test_counts_in_smaller_multiples_than_an_owner_asks_for_are_refused():
     parties = own_tables((4000, 3000, 5000))
-    plan = plan_of(parties, least_count=3)
+    plan = plan_of(parties, roc=3)
     assert "least_count" in {each.rule for each in findings(plan, Policy()) if each.below}
 
 
@@ -176,14 +174,14 @@ def test_what_such_studies_opened_counts_in_the_next_until_it_is_too_much():
             opened = opened.after(700).with_study(str(number), study_columns(plan, parties[0]), rows)
         return len(subsets)
 
-    assert refused_at(roc=True) < refused_at(roc=False)
+    assert refused_at(5) < refused_at(0)
 
 
 # --- between institutions ---------------------------------------------------------------------------------------------
 
 
 def ranked(federation, csp, name):
-    study = {"task": "glm", "family": "binomial", "label": "sex", "roc": True, "components": None}
+    study = {"task": "glm", "family": "binomial", "label": "sex", "roc": 5, "components": None}
     return played(federation, csp, name, prepare={"columns": ["age", "bmi", "sbp"]}, **study)
 
 

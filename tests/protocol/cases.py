@@ -386,7 +386,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm of few digits": glm_of_few_digits,
     "glm with its quality": lambda k=2: glm(k, release=WITH_QUALITY),
     "glm of few digits with its quality": lambda k=2: glm_of_few_digits(k, release=WITH_QUALITY),
-    "glm of few digits with its ROC curve": lambda k=2: glm_of_few_digits(k, release=WITH_ROC),
+    "glm of few digits with its ROC curve": lambda k=2: glm_of_few_digits(k, release=WITH_ROC, options=(("roc", 5),)),
     "glm with clusters": lambda k=2: glm(k, **robust("cluster", glm(k))),
     "glm of few digits with robust errors": lambda k=2: glm_of_few_digits(k, **robust("HC1", glm_of_few_digits(k))),
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),

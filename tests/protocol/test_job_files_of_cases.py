@@ -67,7 +67,7 @@ def asked_in(study):
             job["link"] = study.glm.link
         else:
             job["family"], job["quality"] = str(study.glm.family), Item.QUALITY in (study.release or ())
-            job["roc"] = Item.ROC in (study.release or ())
+            job["roc"] = dict(study.options).get("roc", 0)
         job |= {"classes": classes} if classes else {}
     if study.task is Task.SURVIVAL:
         job |= {"label": "y", "event": "died", "group": "arm", "groups": ["a", "b"], "times": [2.0, 4.0, 6.0, 8.0]}

@@ -55,15 +55,12 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
         Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
     quality : bool, default=False
         Whether the parties add up how well a model of two classes ranks and predicts all their records: ``quality_``.
-    roc : bool, default=False
+    roc : int, default=0
         Whether they also count their cases and controls on a grid of the linear predictor: ``roc_``, the ROC curve,
-        calibration and Hosmer-Lemeshow test of all records together. Between institutions every owner is asked.
+        calibration and Hosmer-Lemeshow test of all records together. 5: each party rounds its own counts to multiples
+        of five; 1: counts as they are; 0: no counts. Between institutions every owner is asked.
     thresholds : sequence of float, default=()
         Probabilities at which ``roc_`` has sensitivity and specificity.
-    counts : {"fives", "exact"}, default="fives"
-        How these counts are opened: each party's rounded to multiples of ``least_count``, or as they are.
-    least_count : int, default=5
-        What counts in fives are multiples of.
     {parameters}
 
     Attributes
@@ -108,10 +105,8 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
     max_iterations: int = 50
     digits: str = "auto"
     quality: bool = False
-    roc: bool = False
+    roc: int = 0
     thresholds: Sequence[float] = ()
-    counts: str = "fives"
-    least_count: int = 5
     _of_classes = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None) -> Self:

@@ -61,7 +61,7 @@ class FederatedModel(Federated, ModelTable):
     quality: bool
     cluster: str | None = None
     quality_: Quality
-    roc: bool
+    roc: int
     roc_: PooledROC
     coef_: Float
     intercept_: Any

@@ -146,7 +146,7 @@ class Plots:
         return self._drawn("ridge", ax)
 
     def roc(self, X: Any = None, y: Any = None, *, target: int = 0, ax: Any = None) -> Any:
-        """The ROC curve: of all parties' records (``roc=True``), of own ones, or of rows that are given.
+        """The ROC curve: of all parties' records (``roc=5``), of own ones, or of rows that are given.
 
         The title says of which. In a party's folder own records are a second line next to those of all parties.
 

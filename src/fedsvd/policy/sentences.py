@@ -282,7 +282,7 @@ def _roc(plan: SessionPlan) -> Iterator[str]:
         f"Two more of these numbers, of the linear predictor, say where its grid lies: parties open how many cases and "
         f"controls are at or below each of {about.numbers // 2 - 1} values of it, {about.numbers} numbers"
     )
-    if about.exact:
+    if about.least == 1:
         yield f"{counted}, exactly: where few records lie between two values, that they are there."
         return
     yield (

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Counts, Item
+from fedsvd.protocol.tasks import Item
 from fedsvd.statistics.fives import SCORE_EDGES
 
 QUALITY, PAIRS, QUALITY_BITS = "quality", 4, 24
@@ -35,7 +35,6 @@ class ROCPlan:
     """How cases and controls are counted."""
 
     thresholds: tuple[float, ...]  # probabilities at which sensitivity and specificity are asked for
-    exact: bool
     least: int  # what counts are multiples of; 1 where they are exact
 
     @classmethod
@@ -43,9 +42,7 @@ class ROCPlan:
         """None where no counts are released."""
         if not plan.releases(Item.ROC):
             return None
-        exact = Counts(str(plan.option("counts"))) is Counts.EXACT
-        thresholds = tuple(json.loads(str(plan.option("thresholds"))))
-        return cls(thresholds, exact, 1 if exact else int(plan.option("least_count")))
+        return cls(tuple(json.loads(str(plan.option("thresholds")))), int(plan.option("roc")))
 
     @property
     def numbers(self) -> int:

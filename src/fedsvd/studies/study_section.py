@@ -59,8 +59,8 @@ class StudySection(Section):
         short_for = {
             Item.INFERENCE: self.inference,
             Item.ROBUST: self.robust is not None,
-            Item.QUALITY: self.quality or self.roc,
-            Item.ROC: self.roc,
+            Item.QUALITY: self.quality or self.roc > 0,
+            Item.ROC: self.roc > 0,
             Item.RIDGE_PATH: bool(self.alphas),
             Item.SPECTRUM: bool(self.components_by) and self.task is Task.PCA,
         }

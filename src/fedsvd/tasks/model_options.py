@@ -336,15 +336,17 @@ MODEL = (
     Option(
         "roc",
         "job",
-        FLAG,
-        False,
-        "The ROC and calibration curves of all parties' records, by counts: asks every owner.",
+        whole(0, 1000),
+        0,
+        "ROC and calibration of all parties' records, by counts in multiples of N (5; 1: exact): asks every owner.",
         (
             "the ROC curve, calibration and the Hosmer-Lemeshow test of all parties' records together, with `quality` "
-            "(`glm`, `binomial`): how many cases and controls are at or below 64 values of the linear predictor, in "
-            "fives or as `counts` says. These are counts of a column that the study made, and ask every owner"
+            "(`glm`, `binomial`): how many cases and controls are at or below 64 values of the linear predictor. 5: "
+            "each party rounds its own counts to multiples of five; 1: counts as they are; 0: none. These are counts "
+            "of a column that the study made, and ask every owner"
         ),
         tasks=(Task.GLM,),
+        script=True,
     ),
     Option(
         "thresholds",

@@ -32,6 +32,11 @@ def releases(study: Any, item: Item) -> bool:
     return item in (study.release or ())
 
 
+def _option(study: Any, key: str, default: object) -> object:
+    """What a study says by an option that its script alone reads."""
+    return dict(study.options).get(key, default)
+
+
 OWN_CLUSTERS = Rule(
     lambda asked: asked.clusters is Clusters.JOINT,
     "clusters at several parties are not offered: rows of one name would be added up over parties before they "
@@ -215,14 +220,14 @@ QUALITY = (
         "leave quality and roc out, or make one class of all but the one that matters",
     ),
     Rule(
-        lambda study: releases(study, Item.ROC) and not releases(study, Item.QUALITY),
-        "the release of roc goes with that of quality",
-        'roc = true (--roc), or both in release: "quality", "roc"',
+        lambda study: releases(study, Item.ROC) and not (releases(study, Item.QUALITY) and _option(study, "roc", 0)),
+        "the release of roc goes with that of quality, and with what counts are multiples of",
+        "roc = 5 (--roc 5), and leave roc out of release",
     ),
     Rule(
-        lambda study: not releases(study, Item.ROC) and json.loads(str(dict(study.options).get("thresholds", "[]"))),
+        lambda study: not releases(study, Item.ROC) and json.loads(str(_option(study, "thresholds", "[]"))),
         "thresholds are those of a ROC curve",
-        "roc = true (--roc), or leave thresholds out",
+        "roc = 5 (--roc 5), or leave thresholds out",
     ),
 )
 """Pairs are of a case and a control."""

@@ -69,7 +69,7 @@ SURVIVAL = (
             '`"fives"`: each party rounds its own counts to multiples of `least_count` at home, so that a total is off '
             'by at most 2 records a party; `"exact"`: as they are, which asks the owner of a bin of 1 to 4 records'
         ),
-        tasks=(*_TASKS, Task.DESCRIBE, Task.GLM),
+        tasks=(*_TASKS, Task.DESCRIBE),
         script=True,
     ),
     Option(
@@ -79,7 +79,7 @@ SURVIVAL = (
         LEAST_COUNT,
         "Counts are rounded to multiples of this number.",
         "what counts in fives are multiples of; a party refuses less than its own `least_count`",
-        tasks=(*_TASKS, Task.GLM),
+        tasks=_TASKS,
         script=True,
     ),
     Option(

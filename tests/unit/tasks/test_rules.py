@@ -54,6 +54,7 @@ SPECTRUM = (*declared(Task.PCA).released, Item.SPECTRUM)
 QUALITY = (*declared(Task.GLM).released, Item.QUALITY)
 ROC = (*QUALITY, Item.ROC)
 BINOMIAL = ModelPlan(Family.BINOMIAL, "logit")
+FIVES = (("roc", 5),)
 SQUARES = (*declared(Task.GLM).released, Item.ROBUST)
 # Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
 RARE = [
@@ -112,7 +113,12 @@ RARE = [
         {"release": SQUARES, "robust": Robust.HC0, "alpha": 0.5, "glm": ModelPlan(Family.POISSON, "log")},
     ),
     ("quality is of a binomial model", Task.GLM, H, {"release": QUALITY, "glm": ModelPlan(Family.POISSON, "log")}),
-    ("roc is of a binomial model", Task.GLM, H, {"release": ROC, "glm": ModelPlan(Family.POISSON, "log")}),
+    (
+        "roc is of a binomial model",
+        Task.GLM,
+        H,
+        {"release": ROC, "options": FIVES, "glm": ModelPlan(Family.POISSON, "log")},
+    ),
     ("the release of roc goes with", Task.GLM, H, {"release": (*QUALITY[:-1], Item.ROC), "glm": BINOMIAL}),
     ("thresholds are those of a ROC curve", Task.GLM, H, {"options": (("thresholds", "[0.5]"),), "glm": BINOMIAL}),
 ]
@@ -190,7 +196,7 @@ REFUSED = {
             "max_iterations": 9,
             "digits": "table",
             "quality": True,
-            "roc": True,
+            "roc": 5,
             "thresholds": [0.5],
             "least_class": 3,
             "least_events": 2,

@@ -66,7 +66,7 @@ CASES = {
     },
     "glm with its quality": {"job": {"task": "glm", "label": "y", "family": "binomial", "quality": True}},
     "glm with its ROC curve": {
-        "job": {"task": "glm", "label": "y", "family": "binomial", "roc": True, "thresholds": [0.2], "counts": "exact"}
+        "job": {"task": "glm", "label": "y", "family": "binomial", "roc": 1, "thresholds": [0.2]}
     },
     "glm of three classes": {"job": {"task": "glm", "label": "y", "family": "multinomial", "classes": ["a", 2, "c"]}},
     "pca by a dictionary": {
