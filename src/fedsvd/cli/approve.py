@@ -173,6 +173,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "size": _size(considered),
         "bounds": considered.bounds or None,
         "columns": [_column(each) for each in considered.columns],
+        "mapped": list(considered.mapped),
         "scheme": plan.scheme,
         "mode": plan.mode,
         "why": plan.reason,
@@ -243,7 +244,8 @@ def _columns(considered: Considered) -> list[str]:
     as_they_are = [each for each in considered.columns if each == OwnColumn(each.own, each.own, "feature")]
     plain = [repr(each.own) for each in as_they_are]
     told = [str(each) for each in considered.columns if each not in as_they_are]
-    return [*told, *([f"under their own names: {', '.join(plain)}"] if plain else [])]
+    table = [f"your table: {line}" for line in considered.mapped]
+    return [*table, *told, *([f"under their own names: {', '.join(plain)}"] if plain else [])]
 
 
 def _nothing(considered: Considered) -> str:

@@ -69,6 +69,7 @@ class Considered:
     prepared: str = ""  # what was done to our own table, for its owner alone
     unsigned: str = ""  # why the researcher's signature does not hold; empty where it does
     columns: tuple[OwnColumn, ...] = ()  # of our own table that are taken, for its owner alone
+    mapped: tuple[str, ...] = ()  # how our own table is read as a whole, likewise
     bounds: str = ""  # what of the study's size follows from an earlier session
 
     def expect_allowed(self) -> None:
@@ -172,7 +173,13 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     found = tuple(dict.fromkeys(settled(there, site.policy())))
     prepared = "" if own.data.prepared is None else str(own.data.prepared)
     about: dict[str, Any] = {"data": path, "plan": plan, "before_it": tuple(sessions), "columns": own.columns}
-    about |= {"assumed": assumed, "found": found, "doubts": doubts, "brought": brought}
+    about |= {
+        "mapped": tuple(site.tables().map.lines()),
+        "assumed": assumed,
+        "found": found,
+        "doubts": doubts,
+        "brought": brought,
+    }
     about |= {"before": site.history(record), "prepared": prepared, "bounds": bounds(record), "unsigned": unsigned}
     return Considered(record, job, peers, **about)
 

@@ -35,7 +35,7 @@ def own_columns(
     uses = dict.fromkeys((*labels, *job.prepare.targets), "label")
     uses |= dict.fromkeys(study.id_columns, "id")
     beside = {"weights": study.weights, "offset": study.offset, "clusters": study.cluster}
-    beside |= {"event": study.event, "entry": study.entry, "strata": study.strata}
+    beside |= {"event": study.event, "entry": study.entry, "strata": study.strata, "subject": study.subject}
     uses |= {name: use for use, name in beside.items() if name is not None}
     groups = {} if job.dictionary is None else job.dictionary.groups
     taken, dropped = {groups[name].of if name in groups else name for name in rule.columns}, set(rule.drop)
