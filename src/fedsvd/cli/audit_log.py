@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from fedsvd.cli.group import Group
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output
 from fedsvd.storage.journal import verify_audit
 
-audit_log = typer.Typer(no_args_is_help=True, help="A role's audit log: JSON lines, chained by hashes.")
+audit_log = Group(help="A role's audit log: JSON lines, chained by hashes.")
 
 
 @audit_log.callback()

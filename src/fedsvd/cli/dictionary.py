@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.group import FAILED
+from fedsvd.cli.group import FAILED, Group
 from fedsvd.cli.options import FormatOption, Scratch
 from fedsvd.cli.output import Format, Output, facts, listing
 
-dictionary = typer.Typer(no_args_is_help=True, help="A consortium's codebook: propose one, check one.")
+dictionary = Group(help="A consortium's codebook: propose one, check one.")
 
 MapOption = Annotated[
     Path | None, typer.Option("--map", metavar="FILE", help="How the table is mapped: a file with the keys of [table].")

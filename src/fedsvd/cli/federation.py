@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from fedsvd.cli.group import Group
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output, facts
 from fedsvd.cli.rehearsal import rehearse, start
@@ -18,7 +19,7 @@ from fedsvd.identity.authority import CA, CA_DAYS, DAYS, REVOKED, Authority, ini
 from fedsvd.identity.names import KitRole
 from fedsvd.storage import private
 
-federation = typer.Typer(no_args_is_help=True, help="Found a federation, approve and revoke members; or rehearse one.")
+federation = Group(help="Found a federation, approve and revoke members; or rehearse one.")
 federation.command()(rehearse)
 federation.command()(start)
 

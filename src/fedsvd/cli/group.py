@@ -12,9 +12,9 @@ import re
 import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -22,6 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from fedsvd.errors import FedSVDError
 from fedsvd.storage.faults import of_machine
 
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 OK, FAILED, MISUSED, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 # Typer brings its own copy of click from version 0.20 on, so the class is found where it is sure to be.
 _Misuse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -38,6 +39,7 @@ _HEADINGS = {
 }
 _OTHER = "Model"
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names.split()}
+_LONGEST_OPTION = 60  # with its choices
 _FEWEST_GROUPED = 20  # options; of fewer one list is easier to read
 
 
@@ -45,9 +47,14 @@ _KINDS = {"list[str]": "TEXT", "str": "TEXT", "path": "PATH", "int range": "N", 
 _KINDS |= {"float range": "NUMBER", "float": "NUMBER"}
 
 
-def _shorter(option: str) -> str:
-    """The option with what it takes in one word: TEXT, N, NUMBER, PATH, or its choices."""
-    return re.sub(r"<([^>]*)>", lambda found: _KINDS.get(found[1], found[1]), option)
+def _shorter(option: str, help: str = "") -> tuple[str, str]:
+    """The option with what it takes in one word: TEXT, N, NUMBER, PATH, or its choices; many of them in the help."""
+    short = re.sub(r"<([^>]*)>", lambda found: _KINDS.get(found[1], found[1]), option)
+    name, _, choices = short.rpartition(" ")
+    if len(short) <= _LONGEST_OPTION or "|" not in choices:
+        return short, help
+    text, mark, rest = help.partition("  [")
+    return f"{name} WORD", f"{text.rstrip('.')}: {choices.replace('|', ', ')}.{mark}{rest}"
 
 
 class Grouped(TyperCommand):
@@ -66,21 +73,20 @@ class Grouped(TyperCommand):
             if record is not None:
                 many = len(params) >= _FEWEST_GROUPED
                 heading = _HEADING_OF.get(param.name or "", _OTHER) if many else "Options"
-                grouped.setdefault(heading, []).append((_shorter(record[0]), record[1]))
+                grouped.setdefault(heading, []).append(_shorter(*record))
         order = ["Data", _OTHER, *(name for name in _HEADINGS if name != "Data"), "Options"]
         for heading in sorted(grouped, key=order.index):
             with formatter.section(heading):
                 formatter.write_dl(grouped[heading], col_max=26)
 
 
-class Lazy(TyperGroup, ABC):
-    """A group that lists some commands by one line each; ``load`` imports such a command when it is called."""
+class Plain(TyperGroup):
+    """A group whose help is plain text under headings, as each command's own is."""
 
-    LINES: ClassVar[Mapping[str, str]] = {}
     HEADINGS: ClassVar[Mapping[str, str]] = {}  # the names under each, between blanks; the rest stands first
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Plain text under headings, as each command's own help is."""
+        """Plain text, no boxes."""
         super(TyperGroup, self).format_help(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -88,7 +94,7 @@ class Lazy(TyperGroup, ABC):
         self.format_commands(ctx, formatter)
         records = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
         with formatter.section("Options"):
-            formatter.write_dl([(_shorter(name).replace(" bool", ""), text) for name, text in records], col_max=26)
+            formatter.write_dl([(_shorter(name)[0].replace(" bool", ""), text) for name, text in records], col_max=26)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Each command with its line, under its heading."""
@@ -102,6 +108,23 @@ class Lazy(TyperGroup, ABC):
             if lines:
                 with formatter.section(heading):
                     formatter.write_dl(lines, col_max=26)
+
+
+class Group(typer.Typer):
+    """Commands under one word, with plain help: of the group, and of each command."""
+
+    def __init__(self, help: str, cls: type[Plain] = Plain, no_args_is_help: bool = True) -> None:
+        super().__init__(help=help, cls=cls, no_args_is_help=no_args_is_help)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Verb], Verb]:
+        """As Typer's, with the help of ``Grouped``."""
+        return super().command(name, cls=Grouped, **settings)
+
+
+class Lazy(Plain, ABC):
+    """A group that lists some commands by one line each; ``load`` imports such a command when it is called."""
+
+    LINES: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from rich.console import Console
 
-from fedsvd.cli.group import Lazy
+from fedsvd.cli.group import Group, Lazy
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.reports import drawing, drawn
@@ -33,9 +33,7 @@ class _Jobs(Lazy):
         return approve
 
 
-job = typer.Typer(
-    cls=_Jobs, no_args_is_help=True, help="Jobs of a federation: submit, approve, watch, resume, stop, results."
-)
+job = Group(cls=_Jobs, help="Jobs of a federation: submit, approve, watch, resume, stop, results.")
 
 
 @job.command()

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedsvd.cli.group import Group
 from fedsvd.cli.options import FormatOption, KitOption
 from fedsvd.cli.output import Format, Output, facts
 from fedsvd.errors import ConfigError
@@ -24,7 +25,7 @@ from fedsvd.identity.request import REQUEST, Request, make_request
 from fedsvd.service.site_file import SITE, write_site
 from fedsvd.storage import private
 
-join = typer.Typer(no_args_is_help=True, help="Become a member: request, accept, renew, pin.")
+join = Group(help="Become a member: request, accept, renew, pin.")
 
 Addresses = Annotated[
     list[str] | None,

@@ -27,7 +27,7 @@ from fedsvd.statistics.summary import linear_summary
 from fedsvd.statistics.table_one import table_one
 from fedsvd.types import byte_size
 
-_ROWS_SHOWN = 5
+_ROWS_SHOWN, _COEFFICIENTS_SHOWN = 5, 40
 _TABLES = ("spectrum", "intercept", "correlations", "wilks", "component_coefficients", "groups")
 
 
@@ -83,7 +83,7 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     if (described := shared.facts.get("described")) is not None:
         console.print(str(table_one(description_of(described))), markup=False, highlight=False, soft_wrap=True)
     for table in _leading_tables(shared):
-        console.print(top_of(table, _ROWS_SHOWN))
+        console.print(top_of(table, _COEFFICIENTS_SHOWN if table.name == "coefficients" else _ROWS_SHOWN))
     _show_tables(console, shared)
     if (quality := shared.facts.get("quality")) is not None:
         console.print(quality_in_words(quality))

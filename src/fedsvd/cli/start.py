@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedsvd.cli.group import Group
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.output import Format
 from fedsvd.cli.reports import drawing
@@ -28,9 +29,9 @@ WithParent = Annotated[bool, typer.Option("--with-parent", hidden=True, help="En
 _PATIENCE = 120.0
 _FROM_PARENT = "-"  # the address of the CSP is the first line of standard input
 
-csp = typer.Typer(no_args_is_help=True, help="The computing server, the one role that listens.")
-authority = typer.Typer(no_args_is_help=True, help="The Trusted Authority, which deals masks and sees no data.")
-party = typer.Typer(no_args_is_help=True, help="A party, which owns data.")
+csp = Group(help="The computing server, the one role that listens.")
+authority = Group(help="The Trusted Authority, which deals masks and sees no data.")
+party = Group(help="A party, which owns data.")
 
 
 @csp.callback()

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedsvd.cli.group import Group
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.policy.foreign import ENFORCED
 
-tasks = typer.Typer(no_args_is_help=False, help="Foreign tasks that are installed here: list them, show one.")
+tasks = Group(help="Foreign tasks that are installed here: list them, show one.", no_args_is_help=False)
 
 _SANDBOXES = ("bwrap", "firejail", "nsjail", "systemd-run")
 

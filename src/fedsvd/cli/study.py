@@ -22,6 +22,8 @@ from fedsvd.studies.resume import Resumable
 from fedsvd.studies.run import UserFiles
 from fedsvd.types import byte_size
 
+_WORTH_A_TABLE = 2.0  # seconds, of which a person wants to know where they go
+
 
 def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scratch: Path | None) -> None:
     """Run a job in this process, write its results, and show what came of it."""
@@ -103,4 +105,5 @@ def show_estimate(output: Output, prepared: Prepared, plan: SessionPlan | None =
     seconds = roughly(cost.seconds_in_processes if apart else cost.seconds_on_one_machine)
     moved = f"{byte_size(cost.bytes_total)} between the roles"
     output.line(f"expected: {moved}, {seconds} with all roles on {cores} ({estimated.rates}; {without})")
-    output.table(cost_table(plan, cost, prepared.names))
+    if max(cost.seconds_on_one_machine, cost.seconds_in_processes if apart else 0.0) > _WORTH_A_TABLE:
+        output.table(cost_table(plan, cost, prepared.names))

@@ -7,11 +7,11 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.dictionary import shortfall_record, show_shortfalls
-from fedsvd.cli.group import FAILED
+from fedsvd.cli.group import FAILED, Group
 from fedsvd.cli.options import FormatOption, KitOption
 from fedsvd.cli.output import Format, Output, facts, listing
 
-table = typer.Typer(no_args_is_help=True, help="A site's own table: register it by a dictionary, see its history.")
+table = Group(help="A site's own table: register it by a dictionary, see its history.")
 
 
 @table.command()

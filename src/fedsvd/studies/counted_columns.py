@@ -9,7 +9,6 @@ import numpy as np
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.dictionary import Dictionary
-from fedsvd.studies.measured_rows import persons_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.party_rows import some_rows
 from fedsvd.studies.prepare_section import PrepareSection
@@ -70,6 +69,8 @@ def counted_data(study: StudySection, party: PartyData) -> PartyData:
     if not columns:
         return party
     found = PartyData(**{**vars(party), "table": arranged(party.table, columns)})
+    from fedsvd.studies.measured_rows import persons_of  # which brings SciPy along, and --help reads this file
+
     of_person = persons_of(found)
     if of_person is None:
         return found

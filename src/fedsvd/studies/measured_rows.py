@@ -28,7 +28,6 @@ from fedsvd.protocol.tasks import Answer, Counts, Split, Task
 from fedsvd.statistics.fives import few_cells
 from fedsvd.statistics.leverage import in_each_column, leverages
 from fedsvd.statistics.life_table import staircases
-from fedsvd.studies.measured_hazards import largest_hazard
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.table_cells import measured_table
 from fedsvd.types import Float
@@ -74,6 +73,8 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     if plan.k == 2 and plan.glm is not None and plan.glm.facts.few_events and party.labels is not None:
         own = replace(own, events=int(np.count_nonzero(party.labels[:, plan.glm.facts.counted_at])))
     own = rows.judged(own, policy)
+    from fedsvd.studies.measured_hazards import largest_hazard  # which brings roles along, and job watch needs none
+
     value, column = (0.0, 0) if few_records(rows.records, own.columns, policy) else largest_hazard(plan, party)
     return replace(own, design=Leverage(value, rows.called(column))) if value > own.design.value else own
 

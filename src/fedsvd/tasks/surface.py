@@ -119,14 +119,15 @@ def _replaced(text: str, names: dict[str, str], said: Callable[[str, str], str])
     """Every key of a job file, with its value, in brackets, or as a table of the file."""
     keys = "|".join(sorted(names, key=len, reverse=True))
     text = re.sub(rf"(?<![-\w.])(?:\[prepare\] )?({keys}) = ({_VALUES})", lambda f: said(f[1], f[2]), text)
-    text = re.sub(rf"\[prepare\.({keys})\]|\(({keys})(?=[,)])", lambda f: _bare(f, names), text)
+    text = re.sub(rf"\[prepare\.({keys})\]|\(({keys})((?:, (?:{keys}))*)(?=[,)])", lambda f: _bare(f, names), text)
     return re.sub(r",? under \[(?:job|prepare|match|masks)\]", "", text)
 
 
 def _bare(found: re.Match[str], names: dict[str, str]) -> str:
-    """A key without a value."""
-    name = names[found[1] or found[2]].replace("{}", "")
-    return name if found[1] else f"({name}"
+    """A key without a value; in brackets there may be several."""
+    keys = [found[1]] if found[1] else [found[2], *found[3].split(", ")[1:]]
+    said = ", ".join(names[key].replace("{}", "") for key in keys)
+    return said if found[1] else f"({said}"
 
 
 @cache

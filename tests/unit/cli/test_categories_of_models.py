@@ -47,6 +47,8 @@ def test_the_commonest_level_is_what_others_are_compared_with(fedsvd, joint):
         ("lr", {}, "less the commonest, which others are compared with"),
         ("glm", {"family": "gaussian"}, "less the commonest, which others are compared with"),
         ("cox", {"event": "died"}, "less the commonest, which others are compared with"),
+        ("ordinal", {"classes": ["a", "b", "c"]}, "less the commonest, which others are compared with"),
+        ("mixed", {"subject": "ward"}, "less the commonest, which others are compared with"),
         ("lr", {"intercept": False}, "of its levels"),
         ("lr", {"alpha": 1.0}, "of its levels"),
         ("pca", {"label": ()}, "of its levels"),

@@ -4,9 +4,11 @@ import errno
 
 import pandas as pd
 import pytest
+import typer
+from typer.main import get_command
 
 from fedsvd import FederatedPCA, Policy, Simulation
-from fedsvd.cli.main import HEADINGS
+from fedsvd.cli.main import HEADINGS, cli
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, EmptyData, NotNumeric, ReleaseRefused
 from fedsvd.protocol.tasks import Split
@@ -175,6 +177,26 @@ def test_help_has_groups_and_fits_eighty_columns(fedsvd):
     assert places == sorted(places)
     assert max(map(len, text.splitlines())) <= 80
     assert text.index("--label") < text.index("Model:") < text.index("--alpha") < text.index("--missing")
+
+
+def commands(group, *before):
+    """Every command of a group and of its groups, with all words."""
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        _, command, _ = group.resolve_command(context, [name])
+        yield (*before, name), command
+        if hasattr(command, "list_commands"):
+            yield from commands(command, *before, name)
+
+
+def test_the_help_of_every_command_is_plain_and_fits_eighty_columns(fedsvd):
+    for words, command in commands(get_command(cli)):
+        if words[0] in ("bench", "reproduce"):  # of another distribution
+            continue
+        text = fedsvd(*words, "--help").out
+        assert text.startswith("Usage: "), words
+        assert max(map(len, text.splitlines())) <= 80, words
+        assert command.get_short_help_str(200).split(".")[0] in " ".join(text.split()), words
 
 
 def test_every_command_stands_under_a_heading_of_the_help(fedsvd):

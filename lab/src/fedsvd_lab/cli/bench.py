@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedsvd.cli.group import Group
 from fedsvd.cli.options import FormatOption, Quiet
 from fedsvd.cli.output import Format, Output, duration
 from fedsvd.cli.watch import watched
@@ -24,7 +25,7 @@ from fedsvd.results.folder import expect_free
 from fedsvd.types import byte_size, bytes_of
 from fedsvd_lab.scale import Case, Step, exponent, generation, measured, modelled
 
-bench = typer.Typer(no_args_is_help=True, help="Speed, memory and bytes, measured on this machine.")
+bench = Group(help="Speed, memory and bytes, measured on this machine.")
 _SIZES = {Task.SVD: "100k,200k,500k,1M,2M", Task.LR: "100k,200k,500k,1M"}
 
 

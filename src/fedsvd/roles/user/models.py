@@ -79,7 +79,7 @@ def expect_counts(plan: SessionPlan, totals: dict[str, float]) -> None:
     if counts and min(counts) < max(about.least_class, about.least_events * coefficients):
         raise ReleaseRefused(
             "a class of the target, or its events for each coefficient, are fewer than this study asks for",
-            "choose fewer features, join classes, or agree on a lower least_class or least_events",
+            "choose fewer features, join classes, or agree on lower limits (least_class, least_events)",
         )
 
 
