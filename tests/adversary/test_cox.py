@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
+from tests.adversary.steering import steered
 from tests.tolerances import PRINTED_BAR
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import NotConverged
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.tasks import Family, Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import cox
-from fedsvd.roles.user.home import FEW
 from fedsvd.statistics.cox import Cohort
 from fedsvd.statistics.newton_requests import Asked
 from fedsvd.studies.own_rows import home_findings
@@ -118,76 +117,18 @@ def test_what_stays_at_home_and_what_is_seen_is_stated():
     assert "the mean of each column" not in learned
 
 
-class Liar(cox.CoxHome):
-    """User 1 sends a first score that leads to coefficients far from all others' records, and knows their deviance."""
-
-    aim = np.array([9.0, 7.0, -8.0])
-    others = ()
-
-    def __init__(self, work, about):
-        super().__init__(work, about)
-        self.lies, self.scores = work.i == 0, 0
-
-    def values(self, asked):
-        found = super().values(asked)
-        if not self.lies or asked.of != "score":
-            return found
-        self.scores += 1
-        found = found.copy()
-        if self.scores == 1:
-            own = super().values(Asked("information", asked.units, asked.at))
-            H = np.zeros((3, 3))
-            H[np.triu_indices(3)] = 2.6 * own
-            H += np.triu(H, 1).T
-            found[2:] += H @ (self.aim - asked.at.beta)
-        else:
-            found[0] = 20.0 - sum(cohort.deviance(asked.at.beta) for cohort in self.others)
-        return found
-
-
-class Trusting(Liar):
-    """The same among users that make no home test."""
-
-    def stands_out(self, at):
-        return False
-
-    def beyond(self, at, dispersion):
-        return False
-
-
-def steered(monkeypatch, home, seed):
-    """The largest part of one record of another user in an information matrix that was opened."""
+def largest_part(monkeypatch, seed, tested=True):
+    """Of one record of another user, where user 1 steers to coefficients far from all others' records."""
     X, labels = patients(seed=seed)
     cohorts = [Cohort(own, *y.T) for own, y in zip(X[1:], labels[1:], strict=True)]
-    monkeypatch.setattr(cox, "CoxHome", home)
-    monkeypatch.setattr(home, "others", cohorts)
-    seen, plain = [], cox.fit_by_digits
-
-    def recorded(*asked, **settings):
-        steps = plain(*asked, **settings)
-        request = next(steps)
-        while True:
-            answer = yield request
-            if isinstance(request, Asked) and request.of in ("information", "table"):
-                seen.append(request.at.beta)
-            request = steps.send(answer)
-
-    monkeypatch.setattr(cox, "fit_by_digits", recorded)
-    with pytest.raises(NotConverged):
-        Federation(X, Task.COX, Split.HORIZONTAL, labels=labels, glm=ABOUT).run()
-    largest = 0.0
-    for cohort in cohorts:
-        for beta in seen:
-            values, vectors = np.linalg.eigh(cohort.evaluate(beta, information=True).information)
-            kept = values > FEW * values[-1]
-            largest = max(largest, cohort.leverage(beta, vectors[:, kept] / np.sqrt(values[kept])))
-    return largest
+    federation = Federation(X, Task.COX, Split.HORIZONTAL, labels=labels, glm=ABOUT)
+    return steered(monkeypatch, cox, "CoxHome", np.array([9.0, 7.0, -8.0]), cohorts, federation.run, tested)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_false_score_that_steers_to_one_record_is_refused_at_home(monkeypatch, seed):
-    assert steered(monkeypatch, Liar, seed) < 0.8
+    assert largest_part(monkeypatch, seed) < 0.8
 
 
 def test_without_home_tests_it_is_not(monkeypatch):
-    assert steered(monkeypatch, Trusting, 0) > 0.8
+    assert largest_part(monkeypatch, 0, tested=False) > 0.8

@@ -45,6 +45,7 @@ class OwnBits:
     few: tuple[str, ...] = ()  # columns of at most 20 values
     listed: bool = False  # whether all columns are such
     rare: int = 0  # own records in patterns of 1 to 4, where all columns are such
+    rows_each: float = 1.0  # of a record, where sums are of groups of rows
 
     @property
     def record(self) -> float:
@@ -123,11 +124,11 @@ def most_bits(plan: SessionPlan, own: OwnBits, policy: Policy, earlier: Sequence
 
 
 def _outside(plan: SessionPlan, own: OwnBits) -> int:
-    """Records that the largest other party does not have."""
+    """Records that the largest other party does not have; of groups, as many as the own rows have for theirs."""
     others = list(plan.counts)
     if own.records in others:
         others.remove(own.records)
-    return plan.n - max(others)
+    return round((plan.n - max(others)) / own.rows_each)
 
 
 def bit_findings(

@@ -84,6 +84,7 @@ class OwnRows:
     classes: tuple[int, ...] = ()  # records of each
     events: int = 0  # of two parties, where each has the other's sums: own events whose rows are summed
     clusters: tuple[int, ...] = ()  # records of each
+    random: bool = False  # whether they have random effects
     offset: float = 0.0  # the largest, without its sign
 
 
@@ -270,7 +271,13 @@ def _classes(own: OwnRows, policy: Policy) -> Iterator[Finding]:
 def _clusters(own: OwnRows) -> Iterator[Finding]:
     if not own.clusters:
         return
-    if len(own.clusters) < _FEWEST_CLUSTERS or 2 * max(own.clusters) > sum(own.clusters):
+    if own.random and len(own.clusters) == 1:
+        text = (
+            "all of your rows are one group with random effects: an effect of sites is seen from their totals, and the "
+            "totals of a few sites are fewer bits than one fit opens. Name the party as a fixed effect: y ~ age + site"
+        )
+        yield Finding("own clusters", text)
+    elif len(own.clusters) < _FEWEST_CLUSTERS or 2 * max(own.clusters) > sum(own.clusters):
         text = (
             f"{len(own.clusters)} clusters, the largest with {max(own.clusters)} of {sum(own.clusters)} records; at "
             f"least {_FEWEST_CLUSTERS} are asked for, none with more than half: the opened sums of scores of few "

@@ -92,6 +92,8 @@ def with_random(found: Beside, sign: Token, tokens: list[Token], alone: bool) ->
     effects, subjects = tokens[:bar], tokens[bar + 1 :]
     if len(subjects) != 1 or subjects[0].kind != "name":
         raise refused(subjects[0] if subjects else tokens[bar], _RANDOM)
+    if subjects[0].text == SITE:
+        raise refused(subjects[0], "a party is one group of a random effect: name it as a fixed one, y ~ age + site")
     named, plus = effects[::2], effects[1::2]
     if len(named) != len(plus) + 1 or any(token.text != "+" for token in plus):
         raise refused(effects[-1] if effects else tokens[bar], _RANDOM)

@@ -9,6 +9,7 @@ the rest its owner came to share.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ def is_judged(plan: SessionPlan) -> bool:
 def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool = False) -> OwnRows:
     """What is judged of a party's rows; with ``refusals`` only what may be refused, which mostly takes no pass."""
     if plan.table is not None:
-        return OwnRows() if refusals else measured_table(plan, party, policy, persons_of(party))
+        return OwnRows() if refusals else measured_table(plan, party, policy, persons_of(party, plan))
     rows, model = _Rows.of(plan, party), opens_model(plan)
     own = OwnRows(offset=_largest_offset(plan, party), made=rows.made(policy))
     if rows.weights is not None and model:
@@ -55,7 +56,7 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     own = replace(
         own,
         records=rows.records,
-        cells=tuple(_cells(party, policy)),
+        cells=tuple(_cells(party, policy, plan)),
         fills=telling_fills(party.table, policy.least_count),
     )
     if party.clusters is not None and What.COUNT in opened(plan):
@@ -64,9 +65,10 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
         own = replace(own, grids=_grids(plan, party, policy), classes=_compared(plan, party))
     if What.ROC in opened(plan):
         own = replace(own, visits=rows.of_person is not None)
-    groups = None if plan.glm is None else plan.glm.column(plan.glm.facts.grouped)
-    if groups is not None and party.labels is not None:
-        own = replace(own, clusters=tuple(np.unique(party.labels[:, groups], return_counts=True)[1].tolist()))
+    groups = groups_of(party, plan)
+    if groups is not None:
+        sizes = np.unique(groups, return_counts=True)[1]
+        own = replace(own, clusters=tuple(sizes.tolist()), random=True)
     if not model:
         return replace(own, columns=rows.made_columns)
     own = replace(own, columns=rows.features + 1, outcome=rows.outcome(plan), classes=_classes(plan, party))
@@ -79,13 +81,25 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     return replace(own, design=Leverage(value, rows.called(column))) if value > own.design.value else own
 
 
-def persons_of(party: PartyData) -> NDArray[np.intp] | None:
-    """Which person each row is of, by the dictionary's id or the job's; None where each person has one row."""
+def persons_of(party: PartyData, plan: SessionPlan | None = None) -> NDArray[np.intp] | None:
+    """Which person each row is of, by the dictionary's id or the job's, or else by the groups that have random effects;
+    None where each person has one row."""
     found = persons(party.table)
-    if found is not None or party.ids is None:
+    if found is not None:
         return found
-    ids, found = np.unique(party.ids, return_inverse=True)
-    return found if len(ids) < len(found) else None
+    groups = None if plan is None else groups_of(party, plan)
+    for ids in (party.ids, groups):
+        if ids is not None:
+            ids, found = np.unique(ids, return_inverse=True)
+            if len(ids) < len(found):
+                return found
+    return None
+
+
+def groups_of(party: PartyData, plan: SessionPlan) -> NDArray[Any] | None:
+    """The group of each row, where groups have random effects."""
+    place = None if plan.glm is None else plan.glm.column(plan.glm.facts.grouped)
+    return None if place is None or party.labels is None else party.labels[:, place]
 
 
 def determines_gram(plan: SessionPlan) -> bool:
@@ -102,6 +116,7 @@ def opens_model(plan: SessionPlan) -> bool:
 class _Rows:
     """A party's rows as they are summed: features, then labels that are joined to them."""
 
+    plan: SessionPlan
     party: PartyData
     labels: Float | None
     weights: Float | None
@@ -112,12 +127,12 @@ class _Rows:
         labels, weights = party.labels if plan.adds_labels else None, party.row_weights
         if plan.glm is not None and party.labels is not None:
             weights = party.labels[:, -1] if plan.glm.weighted else None
-        return cls(party, labels, weights, job_made(party.table))
+        return cls(plan, party, labels, weights, job_made(party.table))
 
     @cached_property
     def of_person(self) -> NDArray[np.intp] | None:
         """The person that each row is of, where persons have several."""
-        return persons_of(self.party)
+        return persons_of(self.party, self.plan)
 
     @property
     def records(self) -> int:
@@ -313,9 +328,9 @@ class _Halves:
         return (self.columns[found[0, 0]], self.columns[found[0, 1]]) if len(found) else None
 
 
-def _cells(party: PartyData, policy: Policy) -> Iterator[Cells]:
+def _cells(party: PartyData, policy: Policy, plan: SessionPlan | None = None) -> Iterator[Cells]:
     """Sets of columns with combinations that few own records have, or none: persons, where these have several rows."""
-    of_person = persons_of(party)
+    of_person = persons_of(party, plan)
     for each in combined(party.table, MOST_VALUES):
         counts = _counted(each.rows, of_person)
         few = int(counts[counts < policy.least_count].sum())
@@ -342,7 +357,7 @@ def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
     y = party.labels[:, facts.counted_at]
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
-    return tuple(_counted(y.astype(np.intp), persons_of(party)).tolist())
+    return tuple(_counted(y.astype(np.intp), persons_of(party, plan)).tolist())
 
 
 def _grids(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Grid, ...]:

@@ -113,7 +113,7 @@ def together(plan: SessionPlan, party: PartyData, before: Before, policy: Policy
         return Together()
     of = job_made(party.table)
     made = {j for name, of_it in of.items() for j, each in enumerate(now.names) if each in (name, *of_it)}
-    rows = _Rows(now, before, opens_model(plan), tuple(sorted(made)), persons_of(party))
+    rows = _Rows(now, before, opens_model(plan), tuple(sorted(made)), persons_of(party, plan))
     guessed = rows.largest(True, policy.most_leverage, policy)
     every = rows.largest(False, REFUSED, policy) if opens_model(plan) else Leverage()
     return Together(guessed, bool(now.made), every)

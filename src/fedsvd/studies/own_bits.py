@@ -4,10 +4,12 @@ Entropies are of at most 16,384 own rows, spread over the table: a column has th
 counted in all rows, where every column has few values.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.linalg.pools import one_thread
 from fedsvd.policy.bits_held import (
@@ -28,7 +30,7 @@ from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.statistics.patterns import column_bits, columns_of, evenly, in_rare_patterns, rank_share
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.measured_rows import persons_of
+from fedsvd.studies.measured_rows import groups_of, persons_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
@@ -84,17 +86,28 @@ def measured_bits(plan: SessionPlan, party: PartyData, with_label: bool | None =
     few = tuple(names[place] for place in np.flatnonzero(found.few & (found.values > 1)).tolist())
     if not judged_by_bits(plan):
         return OwnBits(party.table.shape[0], {}, few)
-    columns = column_bits(rows, names, found)
+    columns, groups = column_bits(rows, names, found), groups_of(party, plan)
     if len(names) > WIDE:
         with one_thread():  # a few hundred rows: threads of another BLAS pool would spin into the session that follows
             share = rank_share(rows[:: -(-len(rows) // _RANK_ROWS)])
         columns = {name: share * bits for name, bits in columns.items()}
     listed = bool(found.few.all())
     own = OwnBits(party.table.shape[0], columns, few, listed)
+    if groups is not None:
+        own = _of_groups(own, dict(zip(names, rows.T, strict=True)), groups)
     # Patterns are not counted where no rule asks for them: long sparse tables have as many as they have rows.
     if not listed or own.record >= LISTED:
         return own
-    return replace(own, rare=in_rare_patterns(_panels(party, label), persons_of(party)))
+    return replace(own, rare=in_rare_patterns(_panels(party, label), persons_of(party, plan)))
+
+
+def _of_groups(own: OwnBits, rows: Mapping[str, Float], groups: NDArray[Any]) -> OwnBits:
+    """Where sums are of groups a record is a group with all of its rows: a column has its bits once for each value that
+    it has there, so that what does not change in a group counts once."""
+    some = np.concatenate([groups[run] for run in _runs(len(groups), len(rows))])
+    values = {name: len(np.unique(np.column_stack((some, rows[name])), axis=0)) for name in own.columns}
+    columns = {name: bits * values[name] / len(np.unique(some)) for name, bits in own.columns.items()}
+    return replace(own, columns=columns, rows_each=len(groups) / len(np.unique(groups)))
 
 
 def as_between(plan: SessionPlan, policy: Policy) -> SessionPlan:
@@ -115,11 +128,15 @@ def _names(party: PartyData, label: bool) -> tuple[str, ...]:
 def _some(party: PartyData, label: bool) -> Float:
     """Rows that are spread over the table."""
     n, p = party.table.shape
-    runs = evenly(n, max(16, min(_ROWS, _MOST_CELLS // max(1, p))))
+    runs = _runs(n, p)
     cells = np.concatenate([party.table.raw(run, slice(0, p)) for run in runs])
     if not label or party.labels is None:
         return cells
     return np.hstack([cells, np.concatenate([party.labels[run] for run in runs])])
+
+
+def _runs(n: int, p: int) -> list[slice]:
+    return list(evenly(n, max(16, min(_ROWS, _MOST_CELLS // max(1, p)))))
 
 
 def _panels(party: PartyData, label: bool) -> Iterator[Float]:

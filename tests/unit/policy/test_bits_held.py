@@ -27,7 +27,7 @@ LOGIT = ModelPlan(Family.BINOMIAL, "logit", classes=2, digits=Digits.TABLE)
 
 def planned(task, m, counts, **keys):
     labelled = {"targets": 1} if task in (Task.LR, Task.GLM) else {}
-    return plan_study(Study(task, Split.HORIZONTAL, **labelled, **keys), m, counts, SessionId("00" * 16)).plan
+    return plan_study(Study(task, Split.HORIZONTAL, **labelled | keys), m, counts, SessionId("00" * 16)).plan
 
 
 def party(rows, labels=None, names=None):
@@ -53,6 +53,22 @@ def verdict(found):
 )
 def test_bits_of_a_study_are_those_of_its_free_numbers(plan, numbers):
     assert 53 * numbers <= expected_bits(plan) <= 53 * numbers + 60
+
+
+def test_bits_of_a_mixed_model_are_those_of_subjects_with_all_their_rows():
+    """Sex does not change in a person, and counts once; the number of visits is 4, so that a quarter of the rows are
+    records, each with the bits of four years of visits."""
+    about = ModelPlan(Family.MIXED, "identity", digits=Digits.TABLE)
+    plan = planned(Task.MIXED, 2, (400, 400, 200), glm=about, targets=2)
+    person = np.repeat(np.arange(100), 4)
+    rows = np.column_stack((np.arange(100)[person] % 2, np.tile(np.arange(4), 100)))
+    own = measured_bits(plan, party(rows, np.column_stack((np.arange(400.0), person)), ("sex", "year")))
+    assert own.rows_each == 4.0
+    assert own.columns["sex"] == pytest.approx(1.0, abs=0.01)
+    assert own.columns["year"] == pytest.approx(4 * 2.0, abs=0.05)
+    found = balance(plan, own)
+    assert found.outside == (400 + 200) // 4
+    assert found.held == pytest.approx(held_bits(150, own.record))
 
 
 def test_bits_of_models_are_the_formulas_of_the_specification():

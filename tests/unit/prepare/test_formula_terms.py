@@ -54,6 +54,7 @@ def test_terms_say_keys_of_a_job(text, outcome, options):
         ("y ~ a + (log(b) | id)", "log(b)", "of columns"),
         ("y ~ a + (b * c | id)", "c", "of columns"),
         ("y ~ a + (1 | id:b)", "id", "of columns"),
+        ("y ~ a + (1 | site)", "site", "a fixed one, y ~ age + site"),
         ("y ~ a + (1 |)", "|", "of columns"),
         ("y ~ a + (| id)", "|", "of columns"),
         ("y ~ a + (1 | id) + (1 | ward)", "|", "one random term"),

@@ -158,6 +158,19 @@ def test_the_rows_of_one_person_stand_out_together():
     )
 
 
+def test_subjects_of_a_mixed_model_are_persons():
+    """Eight visits of the one patient on dialysis are one record, without an id too, and by an id of visits."""
+    rng = np.random.default_rng(13)
+    about = ModelPlan(Family.MIXED, "identity", digits="table")
+    person, study = np.repeat(np.arange(60), 8), Study(Task.MIXED, targets=2, glm=about)
+    visits = pd.DataFrame({"age": rng.normal(50, 9, 60)[person], "dialysis": (person == 7).astype(float)})
+    labels = [np.column_stack((rng.normal(size=480), person)) for _ in range(3)]
+    assert verdicts(study, [open_source(visits)] * 3, labels) == [ASKS] * 3
+    assert verdicts(study, [open_source(visits)] * 3, labels, ids=np.arange(480)) == [ASKS] * 3
+    calm = visits.assign(dialysis=rng.integers(0, 2, 60)[person].astype(float))
+    assert verdicts(study, [open_source(calm)] * 3, labels) == NONE
+
+
 def counted(frames, policy=None, current=None):
     """The verdicts on a regression of these tables, after joint counts of which all passed."""
     names = tuple(frames[0])
