@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"
 STYLE = (
     "<style>text{font:12px system-ui,sans-serif;fill:#1b2130}.axis{fill:#545d6e}.grid{stroke:#e7eaf0}"
-    ".frame,.tick{stroke:#545d6e}.zero{stroke:#545d6e;stroke-dasharray:3 3}.s1{fill:#2563c9}.s2{fill:#c2500a}"
+    ".frame,.tick{stroke:#545d6e}.zero{fill:none;stroke:#545d6e;stroke-dasharray:3 3}.s1{fill:#2563c9}.s2{fill:#c2500a}"
     ".dots{fill:none;stroke:#2563c9;stroke-width:4;stroke-linecap:round;opacity:.6}.paper{fill:#fff}"
     ".stroke{fill:none;stroke-width:2}.stroke.s1{fill:none;stroke:#2563c9}.stroke.s2{fill:none;stroke:#c2500a}</style>"
 )
@@ -180,26 +181,29 @@ def badge(label: str, value: str) -> str:
 
 
 def study() -> str:
-    """Three drawings of one study: odds ratios of all patients, ROC curve and calibration of one hospital's own."""
+    """Three drawings of one study: odds ratios, ROC curve and calibration of all patients, with one hospital's own."""
     data = load_breast_cancer(as_frame=True)
     patients = data.data[["mean texture", "mean area", "mean smoothness", "mean symmetry"]].copy()
     patients["mean area"] /= 100  # units in which odds can be read
     patients[["mean smoothness", "mean symmetry"]] *= 100
     malignant = (data.target == 0).astype(int).rename("malignant")
     rows = (slice(0, 250), slice(250, 430), slice(430, 569))
-    model = FederatedLogisticRegression().fit([patients[own] for own in rows], [malignant[own] for own in rows])
+    model = FederatedLogisticRegression(roc=5).fit([patients[own] for own in rows], [malignant[own] for own in rows])
     plots, own = model.plot, rows[0]
     of_own = plots.of_rows(patients[own], malignant[own])
-    found = [pictures(plots.result, "forest"), pictures(of_own, "roc"), pictures(of_own, "calibration")]
+    at_home = replace(
+        plots.result, arrays={**of_own.arrays, "roc": plots.result.arrays["roc"]}, objects={"records": "own patients"}
+    )
+    found = [pictures(plots.result, "forest"), pictures(at_home, "roc"), pictures(at_home, "calibration")]
     parts = "".join(
         charts.drawn(each[0]).replace(
-            "<svg ", f'<svg x="{440 * j + 10}" y="8" width="420" height="310" preserveAspectRatio="xMidYMin" ', 1
+            "<svg ", f'<svg x="{440 * j + 10}" y="8" width="420" height="346" preserveAspectRatio="xMidYMin" ', 1
         )
         for j, each in enumerate(found)
     )
-    label = "Odds ratios of all patients, and the ROC curve and calibration of one hospital's own"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1310 330" role="img" aria-label="{label}">'
-    return f'{head}{STYLE}<rect class="paper" width="1310" height="330"/>{parts}</svg>\n'
+    label = "Odds ratios, ROC curve and calibration of all patients, and of one hospital's own"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1310 366" role="img" aria-label="{label}">'
+    return f'{head}{STYLE}<rect class="paper" width="1310" height="366"/>{parts}</svg>\n'
 
 
 def main() -> None:
@@ -212,7 +216,7 @@ def main() -> None:
         said = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stdout
         report = Path(folder, "results/demo-pca/parties/hospital-a/report.html").read_text(encoding="utf-8")
     (FIGURES / "demo.svg").write_text(terminal(said), encoding="utf-8")
-    (FIGURES / "report.svg").write_text(drawings(report, ("explained variance of", "Scores")), encoding="utf-8")
+    (FIGURES / "report.svg").write_text(drawings(report, ("Explained variance of", "Scores")), encoding="utf-8")
 
 
 if __name__ == "__main__":
