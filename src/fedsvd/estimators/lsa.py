@@ -71,6 +71,9 @@ class FederatedLSA(FederatedFactors):
         Latent dimensions.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different documents over the same terms, or different terms of the same documents.
+    digits : {"auto", "table", "more", "all"}, default="auto"
+        By ``masks=Masks("steps")``, how far vectors are found and how many digits are opened: "table" to residuals of
+        1e-8 of the largest singular value, "more" 1e-11, "all" and "auto" 5e-14, as every other scheme gives them.
     {parameters}
 
     Attributes
@@ -108,6 +111,7 @@ class FederatedLSA(FederatedFactors):
     split: str = "horizontal"
     ids: str = "compare"
     align: Align | None = None
+    digits: str = "auto"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.

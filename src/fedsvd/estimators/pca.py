@@ -14,6 +14,7 @@ from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found, padded
 from fedsvd.estimators.tables import parts_like_fitted
 from fedsvd.protocol.directions import by_share
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import ComponentRule, Item, Task, is_rule
 from fedsvd.statistics.components import Choice
@@ -62,7 +63,7 @@ class FederatedPCA(FederatedTransformer):
         than this share of the variance; "mle" is Minka's choice, "gavish-donoho" those above the optimal hard
         threshold, "parallel" those above the spectra of tables whose columns each party permuted (Horn), both one at
         least. Each of these four needs the whole spectrum: U and S go to all parties, as with None, and each party
-        takes the first components locally.
+        takes the first components locally. A share by ``masks=Masks("steps")`` is found without it.
     split : {"horizontal"}, default="horizontal"
         Parties hold different samples of the same features.
     unit_variance : bool, default=False
@@ -75,6 +76,9 @@ class FederatedPCA(FederatedTransformer):
     missing : {"error", "project"}, default="error"
         Rows with missing features (NaN) in ``transform``: refused, or projected by least squares on the features that
         they have. ``fit`` always refuses them.
+    digits : {"auto", "table", "more", "all"}, default="auto"
+        By ``masks=Masks("steps")``, how far vectors are found and how many digits are opened: "table" to residuals of
+        1e-8 of the largest singular value, "more" 1e-11, "all" and "auto" 5e-14, as every other scheme gives them.
     {parameters}
 
     Attributes
@@ -125,6 +129,7 @@ class FederatedPCA(FederatedTransformer):
     release_spectrum: bool = True
     whiten: bool = False
     missing: str = "error"
+    digits: str = "auto"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -156,6 +161,7 @@ class FederatedPCA(FederatedTransformer):
             components=None if rule or self.n_components is None else wanted,
             components_by=rule,
             unit_variance=bool(self.unit_variance),
+            digits=Digits(one_of("digits", self.digits, tuple(Digits))),
             release=declared(Task.PCA).released + ((Item.SPECTRUM,) if self.release_spectrum else ()),
         )
         outcome = self._run(study, tables.parties(), tables.rehearsed)

@@ -6,12 +6,13 @@ from typing import Any, Self
 import numpy as np
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import Federated, whole_number
+from fedsvd.estimators.base import Federated, one_of, whole_number
 from fedsvd.estimators.linear_model import LinearPredictor
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.target import target_in
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import ComponentRule, Ids, Split, Task
 from fedsvd.results.component_tables import component_models
@@ -41,6 +42,9 @@ class FederatedPCR(LinearPredictor):
         Scale every feature to unit variance first; constant features are left at zero.
     split : {"horizontal"}, default="horizontal"
         Parties hold different samples of the same features.
+    digits : {"auto", "table", "more", "all"}, default="auto"
+        By ``masks=Masks("steps")``, how far vectors are found and how many digits are opened: "table" to residuals of
+        1e-8 of the largest singular value, "more" 1e-11, "all" and "auto" 5e-14, as every other scheme gives them.
     {parameters}
 
     Attributes
@@ -80,6 +84,7 @@ class FederatedPCR(LinearPredictor):
     n_components: int | float | str | None = field(default=0.95, kw_only=False)
     unit_variance: bool = False
     split: str = "horizontal"
+    digits: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Run the study.
@@ -109,6 +114,7 @@ class FederatedPCR(LinearPredictor):
         asked = self._asked(min(tables.n_samples, tables.n_features))
         study = self._study(
             Task.PCR, tables, targets=Y.shape[1], unit_variance=bool(self.unit_variance),
+            digits=Digits(one_of("digits", self.digits, tuple(Digits))),
             components=asked if isinstance(asked, int) else None, components_by=asked if isinstance(asked, str) else "",
         )  # fmt: skip
         outcome = self._run(study, tables.parties([*cut(Y, tables.edges)]), tables.rehearsed)

@@ -12,10 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedsvd.estimators.base import Federated, FederatedTransformer, only_a_part
+from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, only_a_part
 from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.types import Float
@@ -38,11 +39,14 @@ class PartyFactors:
 class FederatedFactors(FederatedTransformer):
     """An estimator that keeps U_, singular_values_ and components_."""
 
+    digits: str
+
     def _fit(self, X: Any, task: Task, **asked: Any) -> None:
         tables, _ = self._tables(X)
         wanted = self._wanted(tables)
         components = None if self.n_components is None else wanted
-        study = self._study(task, tables, components=components, **asked)
+        digits = Digits(one_of("digits", self.digits, tuple(Digits)))
+        study = self._study(task, tables, components=components, digits=digits, **asked)
         outcome = self._run(study, tables.parties(), tables.rehearsed)
         self._store_run(outcome, tables)
 
@@ -114,6 +118,9 @@ class FederatedSVD(FederatedFactors):
         How many singular values and vectors; None for min(n_samples, n_features), the thin decomposition.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
+    digits : {"auto", "table", "more", "all"}, default="auto"
+        By ``masks=Masks("steps")``, how far vectors are found and how many digits are opened: "table" to residuals of
+        1e-8 of the largest singular value, "more" 1e-11, "all" and "auto" 5e-14, as every other scheme gives them.
     {parameters}
 
     Attributes
@@ -152,6 +159,7 @@ class FederatedSVD(FederatedFactors):
     split: str = "horizontal"
     ids: str = "compare"
     align: Align | None = None
+    digits: str = "auto"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.

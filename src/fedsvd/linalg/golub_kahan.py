@@ -53,9 +53,9 @@ def start_block(normals: Float) -> Float:
     return np.asarray(tall_qr(normals)[0])
 
 
-def least_direction(s1: float, m: int) -> float:
-    """Directions of Z outside of what is known that are below this size are rounding."""
-    return 16.0 * EPS * s1 * math.sqrt(m)
+def least_direction(s1: float, m: int, tolerance: float = TOLERANCE) -> float:
+    """Directions of Z outside of what is known that are below this size are rounding, or far within the tolerance."""
+    return s1 * max(16.0 * EPS * math.sqrt(m), tolerance / 256.0)
 
 
 def refused() -> VerificationFailed:
@@ -89,9 +89,9 @@ class Space:
     A space does not change: what follows from it is another one, which shares its memory.
     """
 
-    def __init__(self, start: Array) -> None:
+    def __init__(self, start: Array, tolerance: float = TOLERANCE) -> None:
         self._known = Columns.of(start)  # the first block and the reservoir, orthonormal: the range of all opened
-        self._first, self._block = start.shape[1], start
+        self._first, self._block, self._tolerance = start.shape[1], start, tolerance
         self._used = np.zeros((0, 0))  # combinations of the reservoir that were multiplied, or are the block in hand
         self._images = np.zeros((self._first, 0))  # Z: the coordinates of each image in the basis
         self._lost = np.zeros((0, 0))  # what images have outside of it, as coordinates: rounding, new in each step
@@ -203,7 +203,7 @@ class Space:
             d, e = self._products.shape
             return Ritz(np.zeros((d, 0)), np.zeros(0), np.zeros((e, 0)), np.zeros(0), 0.0)
         p, s, y = leading(self._products, max(count, r + _OVER))
-        cut = 8.0 * EPS * float(s[0]) * math.sqrt(max(m, n))
+        cut = float(s[0]) * max(8.0 * EPS * math.sqrt(max(m, n)), self._tolerance / 1000.0)
         wanted = min(r, int(np.count_nonzero(s > cut)))
         return Ritz(p, s, y, self.left_of(p, s, y, wanted) / (float(s[0]) or 1.0), cut)
 
@@ -243,7 +243,7 @@ class Space:
         if self._outside is None:
             return self._block[:, :0]
         Q, u, s, _ = self._outside.parts
-        count = int(np.count_nonzero(s > least_direction(s1, Q.shape[0])))
+        count = int(np.count_nonzero(s > least_direction(s1, Q.shape[0], self._tolerance)))
         if count == Q.shape[1]:
             return Q if max(s[0], self._outside.rest) <= _EVEN * s[-1] else self._orthonormal(Q)
         return self._orthonormal(combined(Q, u[:, :count]))
@@ -251,7 +251,7 @@ class Space:
     def expect_directions(self, N: Array, s1: float) -> None:
         """Refuse directions that the last image does not have outside of all known, a column more or one less."""
         m, c = N.shape
-        least = least_direction(s1, m)
+        least = least_direction(s1, m, self._tolerance)
         if self._outside is None:
             if c:
                 raise refused()

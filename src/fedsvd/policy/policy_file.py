@@ -144,8 +144,8 @@ class PolicyFile(BaseModel):
     digits: Annotated[
         Literal["table", "more", "all"],
         Field(
-            description='Most digits that sums of a model may have: "table" as few as its printed table needs, "more" '
-            'for errors to seven digits, "all" those of the numbers themselves.'
+            description='Most digits that sums of a model, or of a search by steps, may have: "table" as few as its '
+            'printed table needs, "more" for errors to seven digits, "all" those of the numbers themselves.'
         ),
     ] = "all"
     openings: Annotated[

@@ -303,12 +303,12 @@ def _events(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _digits(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    """More digits say more of single records; the plan says how many a model, or a regression table, takes."""
-    digits = plan.sum_digits
+    """More digits say more of single records; the plan says how many a model, a regression table or a search takes."""
+    digits, of = (plan.digits, "the search") if plan.scheme is Scheme.STEPS else (plan.sum_digits, "the model")
     if digits is not None and _FEWER_FIRST.index(digits) > _FEWER_FIRST.index(Digits(policy.digits)):
         yield Finding(
             "digits",
-            f'sums of the model have the digits of digits = "{digits}", "{policy.digits}" is the most that is '
+            f'sums of {of} have the digits of digits = "{digits}", "{policy.digits}" is the most that is '
             f'allowed: more of them say more of single records. Researchers can set digits = "{policy.digits}"',
         )
 

@@ -8,7 +8,7 @@ asks for a task. What follows from several openings together, from the number of
 from collections.abc import Callable, Iterator
 
 from fedsvd.policy.described import of_table
-from fedsvd.protocol.directions import DIRECTION_BITS, by_share, components_in_words, most_directions
+from fedsvd.protocol.directions import by_share, components_in_words, direction_bits, most_directions
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import expected_bits, granted_bits, opened
 from fedsvd.protocol.plan import SessionPlan
@@ -118,7 +118,7 @@ def _products(plan: SessionPlan) -> Iterator[str]:
     yield (
         f"On the way every party sees the joint Gram matrix ({plan.m} x {plan.m}) times directions that follow from "
         f"one another, as many as the data needs and at most {most}, and each the sum of the others' alone in them: "
-        f"{DIRECTION_BITS} bits of each of {plan.m} numbers a direction."
+        f"{direction_bits(plan)} bits of each of {plan.m} numbers a direction."
     )
     if plan.split is Split.VERTICAL:
         yield f"These are numbers of single records: up to {most} of each record, which the others' columns went into."

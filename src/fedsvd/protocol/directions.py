@@ -4,10 +4,13 @@ All follow from the plan, so that lengths of sums and messages depend on no data
 filled up with zeros. What the data decides is how many steps are played, and how often a block is orthogonalised.
 """
 
+import math
 from collections.abc import Sequence
 
 from fedsvd.errors import StorageError
+from fedsvd.linalg.golub_kahan import TOLERANCE
 from fedsvd.linalg.joint_blocks import PASSES
+from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import SHORT_STEP
 from fedsvd.protocol.tasks import Scheme, Split
@@ -16,8 +19,10 @@ from fedsvd.types import byte_size
 MOST_STEPS = 200
 """Steps after the first, at most."""
 
-DIRECTION_BITS = SHORT_STEP - 5
-"""Bits of each product that are opened: the last five are filled at random."""
+TOLERANCES = {Digits.ALL: TOLERANCE, Digits.MORE: 1e-11, Digits.TABLE: 1e-8}
+"""Residual of a vector, relative to s_1, at which a search ends; words have as many bits fewer as it is larger."""
+
+_FILLED = 5  # last bits of a word, at random
 
 STEPS = "step"
 """The repetition of a plan by steps."""
@@ -57,6 +62,21 @@ _FEW, _SEEN_OF_FEW, _SEEN = 2, (8, 62), (7, 70)  # components; steps that were s
 _FLOPS_OF_STEPS, _FLOPS_OF_FACTOR = 240, 10
 RECORDS_BY_AUTO = 26
 """Records outside of the largest party, for each direction, from which steps are taken without being asked for."""
+
+
+def tolerance_of(plan: SessionPlan) -> float:
+    """The residual, relative to s_1, that is asked for."""
+    return TOLERANCES[plan.digits]
+
+
+def word_step(plan: SessionPlan) -> int:
+    """A last digit of an image counts 2^-step of its unit."""
+    return SHORT_STEP - round(math.log2(tolerance_of(plan) / TOLERANCE))
+
+
+def direction_bits(plan: SessionPlan) -> int:
+    """Bits of each product that are opened: the last five are filled at random."""
+    return word_step(plan) - _FILLED
 
 
 def by_share(plan: SessionPlan) -> bool:

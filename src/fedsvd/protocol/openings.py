@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from fedsvd.protocol.directions import DIRECTION_BITS, most_products
+from fedsvd.protocol.directions import direction_bits, most_products
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
 from fedsvd.protocol.held import matrix_bits, model_bits, regression_bits, table_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
@@ -78,7 +78,7 @@ def openings(plan: SessionPlan, steps: Iterable[PlannedStep]) -> Iterator[Openin
         if step.what is What.PRODUCTS:
             # A step may open all columns of its block, and all steps together no more than the plan has directions.
             per = Per.RECORD if plan.split is Split.VERTICAL else Per.JOINT
-            yield Opening(step.what, To.USERS, min(step.size, products), DIRECTION_BITS, per)
+            yield Opening(step.what, To.USERS, min(step.size, products), direction_bits(plan), per)
             products -= min(step.size, products)
         else:
             yield from _of_step(plan, step)
@@ -141,7 +141,7 @@ def opened_in(plan: SessionPlan, played: Iterable[tuple[str, int]], counted: flo
     """Bits that users opened in a session in which these sums were played, each with its numbers; ``counted``: words of
     few digits, as a user counts them. Where the data decides nothing they are the expected ones."""
     if plan.scheme is Scheme.STEPS:
-        return expected_bits(plan) - DIRECTION_BITS * most_products(plan) + math.ceil(counted)
+        return expected_bits(plan) - direction_bits(plan) * most_products(plan) + math.ceil(counted)
     if plan.few_digits:
         return math.ceil(counted) + _roc_bits(plan)
     if plan.glm is None:

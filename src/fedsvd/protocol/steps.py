@@ -198,9 +198,9 @@ def total(name: str, numbers: int, what: What = What.NOTHING, step: int = FINE_S
     return PlannedStep(name, StepKind.TOTAL, numbers, step, to, what=what)
 
 
-def short(name: str, numbers: int, what: What) -> PlannedStep:
+def short(name: str, numbers: int, what: What, step: int = SHORT_STEP) -> PlannedStep:
     """A sum of a long matrix, in a unit that bounds its total."""
-    return PlannedStep(name, StepKind.SHORT, numbers, SHORT_STEP, what=what)
+    return PlannedStep(name, StepKind.SHORT, numbers, step, what=what)
 
 
 def triangle(name: str, side: int) -> PlannedStep:

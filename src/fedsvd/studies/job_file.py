@@ -33,6 +33,7 @@ from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.studies.study import Study, expect_legal, released
 from fedsvd.studies.study_section import StudySection, model_of
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.job_rules import PARTY_RULES, STUDY_RULES
 from fedsvd.tasks.option import expect
 from fedsvd.tasks.options import applies, scripted
@@ -168,6 +169,9 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     return job
 
 
+_DIGITS = (Task.LR, Task.SURVIVAL, *(task for task in Task if declared(task).by_steps))  # others have them elsewhere
+
+
 def study_of(job: Job, label_user: int = 0) -> Study:
     """The study a job file asks for; ``label_user`` is who alone holds the labels of split columns, 0 for no one."""
     study, vertical = job.study, job.study.split is Split.VERTICAL
@@ -187,7 +191,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         chosen_by=study.choose_by,
         weighted=study.weights is not None and study.task is Task.LR,
         robust=study.robust,
-        digits=study.digits if study.task in (Task.LR, Task.SURVIVAL) else Digits.ALL,
+        digits=study.digits if study.task in _DIGITS else Digits.ALL,
         targets=len(job.targets) + (len(study.at_side) if study.task in MODEL_TASKS else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,

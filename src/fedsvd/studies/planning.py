@@ -156,7 +156,7 @@ def _session_plan(
         chosen_by=str(study.chosen_by or ChosenBy.LOO) if study.alphas else "",
         weighted=study.weighted,
         robust=str(study.robust or ""),
-        digits=_digits(study, m, counts),
+        digits=_digits(study, m, counts, scheme),
         block=study.block_size,
         mode=mode,
         check_ids=study.check_ids,
@@ -187,8 +187,10 @@ def _model(study: Study, m: int, counts: tuple[int, ...]) -> ModelPlan | None:
     return None if about is None else decided(about, m, intercept, counts, study.record_bits, robust)
 
 
-def _digits(study: Study, m: int, counts: tuple[int, ...]) -> Digits:
-    """The digits that the sums of a regression table will have."""
+def _digits(study: Study, m: int, counts: tuple[int, ...], scheme: Scheme) -> Digits:
+    """The digits that the sums of a regression table, or of a search by steps, will have."""
+    if scheme is Scheme.STEPS:
+        return Digits.ALL if study.digits is Digits.AUTO else study.digits
     if study.task is Task.SURVIVAL:
         return Digits.TABLE if study.digits is Digits.AUTO else study.digits
     if not opens_table(study):

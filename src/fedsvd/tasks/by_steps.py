@@ -26,6 +26,7 @@ from fedsvd.protocol.directions import (
     rounds_of_basis,
     spare,
     widest_basis,
+    word_step,
 )
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, What, flags, from_user_1, maybe, repeat, short, total, wide
@@ -50,7 +51,7 @@ def _answer(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """User 1's answer, and the sums that certify it: in blocks where the data decides how many components there are."""
     m, r = plan.m, answer_width(plan)
     answer = from_user_1("answer", 8 * (1 + r * (1 + m + widest_basis(plan))), what=What.VECTORS)
-    sums = short("images", m * r, What.CHECK), wide("remainders", r, What.CHECK)
+    sums = short("images", m * r, What.CHECK, word_step(plan)), wide("remainders", r, What.CHECK)
     if not by_share(plan):
         return answer, *sums
     most = blocks_of_answer(plan, plan.planned_rank)
@@ -89,6 +90,6 @@ def _block(plan: SessionPlan, width: int, reach: int, round: str = "", grows: in
         wide(f"energies{round}", width, What.CHECK),
         *(step for number in range(USUAL_PASSES) for step in orthogonalised(number)),
         *more,
-        short(f"step{round}", plan.m * width, What.PRODUCTS),
+        short(f"step{round}", plan.m * width, What.PRODUCTS, word_step(plan)),
         replace(said, grows=8 * grows * later, full=full, back=back),
     )

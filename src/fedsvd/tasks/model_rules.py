@@ -91,14 +91,24 @@ INFERENCE = (
     ),
 )
 
+
+def _opens_digits(study: Any) -> bool:
+    return _table_of_rows(study) or study.task is Task.SURVIVAL or study.scheme == Scheme.STEPS
+
+
 DIGITS = (
     Rule(
-        lambda study: study.digits in FEW and not _table_of_rows(study) and study.task is not Task.SURVIVAL,
+        lambda study: study.digits in FEW and declared(study.task).by_steps and study.scheme != Scheme.STEPS,
+        'fewer digits of vectors are those of scheme "steps"',
+        'leave digits out, or set scheme = "steps"',
+    ),
+    Rule(
+        lambda study: study.digits in FEW and not _opens_digits(study),
         "digits are those of a model's sums, or of a regression table's on split rows",
         "leave digits out, or set inference = true",
     ),
 )
-"""Without a table a regression opens its coefficients alone."""
+"""Without a table a regression opens its coefficients alone; U and S of a Gram matrix have all digits."""
 
 # --- weights, robust errors, the choice of a ridge --------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ from fedsvd.linalg.verdicts import Search, Verdict, Wanted, decided, expect_verd
 from fedsvd.linalg.widen import unit
 from fedsvd.protocol.directions import (
     CROSS,
-    DIRECTION_BITS,
     ROOT,
     USUAL_PASSES,
+    direction_bits,
     first_width,
     kept_by_restart,
     later_width,
@@ -34,6 +34,8 @@ from fedsvd.protocol.directions import (
     most_steps,
     reach,
     restarts_after,
+    tolerance_of,
+    word_step,
 )
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import share_in
@@ -62,7 +64,11 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     wanted = _wanted(plan, trace)
     power = math.frexp(_MARGIN * min(F1, math.sqrt(max(length, 0.0))))[1]
     normals = start_normals(plan, first_width(plan))
-    space = once_in_process(work.memo, "start", (normals, work.device), lambda: Space(work.put(start_block(normals))))
+
+    def started() -> Space:
+        return Space(work.put(start_block(normals)), wanted.tolerance)
+
+    space = once_in_process(work.memo, "start", (normals, work.device), started)
     steps: Steps = yield from agreed_steps(work, prepared, space)
     own = yield Local("lengths", lambda: own_side(work, steps.prepared.A_i))
     own.columns, space, s1, passes = steps.W, steps.space, steps.s1, steps.passes
@@ -73,7 +79,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         search = search.seen(space.block.shape[1], kept.shape[1]) if said is Verdict.AFRESH else search
         own_image: Float = yield Local("products", partial(own.image, kept))
         width = first_width(plan) if step == 0 else later_width(plan)
-        opened: Float = yield from short_sum(f"step {step}", filled(own_image, width), power, work.own)
+        opened: Float = yield from short_sum(f"step {step}", filled(own_image, width), power, work.own, word_step(plan))
         own.add(kept)
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space = yield Local("ritz values", partial(_grown, work, space, Z))
@@ -104,9 +110,9 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     U, s, p = yield from answered(work, space, ritz, wanted)
     vectors = combined(own.W, p)
     residual, product = yield from certified(work, own, (U, s, vectors), power)
-    found = Searched(tuple(passes), space.seen, search.starts * first_width(plan))
+    found = Searched(tuple(passes), space.seen, search.starts * first_width(plan), tolerance_of(plan))
     energy = in_data_units(trace, prepared.E)
-    opens = DIRECTION_BITS * plan.m * space.seen
+    opens = direction_bits(plan) * plan.m * space.seen
     checked = Checked(found, residual, trace, opens)
     released = np.ldexp(s, prepared.E)
     vectors, product = to_numpy(vectors), np.ldexp(product, prepared.E)
@@ -116,7 +122,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
 def _wanted(plan: SessionPlan, trace: float) -> Wanted:
     """What is searched for, where this is the sum of all squares."""
     share = share_in(plan.components_by)
-    return Wanted(plan.planned_rank, 0.0 if share is None else share * trace)
+    return Wanted(plan.planned_rank, 0.0 if share is None else share * trace, tolerance_of(plan))
 
 
 def report_residual(work: Work, step: int, ritz: Ritz, wanted: Wanted) -> None:

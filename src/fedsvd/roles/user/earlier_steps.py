@@ -135,7 +135,7 @@ def _matrix(plan: SessionPlan) -> tuple[object, ...]:
 
 def _search(plan: SessionPlan) -> bytes:
     """A digest of what all sessions of a search have in common."""
-    return _hashed(plan.task, plan.planned_rank, plan.components_by, *_matrix(plan))
+    return _hashed(plan.task, plan.planned_rank, plan.components_by, plan.digits, *_matrix(plan))
 
 
 def _hashed(*values: object) -> bytes:

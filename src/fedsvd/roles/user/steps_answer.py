@@ -13,12 +13,20 @@ import numpy as np
 
 from fedsvd.errors import NotConverged, VerificationFailed
 from fedsvd.linalg.backend import EPS, to_numpy
-from fedsvd.linalg.golub_kahan import TOLERANCE, Space
+from fedsvd.linalg.golub_kahan import Space
 from fedsvd.linalg.leading import Ritz
 from fedsvd.linalg.signs import signs_of
 from fedsvd.linalg.tall import scaled, squares
 from fedsvd.linalg.verdicts import Wanted
-from fedsvd.protocol.directions import answer_width, blocks_of_answer, by_share, first_width, widest_basis
+from fedsvd.protocol.directions import (
+    answer_width,
+    blocks_of_answer,
+    by_share,
+    first_width,
+    tolerance_of,
+    widest_basis,
+    word_step,
+)
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.own_products import OwnSide
 from fedsvd.roles.user.requests import Common, Local, Script
@@ -36,18 +44,20 @@ class Searched:
     passes: tuple[int, ...]  # of each block
     directions: int
     start: int
+    tolerance: float
 
     @property
     def text(self) -> str:
         """In words, for the certificate."""
         return (
-            f"found in {len(self.passes)} steps, {self.directions} directions, from {self.start} random ones; that no "
-            "other direction holds more is not shown"
+            f"found in {len(self.passes)} steps, {self.directions} directions, from {self.start} random ones, to a "
+            f"tolerance of {self.tolerance:g}; that no other direction holds more is not shown"
         )
 
     def record(self) -> dict[str, Any]:
         """The same as plain values, for a manifest."""
-        return {"steps": len(self.passes), "directions": self.directions, "passes": list(self.passes)}
+        found = {"steps": len(self.passes), "directions": self.directions, "passes": list(self.passes)}
+        return found | {"tolerance": self.tolerance}
 
 
 def not_converged(plan: SessionPlan, seen: int, step: int, ritz: Ritz, wanted: Wanted) -> NotConverged:
@@ -112,10 +122,10 @@ def certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], power
     image: Float = yield Local("products", lambda: own.image(vectors))
     there: Array = yield Local("directions", lambda: own.transposed_times(work.put(U)))
     rest, product = squares(there - scaled(vectors, s)), to_numpy(there)
-    width, largest = answer_width(plan), 0.0
+    width, step, largest = answer_width(plan), word_step(plan), 0.0
     for number in range(blocks_of_answer(plan, len(s))):
         name, part = _block(plan, number)
-        total: Float = yield from short_sum(f"images{name}", filled(image[:, part], width), power, work.own)
+        total: Float = yield from short_sum(f"images{name}", filled(image[:, part], width), power, work.own, step)
         left: Float = yield from wide_sum_of_floats(f"remainders{name}", filled(rest[None, part], width)[0], work.own)
         values = s[part]
         images = np.linalg.norm(total[:, : len(values)] - U[:, part] * values, axis=0)
@@ -123,11 +133,11 @@ def certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], power
     if not len(s):
         return 0.0, product
     residual = float(largest / s[0])
-    if not residual <= most_residual(plan.m, first_width(plan)):
+    if not residual <= most_residual(plan.m, first_width(plan), tolerance_of(plan)):
         raise VerificationFailed("the residual of the singular vectors is beyond its bound", "nothing is released")
     return residual, product
 
 
-def most_residual(m: int, b: int) -> float:
+def most_residual(m: int, b: int, tolerance: float) -> float:
     """What the iteration ends at, and what columns and directions below rounding, which are left out, may hold."""
-    return 2.0 * TOLERANCE + 64.0 * EPS * b + 128.0 * EPS * math.sqrt(m)
+    return 2.0 * tolerance + 64.0 * EPS * b + 128.0 * EPS * math.sqrt(m)

@@ -196,12 +196,13 @@ def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int
     return (yield from _total(plan, name, values, step, lambda count, stream: noise.uniform(width, count, stream), own))
 
 
-def short_sum(name: str, values: Float, power: int, own: Seed) -> Script:
+def short_sum(name: str, values: Float, power: int, own: Seed, step: int = SHORT_STEP) -> Script:
     """The total of these numbers, which is below 2^power, in words of 64 bits; last places are filled at random.
 
-    Shares may wrap on the way: the total alone must not (specification, section 2).
+    A last digit counts 2^-step of that bound. Shares may wrap on the way: the total alone must not (specification,
+    section 2).
     """
-    flat, f = np.ravel(values), SHORT_STEP - power
+    flat, f = np.ravel(values), step - power
     cuts = _cuts(SumKind.SHORT, flat.size)
 
     def encoded(batch: int) -> Ring:
