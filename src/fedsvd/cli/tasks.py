@@ -130,6 +130,7 @@ def _made_of_tables(record: dict[str, Any]) -> dict[str, Any]:
     from fedsvd.prepare.mapped import open_mapped
     from fedsvd.prepare.table_map import NOTHING, read_map
     from fedsvd.studies.described_table import silent_dictionary
+    from fedsvd.studies.problems import parties_named
 
     maps = [NOTHING if "map" not in each else read_map(Path(each["map"])) for each in record["party"]]
     sources = [open_mapped(each["data"], words) for each, words in zip(record["party"], maps, strict=True)]
@@ -138,7 +139,8 @@ def _made_of_tables(record: dict[str, Any]) -> dict[str, Any]:
     aside = {*asked.pop("drop", ()), *ids}
     columns = asked.get("columns") or [name for name in sources[0].names or () if name not in aside]
     groups = [section["by"]] if "by" in section else []
-    made = silent_dictionary(sources, tuple(dict.fromkeys([*groups, *columns])), groups).record()
+    with parties_named(tuple(each["name"] for each in record["party"])):
+        made = silent_dictionary(sources, tuple(dict.fromkeys([*groups, *columns])), groups).record()
     return {"columns": {**made["columns"], **{name: {"role": "id"} for name in ids}}}
 
 
