@@ -21,9 +21,10 @@ from fedsvd.policy.rules import NOTHING, SHARED, what_each_role_learns
 from fedsvd.policy.sent import leaves_each_site
 from fedsvd.policy.sentences import asked_of_columns, of_others
 from fedsvd.protocol.directions import by_share, components_in_words
-from fedsvd.protocol.openings import expected_bits, in_bits
+from fedsvd.protocol.openings import expected_bits, in_bits, opened
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import What
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.service.approvals import researcher_gets
 from fedsvd.service.client import Connection
@@ -135,7 +136,7 @@ def take_part_now(output: Output, site: Site, id: str, csp: str | None) -> None:
 
 
 def question(new: list[str], plan: SessionPlan | None, asks: int = 0) -> str:
-    held = "All parties will hold the joint Gram matrix. " if plan is not None and _opens_gram(plan) else ""
+    held = "" if plan is None else _held(plan)
     if plan is not None and asked_of_columns(plan):
         held = f"{of_others(plan)} " if plan.releases(Item.INFERENCE) else "The label holder sees the joint spectrum. "
     if asks:
@@ -145,8 +146,16 @@ def question(new: list[str], plan: SessionPlan | None, asks: int = 0) -> str:
     return f"{held}Do you approve this job?"
 
 
-def _opens_gram(plan: SessionPlan) -> bool:
-    return gram_by_consent(plan) or (plan.releases(Item.INFERENCE) and not plan.stacks_labels)
+def _held(plan: SessionPlan) -> str:
+    """What all parties hold in the end besides the result, as the lists above say it."""
+    if What.TABLE in opened(plan):
+        return ""
+    if What.INFORMATION in opened(plan):
+        held = "the joint Gram matrix" if plan.glm is None else "gradients and information of the model"
+        return f"All parties will hold {held}, in a few digits. "
+    if gram_by_consent(plan) or (plan.releases(Item.INFERENCE) and not plan.stacks_labels):
+        return "All parties will hold the joint Gram matrix. "
+    return ""
 
 
 def _record(considered: Considered, link: str | None) -> dict[str, Any]:

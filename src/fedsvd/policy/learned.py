@@ -274,14 +274,22 @@ def _two_canonical(plan: SessionPlan) -> Iterator[str]:
 
 def _collusion(plan: SessionPlan) -> str:
     who = "The CSP together with any one party (outside the model) could compute"
-    if What.TABLE in opened(plan):
+    if What.TABLE in opened(plan) or opened(plan) <= _COUNTED:
         both = "counts and sums of all other parties together, as that party alone does"
         return f"The CSP and a party that pool what they see learn the {both}; lying together, they can alter totals."
     if plan.mode is not None:
-        others = "sum of the other parties' Gram matrices, and no single one while two of these parties are honest"
-        learned = "Gram matrix of the other" if plan.k == 2 else others
-        if What.PRODUCTS in opened(plan):
-            learned = f"same as that party alone, which opens the totals: the {learned}, in the directions opened"
+        found = opened(plan)
+        honest = "and no single one while two of these parties are honest"
+        learned = "Gram matrix of the other" if plan.k == 2 else f"sum of the other parties' Gram matrices, {honest}"
+        alone = "same as that party alone, which opens the totals"
+        if What.PRODUCTS in found:
+            learned = f"{alone}: the {learned}, in the directions opened"
+        elif What.INFORMATION in found:
+            whose = "of the other" if plan.k == 2 else f"of the other parties together, {honest}"
+            sums = "the Gram matrix" if plan.glm is None else "gradients and information"
+            learned = f"{alone}: {sums} {whose}, in the digits opened"
+        elif What.GRAM in found:
+            learned = f"{alone}: the {learned}"
         return (
             f"The CSP and a party that pool what they see learn the {learned}; lying together, they can alter totals."
         )

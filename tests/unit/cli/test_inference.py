@@ -121,10 +121,12 @@ def test_the_plan_shows_what_inference_reveals_and_how_much_freedom_is_left(feds
 
 
 def test_approval_asks_with_the_sentence_that_all_parties_will_hold_the_gram_matrix(by_rows):
-    with_table, without = (
-        plan_job(prepare(read_job(by_rows.job(inference=each, **KEYS)))).plan for each in (True, False)
+    table, all_digits, without = (
+        plan_job(prepare(read_job(by_rows.job(**asked, **KEYS)))).plan
+        for asked in ({"inference": True}, {"inference": True, "digits": "all"}, {"inference": False})
     )
-    assert question([], with_table).startswith("All parties will hold the joint Gram matrix.")
+    assert question([], table).startswith("All parties will hold the joint Gram matrix, in a few digits.")
+    assert question([], all_digits).startswith("All parties will hold the joint Gram matrix.")
     assert question([], without) == "Do you approve this job?"
 
 
