@@ -65,6 +65,7 @@ RARE = [
     ("inference follows from the exact sum", Task.LR, H, {"release": TABLE, "scheme": "mask"}),
     ("inference shows every party the joint Gram", Task.LR, H, {"release": TABLE, "mode": Mode.B}),
     ("digits are those of a model's sums", Task.LR, H, {"digits": "table"}),
+    ("fewer digits of vectors are those of scheme", Task.SVD, H, {"digits": "table", "components": 2}),
     (
         "robust errors are those of a regression table",
         Task.LR,
@@ -194,7 +195,6 @@ REFUSED = {
             "weights": "w",
             "tolerance": 1e-7,
             "max_iterations": 9,
-            "digits": "table",
             "quality": True,
             "roc": 5,
             "thresholds": [0.5],
@@ -226,6 +226,7 @@ REFUSED = {
         }.items()
     ]
     + [
+        ({"job": {"task": "cca", "digits": "table"}}, "digits does not apply to task 'cca'"),
         ({"job": {**LR, "write": "none"}}, "write does not apply to task 'lr'"),
         ({"job": {**LR, "verify": "all"}}, "verify does not apply to task 'lr'"),
         ({"job": {"task": "lsa"}}, "task 'lsa' needs a number of components"),
