@@ -123,7 +123,9 @@ def _parameters(here: PartyResult, kind: type[Federated]) -> dict[str, Any]:
     about = here.plan.glm
     if about is not None and about.classes > 2:
         said["multi_class"] = "multinomial" if about.facts.each_class else "ovr"
-    return {key: value for key, value in said.items() if key in kind().get_params()}
+    usual = kind().get_params()
+    # A job file has no tuples: what lists nothing there is the parameter's default.
+    return {key: usual[key] if value == [] else value for key, value in said.items() if key in usual}
 
 
 def _describe(found: Federated, here: PartyResult, parts: Sequence[PartyResult]) -> None:

@@ -16,6 +16,7 @@ from fedsvd.estimators.rows import joint_labels
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import are_parties, parts_like_fitted
 from fedsvd.estimators.target import target_in
+from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.outputs import Kind
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.drawings.axes import on_axes
@@ -227,6 +228,9 @@ class Plots:
     def of_rows(self, X: Any, y: Any) -> PartyResult:
         """What is drawn where rows are given: the result with their fitted values and residuals in place of its own."""
         result = self.result
+        about = result.plan.glm
+        if about is not None and about.facts.outcome is Outcome.TIMES:
+            raise ConfigError("residuals of times need the risk sets of the fit", "load a party's folder: fedsvd.load")
         estimator, classes = self._estimator, getattr(self._estimator, "classes_", None)
         X, target = target_in(X, y, Split(estimator.split), classes=classes is not None)
         values, counts = target.values, [part.source.shape[0] for part in parts_like_fitted(estimator, X)]

@@ -160,7 +160,7 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
                 "Every party learns how many events there are in all; the session ends with that where they are fewer "
                 "than {least_class}, or fewer than {least_events} for each coefficient."
             ),
-            draws=(),
+            draws=("residuals",),
         ),
         Family.ORDINAL: ModelFacts(
             Task.ORDINAL,

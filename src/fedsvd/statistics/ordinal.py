@@ -189,6 +189,11 @@ class OrdinalInference(GLMInference):
     def terms(self, features: Sequence[str]) -> list[str]:
         return [*features, *(f"{low}|{high}" for low, high in zip(self.levels, self.levels[1:], strict=False))]
 
+    def tidied(self, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        """With ``coef.type``, as broom has it: a coefficient, or a threshold (scale)."""
+        effects, rows = len(self.effects), len(table["term"])
+        return {**table, "coef.type": ["coefficient"] * effects + ["scale"] * (rows - effects)}
+
     def of_classes(self, classes: Sequence[str]) -> Self:
         return replace(self, levels=tuple(classes))
 

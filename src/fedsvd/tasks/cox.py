@@ -16,7 +16,7 @@ OUTPUTS = (
     NAIVE,
     array("fitted", RECORD, CLASS, to=To.OWN),
     array("residuals", RECORD, CLASS, to=To.OWN),
-    array("deviance_residuals", RECORD, CLASS, to=To.OWN),
+    array("deviance_residuals", RECORD, CLASS, to=To.OWN, draws=("residuals",)),
     hidden("baseline", "event time", "number", to=To.OWN),
     fact("own_rows", to=To.OWN),
 )

@@ -41,3 +41,12 @@ def test_what_has_no_order_is_refused():
         FederatedOrdinalRegression(levels=["mild", "grave", "none"]).fit(X, WORDS[y])
     with pytest.raises(ConfigError, match="y has 2 classes"):
         FederatedOrdinalRegression().fit(X, np.minimum(y, 1))
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+def test_the_tidy_table_says_which_rows_are_thresholds_as_brooms_of_polr_does():
+    X, y = patients()
+    table = FederatedOrdinalRegression(federation=Simulation(parties=3)).fit(X, y).tidy()
+    kinds = dict(zip(table["term"], table["coef.type"], strict=True))
+    assert {term for term, kind in kinds.items() if kind == "scale"} == {term for term in kinds if "|" in term}
+    assert sum(kind == "coefficient" for kind in kinds.values()) == X.shape[1]

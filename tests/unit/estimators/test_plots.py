@@ -24,6 +24,7 @@ from fedsvd import (
     FederatedKaplanMeier,
     FederatedLinearRegression,
     FederatedLogisticRegression,
+    FederatedMixedLM,
     FederatedPCA,
     FederatedTable,
 )
@@ -364,3 +365,38 @@ def test_plots_of_a_family_are_those_that_it_has():
     assert repr(FederatedLogisticRegression().fit(X, died).plot) == "Plots(forest, roc, calibration)"
     with pytest.raises(ConfigError, match=r"load a party's folder$"):
         FederatedPCA(2).fit(X).plot.outliers()
+
+
+def test_a_caterpillar_has_a_band_and_none_where_all_groups_are_alike():
+    rng = np.random.default_rng(8)
+    groups = [np.repeat(np.arange(n), 5) for n in (14, 12, 10)]
+    X = [rng.normal(size=(len(own), 1)) for own in groups]
+    noise = [rng.normal(size=len(own)) for own in groups]
+    effects = [2.0 * rng.normal(size=own.max() + 1)[own] for own in groups]
+    found = FederatedMixedLM().fit(X, [e + u for e, u in zip(noise, effects, strict=True)], groups)
+    ax = found.plot.caterpillar()
+    assert len(dots(ax, 1)) == 36
+    assert (np.diff(dots(ax, 1)[:, 1]) >= 0.0).all()
+    within = [e - np.bincount(own, e)[own] / 5 for e, own in zip(noise, groups, strict=True)]
+    alike = FederatedMixedLM().fit(X, within, groups)
+    with pytest.raises(ConfigError, match="all groups are alike"):
+        alike.plot.caterpillar()
+
+
+def test_residuals_of_times_are_those_of_deviance_in_a_partys_folder(tmp_path):
+    rng = np.random.default_rng(9)
+    lines = ['[job]\nname = "hazard"\ntask = "cox"\nlabel = "months"\nevent = "died"']
+    for name, n in (("north", 80), ("south", 90), ("west", 70)):
+        table = pd.DataFrame({"age": rng.normal(size=n), "months": np.ceil(rng.exponential(9.0, n)), "died": 1})
+        table.loc[: n // 4, "died"] = 0
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        lines.append(f'[[party]]\nname = "{name}"\ndata = "{name}.csv"')
+    (tmp_path / "job.toml").write_text("\n".join(lines))
+    out = study(tmp_path / "job.toml")
+    own = fedsvd.load(out / "parties" / "north")
+    drawn = dots(own.plot.residuals())
+    result = read_result(out / "parties" / "north")
+    assert drawn[:, 1].tolist() == result.arrays["deviance_residuals"][:, 0].tolist()
+    assert_close(drawn[:, 0], np.log(result.arrays["fitted"][:, 0]), RESULT_BAR)
+    with pytest.raises(ConfigError, match="risk sets"):
+        own.plot.residuals(np.zeros((3, 1)), np.ones(3))

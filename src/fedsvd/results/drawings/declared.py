@@ -42,6 +42,7 @@ _WITHOUT = {
     "calibration": "the target has no classes, or these records have one of them alone",
     "qq": "residuals of this family do not follow a normal law",
     "ridge": "one penalty was tried",
+    "caterpillar": "the variance of the random effects is 0, and all groups are alike",
     "love": "there are no groups, or no difference could be standardised",
     "histogram": "the table has no numbers, or no counts on grids were opened (quantiles=True)",
 }

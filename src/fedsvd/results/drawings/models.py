@@ -7,8 +7,9 @@ import numpy as np
 from scipy import special
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.families import Outcome
 from fedsvd.results import model_table, regression_table
-from fedsvd.results.drawings.picture import USUAL, Dots, Effect, Line, Picture, Plane, Rows, Wish, points, whose
+from fedsvd.results.drawings.picture import USUAL, Band, Dots, Effect, Line, Picture, Plane, Rows, Wish, points, whose
 from fedsvd.results.report.sections import grid
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics import model_table as glm_columns
@@ -241,12 +242,25 @@ def _along(target: str, names: Sequence[str], powers: Float, path: Float, chosen
 
 
 def residuals(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
-    """Residuals against fitted values, for each target."""
+    """Residuals against fitted values, for each target; of times deviance residuals against the linear predictor."""
+    about = result.plan.glm
+    if about is not None and about.facts.outcome is Outcome.TIMES:
+        yield _deviance_residuals(result)
+        return
     of, fitted, left = whose(result, "residuals"), result.arrays["fitted"], result.arrays["residuals"]
     for j, target in enumerate(_targets(result, left)):
         title = f"Residuals of {target}"
         body = Plane("fitted", "label minus fitted", (Dots(points(fitted[:, j], left[:, j])),), zero=True)
         yield Picture("residuals", f"{title}: {of}", f"{title} against the fitted values, of {of}.", body, of=target)
+
+
+def _deviance_residuals(result: PartyResult) -> Picture:
+    """Of a Cox model: how much earlier or later records left than the model of their own site says."""
+    (eta,), (left,) = np.log(result.arrays["fitted"]).T, result.arrays["deviance_residuals"].T
+    of, title = whose(result, "deviance_residuals"), f"Deviance residuals of {result.targets[0]}"
+    body = Plane("linear predictor", "deviance residual", (Dots(points(eta, left)),), zero=True)
+    caption = f"{title} against the linear predictor, of {of}: above zero, the event came earlier than was predicted."
+    return Picture("residuals", f"{title}: {of}", caption, body, of=result.targets[0])
 
 
 def _targets(result: PartyResult, values: Float) -> Sequence[str]:
@@ -284,10 +298,14 @@ def caterpillar(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     reach, q = float(special.ndtri(0.5 + level / 2.0)), len(model.random_names)
     for j, name in enumerate(model.random_names):
         effect, error = groups[np.argsort(groups[:, j], kind="stable")][:, [j, q + j]].T
+        if not effect.any():
+            continue  # a variance of zero: all groups are alike
         place = np.arange(1, len(effect) + 1, dtype=np.float64)
-        ends = [Line(points(place, effect + side * reach * error), dashed=True) for side in (-1.0, 1.0)]
+        low, high = (points(place, effect + side * reach * error) for side in (-1.0, 1.0))
         what = "intercepts" if j == 0 else f"slopes of {name}"
-        plane = Plane("group, from the lowest on", f"random {what}", (Dots(points(place, effect)), *ends), zero=True)
+        marks = (Band(low, high), Dots(points(place, effect)))
+        across = (0.0, len(effect) + 1.0)
+        plane = Plane("group, from the lowest on", f"random {what}", marks, across, zero=True)
         caption = f"Predicted random {what} of {len(effect)} groups, of {of}, with intervals of {100 * level:g} %."
         yield Picture("caterpillar", f"Random {what}: {of}", caption, plane, of=name)
 
