@@ -18,7 +18,7 @@ MOST = 32
 
 _ALONE = 1 << 25  # multiplications that one thread is done with before several have begun
 _PART = 1 << 18  # numbers of A that a thread reads at a time, at least
-_PARTS = 64  # of A, at most
+_PARTS = 32  # of A, at most: two for each of sixteen threads
 _ALIKE = 512  # numbers after which lines are in the same places of a cache: a few more are put between them
 
 

@@ -7,7 +7,6 @@ product, not off the data, unless it is so far from zero, counted in deviations,
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,6 @@ from fedsvd.linalg.device import Device, host_or
 from fedsvd.types import Array, Each, Float
 
 _LONG = 1 << 22  # numbers of a panel that one product reads where it lies
-_CACHED = 400_000  # numbers of a panel that two products read
-_PIECES = 16  # of the columns, for as many threads
 NEAR_ZERO = 8.0
 """Within this many deviations of zero a mean may be taken off a product instead of the data: three bits and no more."""
 
@@ -68,9 +65,8 @@ class Streamed:
 
     def transposed_times(self, U: Float, memory: int, each: Each | None = None) -> Float:
         """``A_i^T U``, (n_i, r), where it is multiplied ``at_once``."""
-        rows, n_i = self.source.shape
-        W = np.zeros((n_i, U.shape[1]))
-        for place in long_panels(rows, n_i, memory):
+        W = np.zeros((self.source.shape[1], U.shape[1]))
+        for place in self._panels(memory):
             X = self.source.rows(place.start, place.stop)
             matmul(X.T, U[place], W, add=True, each=each)
         if self.mean is not None:
@@ -79,44 +75,19 @@ class Streamed:
 
     def times(self, W: Float, memory: int, each: Each | None = None) -> Float:
         """``A_i W``, (m, r), where it is multiplied ``at_once``."""
-        rows, n_i = self.source.shape
-        product = np.empty((rows, W.shape[1]))
-        for place in long_panels(rows, n_i, memory):
+        product = np.empty((self.source.shape[0], W.shape[1]))
+        for place in self._panels(memory):
             product[place] = matmul(self.source.rows(place.start, place.stop), W, each=each)
         if self.mean is not None:
             product -= np.multiply.outer(self.mean, W.sum(axis=0))
         return self._scaled(product)
 
     def gram_times(self, V: Float, memory: int, each: Each | None = None) -> Float:
-        """``A_i A_i^T V``, (m, r), for a few vectors, where it is multiplied ``at_once``: data is read once.
+        """``A_i A_i^T V``, (m, r), for a few vectors, where it is multiplied ``at_once``.
 
-        Panels of columns stay in a cache from the first product to the second. How they are added up does not depend on
-        the number of threads.
+        How products are added up does not depend on the number of threads.
         """
-        (rows, n_i), r = self.source.shape, V.shape[1]
-        height = max(1, _CACHED // rows)
-        count = max(1, min(_PIECES, -(-n_i // height), memory // 32 // max(1, 8 * r * rows)))
-        ends, Vt = [n_i * number // count for number in range(count + 1)], np.ascontiguousarray(V.T)
-        less = np.zeros(r) if self.mean is None else Vt @ self.mean
-        parts: list[Any] = [None] * count
-
-        def piece(number: int) -> None:
-            product, total = np.zeros((r, rows)), np.zeros(r)
-            for start in range(ends[number], ends[number + 1], height):
-                X = self.source.columns(start, min(start + height, ends[number + 1]))
-                W = Vt @ X - less[:, None]
-                total += W.sum(axis=1)
-                matmul(W, X.T, product, add=True)
-            if self.mean is not None:
-                product -= np.multiply.outer(total, self.mean)
-            parts[number] = product
-
-        for _ in (each or map)(piece, range(count)):
-            pass
-        product = parts[0]
-        for part in parts[1:]:
-            product += part
-        return self._scaled(self._scaled(np.ascontiguousarray(product.T)))
+        return self.times(self.transposed_times(V, memory, each), memory, each)
 
     def squared_norm(self, memory: int) -> float:
         """``||A_i||_F^2``, where it is multiplied ``at_once``."""
@@ -126,6 +97,12 @@ class Streamed:
         if self.mean is not None and self.own_mean is not None:
             squared += n_i * float(self.mean @ (self.mean - 2.0 * self.own_mean))
         return max(0.0, math.ldexp(squared, 2 * self.power))
+
+    def _panels(self, memory: int) -> Iterator[slice]:
+        """All rows where they are read as they lie; of data that is converted as it is read, what a budget holds."""
+        rows, n_i = self.source.shape
+        lies = np.may_share_memory(self.source.rows(0, 1), self.source.rows(0, 1))
+        return iter((slice(0, rows),)) if lies else long_panels(rows, n_i, memory)
 
     def _scaled(self, product: Float) -> Float:
         for factor in powers_of_two(self.power):
