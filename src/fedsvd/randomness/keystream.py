@@ -120,13 +120,13 @@ class Keystream:
         return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
 
 
-def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0) -> None:
+def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0, segment: int = _SEGMENT) -> None:
     """The words of the seed's stream from ``first`` on into ``out``, contiguous, segment by segment."""
 
-    def segment(start: int) -> None:
-        Keystream(seed, first + start).into(out[start : start + _SEGMENT])
+    def some(start: int) -> None:
+        Keystream(seed, first + start).into(out[start : start + segment])
 
-    for _ in each(segment, range(0, out.size, _SEGMENT)):
+    for _ in each(some, range(0, out.size, segment)):
         pass
 
 

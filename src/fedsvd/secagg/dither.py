@@ -25,6 +25,7 @@ from fedsvd.secagg.fixed_point import BITS, TAIL
 from fedsvd.secagg.on_device import pieces
 from fedsvd.types import Array, Float, Ring
 
+_PART = 1 << 16  # numbers that a thread encodes at a time, a multiple of four: so many share a word of the stream
 _LARGER = 1.0  # as a power of two: how much larger than a usual entry the numbers behind it may be
 
 
@@ -56,6 +57,19 @@ def encode_filled(Y: Float, f: int, least: int, stream: Keystream, out: Ring) ->
     if beyond:
         raise fixed_point.overflow(beyond, Y.size, f, "a share")
     return out
+
+
+def encode_long(flat: Float, f: int, least: int, seed: Seed, each: Each | None) -> Ring:
+    """``encode_filled`` of many numbers, (count, 1), by as many threads as there are; with the stream of ``seed``."""
+    out = np.empty((1, flat.size), np.uint64)
+
+    def some(start: int) -> None:
+        part = slice(start, start + _PART)
+        encode_filled(flat[None, part], f, least, Keystream(seed, start // 4), out[:, part])
+
+    for _ in (each or map)(some, range(0, flat.size, _PART)):
+        pass
+    return out.reshape(-1, 1)
 
 
 def fill_on_device(codes: Array, least: int, seed: Seed, device: Device, each: Each) -> None:

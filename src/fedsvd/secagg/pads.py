@@ -21,7 +21,7 @@ import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
 from fedsvd.kernels.words import add, subtract
-from fedsvd.randomness.keystream import Each, Keystream
+from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed, path
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
@@ -32,7 +32,7 @@ from fedsvd.types import Ring
 _PAIR = "pair"
 _USERS_ONLY = "users-only"
 _TAG = " tag"  # of a pair, or users-only: the pads of a tag are another stream than the payload's
-_SEGMENT, _LEAST_SEGMENT = 1 << 20, 1 << 16  # words of a payload that one thread pads at a time, at most and at least
+_SEGMENT, _LEAST_SEGMENT = 1 << 20, 1 << 15  # words of a payload that one thread pads at a time, at most and at least
 _SHORT = 1 << 12  # words of a payload whose pads are added up before they are put on
 _SEGMENTS = 32  # of a payload, where that makes no shorter ones: two for each of sixteen threads
 
@@ -62,11 +62,11 @@ class DrawnHere:
             drawn = self._pads[key] = draw(seed.along(labels))
         return drawn
 
-    def keys(self, seed: Seed, labels: bytes, count: int) -> Ring:
+    def keys(self, seed: Seed, labels: bytes, count: int, each: Each | None = None) -> Ring:
         """The first words along these labels: of the sum in hand, whose keys all users have. Not to be changed."""
         key = seed.reveal(), labels, count
         if self._last is None or self._last[0] != key:
-            self._last = key, Keystream(seed.along(labels)).words(count)
+            self._last = key, _keys(seed.along(labels), count, each)
         return self._last[1]
 
 
@@ -81,11 +81,11 @@ class PadsOnce:
         """What ``draw`` makes of the seed along these labels, by the other user of the pair where that is here."""
         return draw(seed.along(labels)) if self._here is None else self._here.pad(seed, labels, draw)
 
-    def keys(self, seed: Seed, labels: bytes, count: int) -> Ring:
+    def keys(self, seed: Seed, labels: bytes, count: int, each: Each | None = None) -> Ring:
         """The first words along these labels, which all users of a sum have."""
-        return (
-            Keystream(seed.along(labels)).words(count) if self._here is None else self._here.keys(seed, labels, count)
-        )
+        if self._here is None:
+            return _keys(seed.along(labels), count, each)
+        return self._here.keys(seed, labels, count, each)
 
     def claim(self, kind: str, stream: str, batch: int) -> None:
         """Spend the pad of this (kind, stream, batch), or raise ``LocalProtocolError`` if it is spent."""
@@ -103,6 +103,14 @@ class PadsOnce:
     def __reduce__(self) -> NoReturn:
         # A copy would let each half spend the same pad.
         raise TypeError("what is spent is never copied")
+
+
+def _keys(seed: Seed, count: int, each: Each | None) -> Ring:
+    if each is None or count <= _LEAST_SEGMENT:
+        return Keystream(seed).words(count)
+    keys = np.empty(count, np.uint64)
+    fill_words(seed, keys, each, segment=segment_of(count))
+    return keys
 
 
 def pad(
@@ -134,10 +142,7 @@ def pad(
             _combine(payload, pads_of_peer.reshape(payload.shape), keys.user < peer, halves)
         return payload
     if each is not None and payload.flags.c_contiguous:
-        pads, flat = claimed(keys, stream, batch, once, halves=halves), payload.reshape(-1)
-        step = min(_SEGMENT, max(_LEAST_SEGMENT, flat.size // _SEGMENTS // _LEAST_SEGMENT * _LEAST_SEGMENT))
-        for _ in each(lambda start: pads.onto(flat[start : start + step], start), range(0, flat.size, step)):
-            pass
+        claimed(keys, stream, batch, once, halves=halves).onto_all(payload, each)
         return payload
     once.claim(_PAIR, stream, batch)
     signed = [(keys.user < peer, _words(keys.seed(peer), _PAIR, stream, batch)) for peer in keys.peers]
@@ -165,6 +170,13 @@ class Pads:
     def __repr__(self) -> str:
         return f"Pads(peers={len(self.seeds)})"
 
+    def onto_all(self, payload: Ring, each: Each | None) -> None:
+        """All words of the batch with their pads, in place, segments by as many threads as there are."""
+        flat = payload.reshape(-1)
+        step = segment_of(flat.size)
+        for _ in (each or map)(lambda start: self.onto(flat[start : start + step], start), range(0, flat.size, step)):
+            pass
+
     def onto(self, part: Ring, start: int) -> None:
         """The words of the batch from number ``start`` on, contiguous, with their pads, in place."""
         for plus, seed in self.seeds:
@@ -174,26 +186,41 @@ class Pads:
                 begin += pads.size
 
 
-def add_group_pad(payload: Ring, seed: Seed, stream: str, batch: int, once: PadsOnce, *, halves: int = 1) -> Ring:
+def add_group_pad(
+    payload: Ring, seed: Seed, stream: str, batch: int, once: PadsOnce, each: Each | None = None, *, halves: int = 1
+) -> Ring:
     """``payload`` plus the users-only pad, in place; exactly one user of a sum does this, before ``pad``.
 
     ``seed`` is the group seed when all users may read the sum, the receiver's own when one user may.
     """
     batch = _checked(payload, stream, batch, halves)
     once.claim(_USERS_ONLY, stream, batch)
-    words = _words(seed, _USERS_ONLY, stream, batch)
-    for (part,) in chunks(payload):
-        _combine(part, words.words(part.size).reshape(part.shape), True, halves)
-    return payload
+    return _with_group_pad(payload, seed, stream, batch, True, each, halves)
 
 
-def remove_group_pad(total: Ring, seed: Seed, stream: str, batch: int, *, halves: int = 1) -> Ring:
+def remove_group_pad(
+    total: Ring, seed: Seed, stream: str, batch: int, each: Each | None = None, *, halves: int = 1
+) -> Ring:
     """``total`` less the users-only pad, in place: the sum of the encodings."""
     batch = _checked(total, stream, batch, halves)
-    words = _words(seed, _USERS_ONLY, stream, batch)
-    for (part,) in chunks(total):
-        _combine(part, words.words(part.size).reshape(part.shape), False, halves)
-    return total
+    return _with_group_pad(total, seed, stream, batch, False, each, halves)
+
+
+def _with_group_pad(
+    words: Ring, seed: Seed, stream: str, batch: int, plus: bool, each: Each | None, halves: int
+) -> Ring:
+    if words.size > _SHORT and words.flags.c_contiguous:
+        Pads(((plus, seed.derive("pad", _USERS_ONLY, stream, batch)),), halves).onto_all(words, each)
+        return words
+    pads = _words(seed, _USERS_ONLY, stream, batch)
+    for (part,) in chunks(words):
+        _combine(part, pads.words(part.size).reshape(part.shape), plus, halves)
+    return words
+
+
+def segment_of(count: int) -> int:
+    """Words of a long array that one thread works on at a time."""
+    return min(_SEGMENT, max(_LEAST_SEGMENT, count // _SEGMENTS // _LEAST_SEGMENT * _LEAST_SEGMENT))
 
 
 def pad_tag(tag: Ring, bits: int, keys: PadKeys, stream: str, batch: int, once: PadsOnce) -> Ring:

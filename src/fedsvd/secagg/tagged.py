@@ -36,15 +36,17 @@ from fedsvd.secagg.pads import (
     pad_tag,
     remove_group_pad,
     remove_group_pad_from_tag,
+    segment_of,
 )
 from fedsvd.secagg.sums import MOST_WORDS, TAG_WORDS, PlannedSum, SumKind, tag_value, tag_words
 from fedsvd.types import Ring
 
 _CHUNK = 1 << 12  # integers; their limbs stay in the second-level cache
+_LONG = 1 << 17  # integers that are worth several threads
 _LIMB = 16
 
 
-def tag(integers: Ring, alpha: Ring, bits: int) -> int:
+def tag(integers: Ring, alpha: Ring, bits: int, each: Each | None = None) -> int:
     """``sum_j alpha_j x_j`` modulo 2^bits, x_j the signed integer in row j of ``integers``, shape (n, halves).
 
     The bytes of an array are its limbs of 16 bits, and the leading one of each integer is read as signed. Products of
@@ -52,6 +54,15 @@ def tag(integers: Ring, alpha: Ring, bits: int) -> int:
     """
     if integers.ndim != 2 or alpha.shape != integers.shape[:1] or len(alpha) > MOST_WORDS:
         raise ShapeError(f"{len(alpha)} keys for integers of shape {integers.shape}, at most {MOST_WORDS}")
+    if each is not None and len(alpha) > _LONG:
+        step, parts = segment_of(len(alpha)), list[int]()
+
+        def part(start: int) -> None:
+            parts.append(tag(integers[start : start + step], alpha[start : start + step], bits))
+
+        for _ in each(part, range(0, len(alpha), step)):
+            pass
+        return sum(parts) % (1 << bits)
     if (found := carried.tag(integers, alpha)) is not None:
         return tag_value(found) % (1 << bits)
     count, limbs = len(alpha), 4 * integers.shape[1]
@@ -119,16 +130,18 @@ def share(
         raise ShapeError(f"{name!r}: a share is {payload.dtype} of {payload.shape}, expected uint64 of {shape}")
     if planned.pads_group > keys.k:
         raise LocalProtocolError(f"the receiver of the sum {name!r} is not among users 1 .. {keys.k}")
-    padded, padded_tag = payload.copy(), tag_words(_tag(planned, batch, payload, seeds, once))
+    padded, padded_tag = payload.copy(), tag_words(_tag(planned, batch, payload, seeds, once, each))
     if keys.user == planned.pads_group and planned.kind is not SumKind.SHARED:
         group = _group(planned, seeds)
-        add_group_pad(padded, group, name, batch, once, halves=halves)
+        add_group_pad(padded, group, name, batch, once, each, halves=halves)
         padded_tag = add_group_pad_to_tag(padded_tag, bits, group, name, batch, once)
     pad(padded, keys, name, batch, once, each, halves=halves)
     return padded, pad_tag(padded_tag, bits, keys, name, batch, once)
 
 
-def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, seeds: SumSeeds) -> Ring:
+def open_total(
+    planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, seeds: SumSeeds, each: Each | None = None
+) -> Ring:
     """The total of a batch behind the CSP's reply, or ``SumAltered``; the reply is left as it is.
 
     There is one refusal with one text, whatever was changed: a detail would inform the CSP about its attempt.
@@ -140,21 +153,21 @@ def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, 
     if planned.kind is SumKind.SHARED:
         return payload.copy()  # the CSP's own part is in it, under masks that no tag can follow
     group = _group(planned, seeds)
-    total = remove_group_pad(payload.copy(), group, name, batch, halves=_halves(planned))
+    total = remove_group_pad(payload.copy(), group, name, batch, each, halves=_halves(planned))
     received = tag_value(remove_group_pad_from_tag(total_tag, bits, group, name, batch)) % (1 << bits)
-    expected = _tag(planned, batch, total, seeds, PadsOnce())
+    expected = _tag(planned, batch, total, seeds, PadsOnce(), each)
     if not hmac.compare_digest(received.to_bytes(24, "big"), expected.to_bytes(24, "big")):
         raise _altered(planned)
     return total
 
 
-def _tag(planned: PlannedSum, batch: int, payload: Ring, seeds: SumSeeds, once: PadsOnce) -> int:
+def _tag(planned: PlannedSum, batch: int, payload: Ring, seeds: SumSeeds, once: PadsOnce, each: Each | None) -> int:
     """Every digit of a wide number has a key of its own, so that no digit can be moved into the next."""
     if planned.kind is SumKind.SHARED:
         return 0
     integers = payload.reshape(-1, _halves(planned))
-    alpha = once.keys(seeds.alpha, path("tag", planned.name, batch), len(integers))
-    return tag(integers, alpha, planned.kind.tag_bits)
+    alpha = once.keys(seeds.alpha, path("tag", planned.name, batch), len(integers), each)
+    return tag(integers, alpha, planned.kind.tag_bits, each)
 
 
 def _halves(planned: PlannedSum) -> int:

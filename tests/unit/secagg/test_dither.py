@@ -1,5 +1,7 @@
 """The last bits of a word are filled: uniform whatever was encoded, and too small a change to matter."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -11,7 +13,7 @@ from fedsvd.errors import FixedPointOverflow
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg import fixed_point
-from fedsvd.secagg.dither import encode_filled, least_filled
+from fedsvd.secagg.dither import encode_filled, encode_long, least_filled
 
 SEED = Seed(bytes(range(32)))
 
@@ -107,3 +109,14 @@ def test_an_entry_at_the_bound_itself_is_within_range():
     Y = np.array([[1.0, -1.0, 1.0 + 2.0**-31, -1.0 - 2.0**-31]])
     moved = (filled(Y, 62) - fixed_point.encode(Y, 62)).view(np.int64)
     assert np.abs(moved).max() <= 2**9
+
+
+@pytest.mark.parametrize("count", [1, 65_536, 200_003])
+def test_threads_fill_a_long_share_as_one_does(count):
+    Y = np.random.default_rng(count).uniform(-1.0, 1.0, count)
+    with ThreadPoolExecutor(3) as pool:
+        for each in (None, pool.map):
+            np.testing.assert_array_equal(encode_long(Y, 61, 5, SEED, each)[:, 0], filled(Y[None], 61, 5)[0])
+        Y[-1] = 4.0
+        with pytest.raises(FixedPointOverflow):
+            encode_long(Y, 61, 5, SEED, pool.map)

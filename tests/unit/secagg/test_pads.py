@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -256,6 +257,20 @@ def test_pads_that_are_put_on_part_by_part_are_those_of_the_whole_batch(k):
             claimed(keys, "Y", 3, once)
         with pytest.raises(LocalProtocolError, match="already padded"):
             pad(found, keys, "Y", 3, once)
+
+
+@pytest.mark.parametrize("halves", [1, 2])
+def test_threads_put_the_pad_of_the_users_on_as_one_does(halves):
+    words = np.random.default_rng(halves).integers(0, 2**64, size=(70_001, halves), dtype=np.uint64)
+    whole = [sum(int(half) << 64 * at for at, half in enumerate(row)) for row in words[-3:]]
+    stream = Keystream.of(GROUP, "pad", "users-only", "Y", 3).words(words.size).reshape(words.shape)
+    pads = [sum(int(half) << 64 * at for at, half in enumerate(row)) for row in stream[-3:]]
+    with ThreadPoolExecutor(3) as pool:
+        found = add_group_pad(words.copy(), GROUP, "Y", 3, PadsOnce(), pool.map, halves=halves)
+        last = [sum(int(half) << 64 * at for at, half in enumerate(row)) for row in found[-3:]]
+        assert last == [(a + b) % (1 << 64 * halves) for a, b in zip(whole, pads, strict=True)]
+        np.testing.assert_array_equal(found, add_group_pad(words.copy(), GROUP, "Y", 3, PadsOnce(), halves=halves))
+        np.testing.assert_array_equal(remove_group_pad(found, GROUP, "Y", 3, pool.map, halves=halves), words)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (70, 80)])

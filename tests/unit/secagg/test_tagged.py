@@ -1,5 +1,7 @@
 """Users add up words, digits and bounds through a CSP, and open exactly the sum; each batch once."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from fedsvd.errors import LocalProtocolError, RepeatedShare, ShapeError, SumAlte
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg import wide
 from fedsvd.secagg.aggregate import TaggedSum, WordSum
-from fedsvd.secagg.pads import PadsOnce, pad
+from fedsvd.secagg.pads import DrawnHere, PadsOnce, pad
 from fedsvd.secagg.sums import PlannedSum, SumKind
 from fedsvd.secagg.tagged import SumSeeds, open_total, share, tag_seed
 from fedsvd.secagg.words128 import from_integers, to_integers
@@ -71,13 +73,24 @@ def test_neither_a_payload_nor_a_reply_is_written_to():
     )
 
 
-def test_threads_pad_a_long_batch_as_one_does():
-    session, plan = Session(3), planned(SumKind.TOTAL, 600_000)
-    payload = np.random.default_rng(2).integers(0, 2**60, (600_000, 2), np.uint64)
-    alone = share(plan, 0, payload, session.keys[2], session.seeds, PadsOnce())
-    shared = share(plan, 0, payload, session.keys[2], session.seeds, PadsOnce(), map)
-    for one, other in zip(alone, shared, strict=True):
-        np.testing.assert_array_equal(one, other)
+@pytest.mark.parametrize("kind", [SumKind.SHORT, SumKind.TOTAL, SumKind.WIDE])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_threads_share_and_open_a_long_batch_as_one_does(kind, threads):
+    length = {SumKind.SHORT: 300_001, SumKind.TOTAL: 150_001, SumKind.WIDE: 2_101}[kind]
+    session, plan, rng = Session(3), planned(kind, length), np.random.default_rng(2)
+    payloads = [rng.integers(0, 2**60, plan.shape(0), np.uint64) for _ in range(3)]
+    alone, running = Session(3).reply(plan, payloads), TaggedSum(plan.kind, length, 3)
+    with ThreadPoolExecutor(threads) as pool:
+        for (user, keys), payload in zip(session.keys.items(), payloads, strict=True):
+            running.add(user, *share(plan, 0, payload, keys, session.seeds, PadsOnce(DrawnHere()), pool.map))
+        for one, other in zip(alone, running.total(), strict=True):
+            np.testing.assert_array_equal(one, other)
+        found = open_total(plan, 0, *alone, session.seeds, pool.map)
+        np.testing.assert_array_equal(found, open_total(plan, 0, *alone, session.seeds))
+        changed = alone[0].copy()
+        changed[-1, 0] ^= np.uint64(1)  # in the last thread's part
+        with pytest.raises(SumAltered):
+            open_total(plan, 0, changed, alone[1], session.seeds, pool.map)
 
 
 def test_a_sum_for_one_receiver_opens_there_and_nowhere_else():

@@ -79,7 +79,8 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         search = search.seen(space.block.shape[1], kept.shape[1]) if said is Verdict.AFRESH else search
         own_image: Float = yield Local("products", partial(own.image, kept))
         width = first_width(plan) if step == 0 else later_width(plan)
-        opened: Float = yield from short_sum(f"step {step}", filled(own_image, width), power, work.own, word_step(plan))
+        sent_words = word_step(plan), work.masks.each
+        opened: Float = yield from short_sum(f"step {step}", filled(own_image, width), power, work.own, *sent_words)
         own.add(kept)
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space = yield Local("ritz values", partial(_grown, work, space, Z))

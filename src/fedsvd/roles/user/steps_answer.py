@@ -122,10 +122,10 @@ def certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], power
     image: Float = yield Local("products", lambda: own.image(vectors))
     there: Array = yield Local("directions", lambda: own.transposed_times(work.put(U)))
     rest, product = squares(there - scaled(vectors, s)), to_numpy(there)
-    width, step, largest = answer_width(plan), word_step(plan), 0.0
+    width, words, largest = answer_width(plan), (word_step(plan), work.masks.each), 0.0
     for number in range(blocks_of_answer(plan, len(s))):
         name, part = _block(plan, number)
-        total: Float = yield from short_sum(f"images{name}", filled(image[:, part], width), power, work.own, step)
+        total: Float = yield from short_sum(f"images{name}", filled(image[:, part], width), power, work.own, *words)
         left: Float = yield from wide_sum_of_floats(f"remainders{name}", filled(rest[None, part], width)[0], work.own)
         values = s[part]
         images = np.linalg.norm(total[:, : len(values)] - U[:, part] * values, axis=0)

@@ -22,7 +22,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Script, Sum
 from fedsvd.roles.user.shared import Memo, once_for
 from fedsvd.secagg import bound, fixed_point, noise, wide, words128
-from fedsvd.secagg.dither import encode_filled
+from fedsvd.secagg.dither import encode_long
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import Pads, PadsOnce, claimed, pad
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
@@ -67,7 +67,7 @@ class SumsOfUser:
 
     def open(self, planned: PlannedSum, batch: int, payload: Ring, tag: Ring) -> Ring:
         """The total of a batch, or ``SumAltered``."""
-        return open_total(planned, batch, payload, tag, self._seeds(planned))
+        return open_total(planned, batch, payload, tag, self._seeds(planned), self._each)
 
     def padded(self, payload: Ring, stream: str, batch: int) -> Ring:
         """A batch of an upload under our pads: words of 128 bits, or rows of 64-bit ones."""
@@ -196,7 +196,9 @@ def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int
     return (yield from _total(plan, name, values, step, lambda count, stream: noise.uniform(width, count, stream), own))
 
 
-def short_sum(name: str, values: Float, power: int, own: Seed, step: int = SHORT_STEP) -> Script:
+def short_sum(
+    name: str, values: Float, power: int, own: Seed, step: int = SHORT_STEP, each: Each | None = None
+) -> Script:
     """The total of these numbers, which is below 2^power, in words of 64 bits; last places are filled at random.
 
     A last digit counts 2^-step of that bound. Shares may wrap on the way: the total alone must not (specification,
@@ -206,9 +208,7 @@ def short_sum(name: str, values: Float, power: int, own: Seed, step: int = SHORT
     cuts = _cuts(SumKind.SHORT, flat.size)
 
     def encoded(batch: int) -> Ring:
-        part = flat[None, cuts[batch]]
-        stream = Keystream.of(own, "noise", name, batch)
-        return encode_filled(part, f, _FILLED, stream, np.empty(part.shape, np.uint64)).reshape(-1, 1)
+        return encode_long(flat[cuts[batch]], f, _FILLED, own.derive("noise", name, batch), each)
 
     return (yield Sum(name, encoded, lambda total: fixed_point.decode(total, f).reshape(np.shape(values))))
 
