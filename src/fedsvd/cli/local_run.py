@@ -11,7 +11,7 @@ from fedsvd.cli import reports
 from fedsvd.cli.outcome import show_outcome
 from fedsvd.cli.output import Output
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.study import left_behind, point_out, show_estimate, show_resumption
+from fedsvd.cli.study import keep_dictionary, left_behind, point_out, show_estimate, show_resumption
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.foreign import to_allow
@@ -56,6 +56,7 @@ def carry_out_locally(
                 run = federation.run(job, seen)
             results = run.write(target, overwrite, reports.drawing())
     show_outcome(output, results, run.seconds, target, apart=True)
+    keep_dictionary(output, job, target)
 
 
 def _way_out(job: Job, policy: Policy) -> str:

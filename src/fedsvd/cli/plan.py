@@ -43,7 +43,7 @@ def plan(
     from fedsvd.studies.planning import other_family
 
     output = Output(format, quiet=True)
-    asked = read_job(job)
+    asked = read_job(job, tables_here=True)
     with output.notices_of_warnings(tuple(party.name for party in asked.parties)):
         prepared = prepare(asked, scratch)
     planned = plan_job(prepared)

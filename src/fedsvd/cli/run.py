@@ -27,5 +27,5 @@ def run(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Run the study that a job file describes."""
-    chosen = read_job(job).computed_with(device, engine)
+    chosen = read_job(job, tables_here=True).computed_with(device, engine)
     carry_out_on(env, Output(format, quiet), chosen, out, overwrite, scratch, policy, consent, figures)

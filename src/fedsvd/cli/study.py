@@ -18,6 +18,7 @@ from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import Prepared, prepare
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.jobs import plan_job, plan_matching, results_of, run_job
+from fedsvd.studies.made_dictionary import BETWEEN, write_made_dictionary
 from fedsvd.studies.resume import Resumable
 from fedsvd.studies.run import UserFiles
 from fedsvd.types import byte_size
@@ -58,6 +59,7 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
                     shown(me.name, WRITING, 0, 1)
             write_job(target, results, overwrite, reports.drawing())
     show_outcome(output, results, seconds, target)
+    keep_dictionary(output, job, target)
 
 
 def point_out(output: Output, prepared: Prepared) -> None:
@@ -70,10 +72,20 @@ def point_out(output: Output, prepared: Prepared) -> None:
     for name, party in zip(prepared.names, prepared.parties, strict=True):
         for line in party.mapped.sentences():
             output.line(f"{name}: mapped: {line}")
-        if party.prepared is not None:
+        if party.prepared is not None and prepared.study.table is not None:
+            output.line(f"{name}: {party.prepared.counted()}")  # nothing of a description is filled in
+        elif party.prepared is not None:
             output.line(f"{name}: {party.prepared}")
     with output.notices_of_warnings(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
+
+
+def keep_dictionary(output: Output, job: Job, target: Path) -> None:
+    """Write a dictionary that was made of the tables next to the results, and say what it is for."""
+    if not job.made_dictionary or job.dictionary is None:
+        return
+    kept = write_made_dictionary(target, job.dictionary)
+    output.line(f"The dictionary was made of these tables, which are all here: {kept}. {BETWEEN}")
 
 
 def left_behind(target: Path, resumable: Resumable) -> str:

@@ -28,9 +28,8 @@ from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import Item, Task, Trust
-from fedsvd.studies.job_dictionary import with_dictionary
 from fedsvd.studies.job_faults import NAME_RULE
-from fedsvd.studies.job_file import Job, job_from
+from fedsvd.studies.job_file import Job, job_of_tables_here
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import NEEDED
 from fedsvd.tasks.options import option_of, section_of
@@ -120,28 +119,7 @@ def job_from_options(
         record["authority"] = {"name": "ta"}
     if (described or {}).get("dictionary") is not None:
         record["dictionary"] = {"file": (described or {})["dictionary"]}
-    elif declared(task).by_dictionary:
-        record["dictionary"] = {"says": _made_of_tables(record)}
-    return job_from(with_dictionary(record, Path()), Path())
-
-
-def _made_of_tables(record: dict[str, Any]) -> dict[str, Any]:
-    """What a dictionary of all tables says, which are here: of the columns that the study is of."""
-    from fedsvd.prepare.mapped import open_mapped
-    from fedsvd.prepare.table_map import NOTHING, read_map
-    from fedsvd.studies.described_table import silent_dictionary
-    from fedsvd.studies.problems import parties_named
-
-    maps = [NOTHING if "map" not in each else read_map(Path(each["map"])) for each in record["party"]]
-    sources = [open_mapped(each["data"], words) for each, words in zip(record["party"], maps, strict=True)]
-    asked, section = record.get("prepare", {}), record["job"]
-    ids = section.get("id", ())
-    aside = {*asked.pop("drop", ()), *ids}
-    columns = asked.get("columns") or [name for name in sources[0].names or () if name not in aside]
-    groups = [section["by"]] if "by" in section else []
-    with parties_named(tuple(each["name"] for each in record["party"])):
-        made = silent_dictionary(sources, tuple(dict.fromkeys([*groups, *columns])), groups).record()
-    return {"columns": {**made["columns"], **{name: {"role": "id"} for name in ids}}}
+    return job_of_tables_here(record, Path())
 
 
 def _plain(value: Any) -> Any:

@@ -33,9 +33,10 @@ from fedsvd.statistics.table_one import (
     table_one,
     tests_of,
 )
-from fedsvd.studies.described_table import silent_dictionary, table_plan, table_words
+from fedsvd.studies.described_table import table_plan, table_words
 from fedsvd.studies.job_dictionary import with_dictionary
 from fedsvd.studies.job_file import job_from
+from fedsvd.studies.made_dictionary import silent_dictionary
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.stages import prepared_for

@@ -94,6 +94,12 @@ class HomeReport:
         together = "" if self.recipe is None or self.alone else "".join(f"; {line}" for line in self.recipe.lines())
         return f"{missing.FillReport(self.how, self.gaps, self.dropped)}{left_out}{together}"
 
+    def counted(self) -> str:
+        """The same where gaps are counted, and what stands in them is not."""
+        if self.how is Missing.DROP or not self.gaps.total:
+            return str(self)
+        return f"{self.gaps.total} of {self.gaps.size} entries are missing: {self.gaps.describe()}"
+
 
 @dataclass(frozen=True, repr=False)
 class HomeTable:

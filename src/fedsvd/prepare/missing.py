@@ -50,6 +50,11 @@ class Gaps:
     def total(self) -> int:
         return int(self.counts.sum())
 
+    @property
+    def size(self) -> int:
+        """How many entries the table has, missing or not."""
+        return self.rows * len(self.names)
+
     def describe(self, most: int | None = None) -> str:
         """The columns with gaps and how many, the largest first: ``weight (12), age (3)``; all, or the first."""
         order = np.argsort(-self.counts, kind="stable")
@@ -70,7 +75,7 @@ def expect_no_gaps(found: Gaps, ways: str = '"mean", "constant" or "drop"') -> N
     """Refuse a table with missing entries, with the counts of one's own columns in the text."""
     if found.total:
         raise NotFinite(
-            f"{found.total} of {found.rows * len(found.names)} entries are missing: {found.describe(_LISTED)}",
+            f"{found.total} of {found.size} entries are missing: {found.describe(_LISTED)}",
             f"say how they are treated: missing = {ways}",
         )
 
@@ -216,5 +221,4 @@ class FillReport:
             return "no entry was missing"
         if self.how is Missing.DROP:
             return f"{self.dropped} of {self.gaps.rows} rows were left out for missing entries: {self.gaps.describe()}"
-        size = self.gaps.rows * len(self.gaps.names)
-        return f"{self.filled} of {size} entries were filled in ({self.how}): {self.gaps.describe()}"
+        return f"{self.filled} of {self.gaps.size} entries were filled in ({self.how}): {self.gaps.describe()}"

@@ -8,6 +8,7 @@ for the owner's own screen (``Proposal.notes``). Of tables that are one person's
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -64,9 +65,13 @@ def propose(source: MatrixSource, name: str = "", least_count: int = 5) -> Propo
     every = [each for each, said in columns.items() if said.get("role") != "id"]
     views = {"all": every} if every else {}
     dictionary = dictionary_of({"name": name, "columns": columns, "views": views})
+    return Proposal(dictionary, f'{_header(least_count)}name = "{name}"\n\n{laid_out(columns, views)}', tuple(notes))
+
+
+def laid_out(columns: Mapping[str, Any], views: Mapping[str, Any]) -> str:
+    """Columns and views as a person writes them into a file, a table to each column."""
     tables: dict[str, Any] = {f"columns.{_quoted(each)}": said for each, said in columns.items()}
-    body = spelt_toml({**tables, "views": views})
-    return Proposal(dictionary, f'{_header(least_count)}name = "{name}"\n\n{body}', tuple(notes))
+    return spelt_toml({**tables, "views": views})
 
 
 def _header(least: int) -> str:

@@ -28,6 +28,7 @@ from fedsvd.studies.foreign import ForeignSection, with_declaration
 from fedsvd.studies.formula_options import with_formula
 from fedsvd.studies.job_dictionary import DictionarySection, by_dictionary, record_bits, with_dictionary
 from fedsvd.studies.job_faults import first_fault
+from fedsvd.studies.made_dictionary import with_made_dictionary
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.sections import Section, with_keys
@@ -90,6 +91,7 @@ class Job:
     match: MatchSection = field(default_factory=MatchSection)
     foreign: ForeignSection | None = None
     dictionary: Dictionary | None = None  # the consortium's, where the job names one
+    made_dictionary: bool = False  # whether it was made of the tables, all of which are here
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -129,12 +131,21 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 }
 
 
-def read_job(path: Path) -> Job:
-    """The job in a TOML file."""
+def read_job(path: Path, tables_here: bool = False) -> Job:
+    """The job in a TOML file; with ``tables_here`` a dictionary that it needs and does not name is made of them."""
     if path.is_file() and path.stat().st_size > LARGEST_FILE:
         raise ConfigError(f"{path} is larger than {LARGEST_FILE:,} bytes", "a job file names columns, not values")
     record = with_declaration(read_toml(path, "docs/job-file.md"))
+    if tables_here:
+        return job_of_tables_here(record, path.parent)
     return job_from(with_dictionary(record, path.parent), path.parent)
+
+
+def job_of_tables_here(record: Mapping[str, Any], folder: Path) -> Job:
+    """The job of a parsed file, where all tables are on this machine and may be opened."""
+    described = with_made_dictionary(with_dictionary(record, folder), folder)
+    made = "dictionary" in described and "dictionary" not in record
+    return replace(job_from(described, folder), made_dictionary=made)
 
 
 def expect_short(record: Mapping[str, Any]) -> None:
