@@ -89,7 +89,7 @@ AT_THE_CSP = {
     "a hash of row ids of another length": (
         row_ids,
         altering(RowIds, lambda message: (replace(message, hashed=message.hashed[:-1]),), origin=TWO),
-        ShapeError,
+        UnexpectedMessage,
     ),
     "ready twice": (opened, altering(Ready, twice, origin=ONE), RepeatedShare),
     "a padded batch sent twice": (opened, altering(PaddedBatch, twice, origin=ONE), RepeatedShare),

@@ -13,6 +13,7 @@ TESTS = Path(__file__).parents[2]
 def run(folder, body):
     """pytest with the suite's own conftest on one test with this body, in a clone of its own."""
     (folder / "tests").mkdir()
+    (folder / "tests" / "__init__.py").touch()  # before a package of that name that another distribution installs
     shutil.copy(TESTS / "tiers.py", folder / "tests" / "tiers.py")
     shutil.copy(TESTS / "conftest.py", folder / "conftest.py")
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\naddopts = -q -p no:cacheprovider -p no:randomly\n")

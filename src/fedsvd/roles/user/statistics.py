@@ -70,7 +70,8 @@ def own_mean(work: Work) -> OwnMean:
 
     def of_rows(part: slice, X: Array) -> None:
         shift[part] = to_numpy(X[:, 0])
-        sums[part], squares[part] = _moments(X - X[:, :1])
+        with np.errstate(over="ignore", invalid="ignore"):  # a thread does not have its caller's
+            sums[part], squares[part] = _moments(X - X[:, :1])
 
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
         if work.near:
