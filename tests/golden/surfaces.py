@@ -209,6 +209,7 @@ _MASKS = {
     r"[<>]\s?\d+\.\d+(?:e[-+]?\d+)?": "X",
     r"[-\u2212]?\b\d+(?:\.\d+)+(?:e[-+]?\d+)?": "X",
     r"[-\u2212]?\b\d+e[-+]?\d+\b": "X",
+    r"^\d+ components? (?=taken: those above)": "X components ",  # permuted tables are other ones in each run
 }
 
 
