@@ -65,6 +65,9 @@ COX_ERRORS_BAR = 1e-5
 SCORE_TEST_BAR = 2e-3
 """The score test of a Cox model: what 12 bits of its information leave, a few parts of 1e4 mostly."""
 
+SCHOENFELD_BAR = 1e-2
+"""Chi-squared of the test of proportional hazards: of sums of 18 bits with the noise of a few parties."""
+
 ROBUST_BAR = 1e-5
 """Robust standard errors of models by ``digits = "table"``, likewise."""
 

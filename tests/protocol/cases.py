@@ -11,6 +11,7 @@ from fedsvd.protocol.table import TablePlan, Variable
 from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Ties, Trust
 from fedsvd.studies.foreign import ForeignStudy
 from fedsvd.tasks.declaration import declaration_of
+from fedsvd.tasks.options import completed
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -229,6 +230,7 @@ def ordinal(k: int = 2) -> Federation:
     return Federation(D, Task.ORDINAL, H, labels=y, glm=about)
 
 
+BEYOND = (("baseline", "common"), ("schoenfeld", "km"), ("times", "[5.0, 10.0, 20.0]"))
 WITHOUT_INTERCEPT = (Item.COEFFICIENTS, Item.INFERENCE, Item.ROBUST)
 WITH_ROBUST = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, Item.ROBUST)
 
@@ -392,6 +394,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "cox": cox,
     "cox with clusters": lambda k=2: cox(k, **robust("cluster", cox(k)) | {"release": WITHOUT_INTERCEPT}),
+    "cox with a clock and a common baseline": lambda k=2: cox(k, options=completed(Task.COX, BEYOND)),
     "survival": survival,
     "ordinal": ordinal,
     "describe": describe,

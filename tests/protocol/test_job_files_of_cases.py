@@ -1,5 +1,6 @@
 """Every case that a job file can ask for is written by the report so that it is read as the same plan."""
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,9 @@ def asked_in(study):
             job |= {key: getattr(study.glm, key) for key in ("least_class", "least_events")}
         if study.task is Task.COX:
             job |= {"label": "y", "event": "died", "strata": "clinic", "ties": str(study.glm.ties)}
+            said = dict(study.options)
+            job |= {key: said[key] for key in ("schoenfeld", "baseline") if key in said}
+            job |= {"times": json.loads(said["times"])} if "times" in said else {}
         elif study.task is Task.MIXED:
             job |= {"label": "y", "subject": "patient", "criterion": "reml" if study.glm.reml else "ml"}
         elif study.task is Task.ORDINAL:

@@ -16,6 +16,7 @@ from fedsvd.protocol.tasks import Answer, Scheme, Split, Task
 from fedsvd.results.drawings.ranking import pooled, thresholds
 from fedsvd.results.folder import Table
 from fedsvd.results.foreign_tables import outputs
+from fedsvd.results.hazard_tables import tables_beyond_fit
 from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.report.model import quality_in_words, roc_in_words
@@ -93,6 +94,9 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
             console.print(listing(at.header, at.rows))
     for words in in_words(shared):
         console.print(words)
+    for beyond in tables_beyond_fit(shared):
+        console.print(beyond.title)
+        console.print(listing(beyond.header, beyond.rows))
     for own in _with_own_tables(results):
         console.print(f"\n{own.party}, its own columns", style="bold", markup=False, highlight=False)
         _show_tables(console, own)

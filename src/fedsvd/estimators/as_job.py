@@ -102,6 +102,8 @@ class _Columns:
             self.words |= {"least_class": about.least_class, "least_events": about.least_events}
             if about.classes:
                 self.words["classes"] = [str(code) for code in range(about.classes)]
+        if study.task is Task.COX and json.loads(str(dict(study.options)["times"])):
+            self.words["times"] = json.loads(str(dict(study.options)["times"]))
         if study.task is Task.SURVIVAL:
             names = (*_features(parties[0]), None)[:3]
             self.words |= dict(zip(("label", "event", "group"), names, strict=False))

@@ -1,18 +1,29 @@
 """Cox regression over records that several parties hold."""
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from fedsvd.errors import ConfigError
+from fedsvd.estimators.after_fit import data_frames
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.robust_errors import RobustErrors
+from fedsvd.estimators.stored import Found
+from fedsvd.estimators.tables import Tables
+from fedsvd.protocol.hazards import HAZARD, SCHOENFELD
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import LINKS, Family, Task, Ties
+from fedsvd.protocol.tasks import LINKS, Baseline, Clock, Family, Task, Ties
+from fedsvd.statistics.fives import LEAST_COUNT, even_edges
+from fedsvd.statistics.piecewise import survival
+from fedsvd.statistics.schoenfeld import Schoenfeld
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 
@@ -37,6 +48,16 @@ class FederatedCox(RobustErrors, FederatedModel):
         The iteration ends when the next step is below this number of standard errors.
     max_iterations : int, default=25
         Beyond, the fit ends in ``NotConverged``.
+    schoenfeld : {"none", "km", "rank", "identity", "log"}, default="none"
+        The clock of the test of proportional hazards (``zph``): R's ``cox.zph`` with strata by site. "km" and "rank"
+        are of each site's own records. It opens about half as many bits as the fit.
+    baseline : {"site", "common"}, default="site"
+        Whether there is also a baseline hazard of all parties together, level between ``times``; between institutions
+        every owner is asked.
+    times : sequence of float, default=()
+        Of a common baseline; in one process about 40 even ones are made where none are given.
+    least_count : int, default=5
+        What counts of events of a common baseline are multiples of.
     digits : str, default="auto"
         Digits of the sums that parties open: ``table`` or ``more``; ``auto`` is ``more`` in one process.
     {parameters}
@@ -47,6 +68,11 @@ class FederatedCox(RobustErrors, FederatedModel):
         Logarithms of hazard ratios.
     inference_ : tuple of CoxInference
         Of length one: covariance, deviance (-2 log partial likelihood), events, AIC, BIC, ...
+    schoenfeld_ : ndarray of shape (n_features, 1 + n_features)
+        With ``schoenfeld``: the score of effects that change with time, and its variance; ``zph()`` has the tests.
+    common_hazard_ : ndarray of shape (n_times, 4)
+        With ``baseline="common"``: times, events and exposure since the time before, the cumulative hazard of a sample
+        of zeros.
     n_iter_ : int
         How many iterations it took.
     target_name_ : str
@@ -74,6 +100,10 @@ class FederatedCox(RobustErrors, FederatedModel):
     alpha: float = 0.0
     tolerance: float = 1e-9
     max_iterations: int = 25
+    schoenfeld: str = Clock.NONE
+    baseline: str = Baseline.SITE
+    times: Sequence[float] = ()
+    least_count: int = LEAST_COUNT
     digits: str = "auto"
 
     def fit(
@@ -129,8 +159,49 @@ class FederatedCox(RobustErrors, FederatedModel):
         ties = one_of("ties", self.ties, tuple(Ties))
         return ModelPlan(Family.COX, LINKS[Family.COX][0], ties=ties, beside=beside, **self._iterations())
 
+    def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan, **said: Any) -> None:
+        self._even: tuple[float, ...] = ()
+        if self.baseline == Baseline.COMMON and not len(self.times):
+            self._even = even_edges(max(float(own.labels[:, 0].max()) for own in parties if own.labels is not None))
+        super()._model_study(tables, parties, about, **said)
+
+    def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:
+        study = super()._study(task, tables, **asked)
+        made = (("times", json.dumps(list(self._even))),) if self._even else ()
+        return replace(study, options=tuple({**dict(study.options), **dict(made)}.items()))
+
+    def _store(self, found: Found) -> None:
+        super()._store(found)
+        for name, stored in (("schoenfeld_", SCHOENFELD), ("common_hazard_", HAZARD)):
+            self.__dict__.pop(name, None)
+            if stored in found.here.arrays:
+                setattr(self, name, found.here.arrays[stored])
+
+    def zph(self, terms: bool = True) -> Any:
+        """The test of proportional hazards, as R's ``cox.zph`` prints it; of a fit with ``schoenfeld``.
+
+        Parameters
+        ----------
+        terms : bool, default=True
+            One test for all coefficients of a factor or spline, or one for each.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``chisq, df, p`` of each term, and ``GLOBAL``.
+        """
+        self._expect_fitted()
+        if not hasattr(self, "schoenfeld_"):
+            raise ConfigError("this fit has no test of proportional hazards", 'FederatedCox(schoenfeld="km")')
+        names = list(self._feature_names())
+        groups = self._terms() if terms else {name: [place] for place, name in enumerate(names)}
+        tests = Schoenfeld(self.schoenfeld_[:, 0], self.schoenfeld_[:, 1:]).tests(groups)
+        cells = {"chisq": [test.chisq for test in tests], "df": [test.df for test in tests]}
+        cells["p"] = [test.p for test in tests]
+        return data_frames().DataFrame(cells, index=[test.name for test in tests])
+
     def predict(
-        self, X: Any, offset: Any = None, *, kind: str = "lp", times: Any = None, party: int = 1, stratum: int = 0
+        self, X: Any, offset: Any = None, *, kind: str = "lp", times: Any = None, party: Any = 1, stratum: int = 0
     ) -> Float:
         """Linear predictors, risks or survival of samples; nothing is sent.
 
@@ -142,11 +213,13 @@ class FederatedCox(RobustErrors, FederatedModel):
             None takes the column of that name again where ``fit`` had one, and 0 where it had an array or none.
         kind : {"lp", "risk", "survival"}, default="lp"
             The logarithm of the hazard relative to a sample of zeros, that ratio itself, or the probability of no event
-            up to each of ``times`` by the baseline hazard of one party, which each party has of its own records alone.
+            up to each of ``times`` by the baseline hazard of one party, which each party has of its own records alone,
+            or by the common one.
         times : array-like, default=None
-            Of "survival"; None for all event times of the party.
-        party : int, default=1
-            Whose baseline "survival" takes, among the parties that are here; a party's folder has its own.
+            Of "survival"; None for all event times of the party, or of the common baseline.
+        party : int or "all", default=1
+            Whose baseline "survival" takes, among the parties that are here; a party's folder has its own. "all" is the
+            common one of a fit with ``baseline="common"``; beyond its last time survival is NaN.
         stratum : int, default=0
             Which of its strata, counted from 0, where the model has some.
 
@@ -159,19 +232,29 @@ class FederatedCox(RobustErrors, FederatedModel):
             return found
         if kind == "risk":
             return np.exp(found)
+        if party == "all":
+            joint = self._common()
+            return survival(joint, joint[:, 0] if times is None else np.asarray(times, np.float64), np.exp(found))
         own = self.baseline_hazard(party, stratum)
         wanted = own[:, 0] if times is None else np.asarray(times, dtype=np.float64)
         lived = np.concatenate(([0.0], own[:, 1]))[np.searchsorted(own[:, 0], wanted, side="right")]
         alive: Float = np.exp(-np.exp(found)[:, None] * lived)
         return alive
 
-    def baseline_hazard(self, party: int = 1, stratum: int = 0) -> Float:
+    def _common(self) -> Float:
+        self._expect_fitted()
+        if not hasattr(self, "common_hazard_"):
+            raise ConfigError("this fit has no common baseline hazard", 'FederatedCox(baseline="common")')
+        return np.asarray(self.common_hazard_)
+
+    def baseline_hazard(self, party: Any = 1, stratum: int = 0) -> Float:
         """The cumulative hazard of a sample of zeros at one party: R's ``basehaz(centered = FALSE)``.
 
         Parameters
         ----------
-        party : int, default=1
-            Which of the parties whose results are here: of a study in this process any, of a party's folder its own.
+        party : int or "all", default=1
+            Which of the parties whose results are here: of a study in this process any, of a party's folder its own;
+            "all" is the common baseline, which is straight between its times.
         stratum : int, default=0
             Which of its strata, counted from 0.
 
@@ -180,6 +263,8 @@ class FederatedCox(RobustErrors, FederatedModel):
         ndarray of shape (n_event_times, 2)
             Times and hazards.
         """
+        if party == "all":
+            return self._common()[:, [0, 3]]
         self._expect_fitted()
         here = {part.index: part.arrays["baseline"] for part in self._found.parts if "baseline" in part.arrays}
         if party not in here:

@@ -29,7 +29,7 @@ from fedsvd.results.survival_tables import (
     incidence_columns,
     stored_groups,
 )
-from fedsvd.statistics.fives import LEAST_COUNT
+from fedsvd.statistics.fives import LEAST_COUNT, even_edges
 from fedsvd.statistics.incidence import Incidence
 from fedsvd.statistics.life_table import Curve
 from fedsvd.statistics.log_rank import GroupTest
@@ -41,7 +41,6 @@ from fedsvd.tasks.option import ESTIMATOR
 from fedsvd.tasks.options import scripted
 from fedsvd.types import Float
 
-_ABOUT = 40  # edges of a grid that is made here
 _NAMES = ("time", "event", "group")
 _GLANCE = ["strata", "records", "n.max", "n.start", "events", "rmean", "rmean.std.error"]
 _GLANCE += ["median", "conf.low", "conf.high", "nobs"]
@@ -267,13 +266,7 @@ class FederatedKaplanMeier(Federated):
         """The times that were given; in one process, where all records are here, even ones up to the last."""
         if len(self.times):
             return tuple(float(time) for time in self.times)
-        last = max(float(np.max(part[:, 0])) for part in tables)
-        if not last > 0.0:
-            raise DataError("no record leaves after time 0", "give the times at which counts are opened")
-        rough = last / _ABOUT
-        power = 10.0 ** math.floor(math.log10(rough))
-        width = next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= rough)
-        return tuple((width * np.arange(1, math.ceil(last / width) + 1)).tolist())
+        return even_edges(max(float(np.max(part[:, 0])) for part in tables))
 
     def _store(self, found: Found) -> None:
         about = CurvesPlan.of(found.plan)

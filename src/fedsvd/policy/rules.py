@@ -8,6 +8,7 @@ What earlier studies of a party's records forbid is in ``earlier_rules.py``.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from fedsvd.policy.asked import ASKED
 from fedsvd.policy.foreign import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
@@ -169,7 +170,7 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_scheme(plan, policy),
         *_overlap(plan, policy),
         *_counts(plan, policy),
-        *_roc(plan, policy),
+        *_always_asked(plan),
         *_foreign(plan, policy),
     )
 
@@ -190,18 +191,12 @@ def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         yield Finding("parties", f"joint numbers go to {plan.k} parties, {fewest} are asked for: each has the others'")
 
 
-def _roc(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    """Counts of a column that the study made: no dictionary has agreed to them, so a person does."""
+def _always_asked(plan: SessionPlan) -> Iterator[Finding]:
+    """What no dictionary has agreed to, whatever the data: a person decides."""
     for step in listed(plan.steps):
-        if step.what is What.ROC:
-            how = f"rounded to multiples of {step.step}" if step.step > 1 else "exactly, also where they are 1 to 4"
-            text = (
-                f"how many of your cases and controls are at or below {step.size // 2 - 1} values of the linear "
-                f"predictor is opened, {how}. The study makes this column: two models that differ little can place one "
-                "record between two of their counts. Researchers can leave roc out, and take the area under the curve "
-                "by pairs within sites (quality = true)"
-            )
-            yield Finding("roc", text, below=False, asks=True)
+        if step.what in ASKED:
+            rule, text = ASKED[step.what]
+            yield Finding(rule, text(step), below=False, asks=True)
 
 
 def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

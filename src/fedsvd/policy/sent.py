@@ -24,6 +24,8 @@ _SUMMED = {
     What.COUNT: "how many clusters it has",
     What.CAPPED: "how many of its records have each level, gap or rare value, up to five, and which are too few",
     What.WITHIN: "what its own records say of groups when they are compared with each other alone",
+    What.TIMED: "how the score and information of its events change with time",
+    What.EXPOSURE: "how long its records were at risk between two times, weighed by their hazards",
     What.TABLE: "how many of its records are in each group and have each level there, and miss each column",
     What.RANKS: "sums of ranks of each group among its own records, and their covariance",
     What.FIVES: "how many of its records are at or below each edge, rounded at home",

@@ -8,6 +8,7 @@ asks for a task. What follows from several openings together, from the number of
 from collections.abc import Callable, Iterator
 
 from fedsvd.policy.described import of_table
+from fedsvd.policy.hazards import exposure, timed, within
 from fedsvd.protocol.directions import by_share, components_in_words, direction_bits, most_directions
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import expected_bits, granted_bits, opened
@@ -404,15 +405,6 @@ def _exact_counts(plan: SessionPlan) -> Iterator[str]:
     )
 
 
-def _within(plan: SessionPlan) -> Iterator[str]:
-    steps = [step for step in listed(plan.steps) if step.what is What.WITHIN]
-    yield (
-        f"Parties open {sum(step.size for step in steps)} totals of {max(step.step for step in steps)} bits, by which "
-        "groups are compared within sites: each party compares its own records with each other alone, and no time, "
-        "rank or order of records leaves it."
-    )
-
-
 SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.CANONICAL, _canonical),
     (What.VECTORS, _vectors),
@@ -435,8 +427,10 @@ SENTENCES: tuple[tuple[What, Callable[[SessionPlan], Iterator[str]]], ...] = (
     (What.ROC, _roc),
     (What.TABLE, of_table),
     (What.FIVES, _rounded_counts),
-    (What.WITHIN, _within),
+    (What.WITHIN, within),
     (What.CELLS, _exact_counts),
+    (What.TIMED, timed),
+    (What.EXPOSURE, exposure),
 )
 
 

@@ -14,6 +14,15 @@ from functools import lru_cache
 
 from fedsvd.protocol.directions import direction_bits, most_products
 from fedsvd.protocol.foreign import opened_bits, opened_numbers
+from fedsvd.protocol.hazards import (
+    CLOCK_BITS,
+    EXPOSURE_BITS,
+    SCHOENFELD_BITS,
+    SIZES,
+    HazardsPlan,
+    baseline_times,
+    schoenfeld_numbers,
+)
 from fedsvd.protocol.held import matrix_bits, model_bits, regression_bits, table_bits
 from fedsvd.protocol.matching import answer_rows, pairs_of
 from fedsvd.protocol.plan import SessionPlan
@@ -102,7 +111,7 @@ def judged_bits(plan: SessionPlan, label: bool) -> int:
     """The same; where ``label`` is not set, without the numbers that labels alone went into."""
     about = plan.glm
     if about is not None:
-        more = quality_numbers(plan) * (QUALITY_BITS + SIZE_BITS) + _roc_bits(plan)
+        more = quality_numbers(plan) * (QUALITY_BITS + SIZE_BITS) + _roc_bits(plan) + _hazard_bits(plan)
         P, scored = plan.M - 1, about.scored(plan.m, plan.centre) if plan.robust else 0
         return more + (model_bits(about, P, scored) if about.few_digits else about.fits * matrix_bits(P, scored))
     if plan.table is not None:
@@ -148,6 +157,14 @@ def opened_in(plan: SessionPlan, played: Iterable[tuple[str, int]], counted: flo
         return expected_bits(plan)
     numbers = sum(numbers for name, numbers in played if not name.startswith((QUALITY, ROC)))
     return NUMBER * numbers + math.ceil(counted) + _roc_bits(plan)
+
+
+def _hazard_bits(plan: SessionPlan) -> int:
+    """Of what a Cox model is asked for after its fit."""
+    numbers, bins, about = schoenfeld_numbers(plan), baseline_times(plan), HazardsPlan.of(plan)
+    found = numbers * SCHOENFELD_BITS + (CLOCK_BITS + (1 + SIZES) * SIZE_BITS if numbers else 0)
+    least = 1 if about is None else about.least
+    return found + bins * (EXPOSURE_BITS + SIZE_BITS + _count_bits(plan, least))
 
 
 def _roc_bits(plan: SessionPlan) -> int:

@@ -92,6 +92,8 @@ class What(StrEnum):
     RECORDS = "records"  # which of its own records all users have
     PREPARED = "prepared"  # numbers that tables are prepared with
     WITHIN = "within"  # comparisons that each party makes among its own records alone
+    TIMED = "timed"  # scores and information of a Cox model by a clock
+    EXPOSURE = "exposure"  # time at risk between public times, weighed by hazards
     FIVES = "fives"  # how many records are at or below public edges, rounded at each party to multiples of ``step``
     CELLS = "cells"  # the same as they are
     CAPPED = "capped"  # how many records have each level or gap, cut at five at each party; which are too few

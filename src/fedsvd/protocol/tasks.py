@@ -282,6 +282,23 @@ class Interval(StrEnum):
     PLAIN = "plain"
 
 
+class Clock(StrEnum):
+    """By what function of time effects of a Cox model may change, in the test of proportional hazards."""
+
+    NONE = "none"
+    KM = "km"  # 1 less the share of a site's own records that is left
+    RANK = "rank"  # the place among a site's own event times
+    IDENTITY = "identity"
+    LOG = "log"
+
+
+class Baseline(StrEnum):
+    """Whose baseline hazard a Cox model has."""
+
+    SITE = "site"  # each party its own, which stays there
+    COMMON = "common"  # also one of all parties, between public times
+
+
 class RankTest(StrEnum):
     """How a comparison of groups weights the times of events; survival is a site's own curve just before a time."""
 

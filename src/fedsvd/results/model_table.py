@@ -16,6 +16,7 @@ from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.outputs import CLASS
 from fedsvd.protocol.quality import ROC_COLUMNS
 from fedsvd.results.folder import Table
+from fedsvd.results.hazard_tables import beyond_fit
 from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.cox import cohort
@@ -27,6 +28,7 @@ from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.model_table import GLModel, columns, model_from, values
 from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.statistics.newton_requests import Point
 from fedsvd.statistics.ranking import area_under, brier
 from fedsvd.statistics.summary import Summary, glm_summary, multinomial_summary
 from fedsvd.statistics.undefined import is_array
@@ -39,6 +41,7 @@ def model(to: PartyResult, computed: GLMResult, tables: bool) -> Values:
     models = named(computed.models, classes_of(to), to.facts.get("columns") or {})
     arrays = {"coefficients": computed.coefficients, "intercept": computed.intercept, **computed.own}
     facts = {"models": [values(model) for model in models], "classes": classes_of(to)}
+    arrays |= beyond_fit(to, dict(computed.own))
     if computed.quality is not None:
         facts["quality"] = computed.quality.record()
     if computed.roc is not None:
@@ -153,7 +156,7 @@ def own_fit(to: PartyResult, models: Sequence[GLModel], eta: Float, labels: Floa
 
 
 def martingale(to: PartyResult, models: Sequence[GLModel], table: MatrixSource, eta: Float, labels: Float) -> Values:
-    """Of own records of a Cox model: the hazard relative to a record of zeros, and martingale residuals."""
+    """Of own records of a Cox model: the hazard relative to a record of zeros, martingale residuals and dfbeta."""
     about = to.plan.glm
     assert about is not None
     own = cohort(about, table.rows(0, table.shape[0]), labels)
@@ -161,6 +164,10 @@ def martingale(to: PartyResult, models: Sequence[GLModel], table: MatrixSource, 
     left = own.martingale(models[0].solution)
     arrays = {"fitted": own_rows(to, models, eta, None)[0], "residuals": left[:, None]}
     arrays["deviance_residuals"] = deviance_residuals(left, labels[:, 1])[:, None]
+    covariance = models[0].model_covariance if isinstance(models[0], GLMInference) else models[0].covariance
+    if is_array(covariance):  # R's dfbeta: by how much a coefficient would change without a record, nearly
+        zero = np.zeros(own.p)
+        arrays["dfbeta"] = own.scores(Point(models[0].solution, zero, information=False)).rows @ covariance
     return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
 
 

@@ -14,7 +14,7 @@ by the mean of each stratum, which changes no likelihood and spares digits.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from fedsvd.statistics.glm import inference
 from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
+from fedsvd.statistics.piecewise import time_in_bins
 from fedsvd.statistics.records import OwnRecords, largest_of
 from fedsvd.statistics.robust import Scores
 from fedsvd.statistics.undefined import PENALISED, Number
@@ -277,6 +278,31 @@ class Cohort(OwnRecords):
         for rows, stratum, terms in zip(self._rows, self._strata, self._terms(at.beta), strict=True):
             found[rows[stratum.rows]] = stratum.residuals(terms)
         return Scores(found)
+
+    def exposure(self, beta: Float, edges: Float) -> Float:
+        """The time that own records were at risk between each two edges, in units of a record of zeros."""
+        found = np.zeros(len(edges))
+        for rows, stratum in zip(self._rows, self._strata, strict=True):
+            eta = (stratum.X + stratum.centre) @ beta + self._offset[rows][stratum.rows]
+            lived = time_in_bins(stratum.entry, stratum.time, edges)
+            found += (stratum.weights * np.exp(np.clip(eta, -_FAR, _FAR))) @ lived
+        return found
+
+    def by_clock(self, beta: Float, g: Callable[[Float], Float]) -> tuple[Float, Float, Float]:
+        """Score and information with each term times g of its time, and information times its square."""
+        score, matrices = np.zeros(self.p), np.zeros((2, self.p, self.p))
+        for stratum, found in zip(self._strata, self._terms(beta), strict=True):
+            if not len(stratum.dead):
+                continue
+            at, seen = g(stratum.times), stratum.dead
+            each = at[stratum.of]
+            score += (stratum.weights[seen] * at[stratum.tied]) @ stratum.X[seen] - (found.weight * each) @ found.a1
+            for power, matrix in enumerate(matrices, start=1):
+                timed = found.weight * each**power
+                lived = stratum.over_time(timed / found.a0)
+                matrix += stratum.X.T @ ((found.relative * lived)[:, None] * stratum.X)
+                matrix -= found.a1.T @ (timed[:, None] * found.a1)
+        return score, matrices[0], matrices[1]
 
     def pairs(self, beta: Float) -> tuple[float, float]:
         """Concordant pairs of own records, and comparable ones, within strata."""

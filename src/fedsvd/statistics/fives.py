@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, DataError
 from fedsvd.types import Float
 
 LEAST_COUNT = 5
@@ -30,6 +30,9 @@ SCORE_EDGES = 64
 
 MOST_THRESHOLDS = 20
 """Further ones, at most."""
+
+
+_ABOUT = 40  # edges of a grid that is made of the data, where all of it is here
 
 
 def fives(counts: Float, least: int = LEAST_COUNT) -> Float:
@@ -46,6 +49,16 @@ def most_off(least: int, parties: int) -> int:
 def deviation(least: int, parties: int) -> float:
     """The standard deviation of that error where own remainders are evenly spread: sqrt(2 k) for fives."""
     return math.sqrt(parties * (least * least - 1) / 12.0)
+
+
+def even_edges(last: float) -> tuple[float, ...]:
+    """About forty edges up to a time, a round number apart."""
+    if not last > 0.0:
+        raise DataError("no record leaves after time 0", "give the times at which counts are opened")
+    rough = last / _ABOUT
+    power = 10.0 ** math.floor(math.log10(rough))
+    width = next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= rough)
+    return tuple((width * np.arange(1, math.ceil(last / width) + 1)).tolist())
 
 
 def expect_grid(edges: Float) -> None:

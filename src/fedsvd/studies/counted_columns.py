@@ -4,24 +4,32 @@ They are the whole table of such a study, in this order; a group is the number o
 persons have several rows, of starts and stops, the last of them says when they left.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.dictionary import Dictionary
+from fedsvd.protocol.tasks import Baseline
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.party_rows import some_rows
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study_section import StudySection
 
 
-def counted_by(dictionary: Dictionary | None, study: StudySection) -> StudySection:
+def counted_by(dictionary: Dictionary | None, study: StudySection, targets: Sequence[str]) -> StudySection:
     """The study with the times, groups and thresholds that a dictionary says; refused where its own are others."""
     if study.roc:
-        return study.model_copy(update=_agreed(dictionary, study, "thresholds"))
+        return study.model_copy(update=_agreed(dictionary, study, "thresholds", targets))
     if not study.counted_columns:
+        common = study.baseline is Baseline.COMMON
+        study = study.model_copy(update=_agreed(dictionary, study, "times", targets)) if common else study
+        if common and not study.times:
+            fix = "times = [30, 60, 90], or times of the label column in the dictionary"
+            raise ConfigError("a common baseline needs the times between which it is level", fix)
         return study
-    said = _agreed(dictionary, study, "times")
+    said = _agreed(dictionary, study, "times", targets)
     if study.group is not None and not study.groups and dictionary is not None and study.group in dictionary.names:
         said["groups"] = dictionary.levels_of(study.group)
     study = study.model_copy(update=said) if said else study
@@ -34,9 +42,9 @@ def counted_by(dictionary: Dictionary | None, study: StudySection) -> StudySecti
     return study
 
 
-def _agreed(dictionary: Dictionary | None, study: StudySection, key: str) -> dict[str, object]:
+def _agreed(dictionary: Dictionary | None, study: StudySection, key: str, targets: Sequence[str]) -> dict[str, object]:
     """Times or thresholds of the label column in the dictionary, where the job names none of its own."""
-    column = None if dictionary is None else dictionary.described.get(next(iter(study.label), ""))
+    column = None if dictionary is None else dictionary.described.get(next(iter(targets), ""))
     agreed, asked = (getattr(each, key, None) or () for each in (column, study))
     if agreed and not set(asked) <= set(agreed):
         raise ConfigError(

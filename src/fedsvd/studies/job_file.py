@@ -168,7 +168,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     file.match.expect_fits(file.job, [party.name for party in file.party if party.link is not None])
     aligned = file.match.align is not None
     dictionary = None if file.dictionary is None else file.dictionary.content
-    study = counted_by(dictionary, file.job)
+    study = counted_by(dictionary, file.job, file.prepare.targets or file.job.label)
     words = with_counted(study, file.prepare)
     prepare = by_dictionary(dictionary, study, words, file.match, file.foreign, len(file.party))
     if file.job.task in (Task.LR, *MODEL_TASKS) and file.job.intercept and not (file.job.alpha or file.job.alphas):

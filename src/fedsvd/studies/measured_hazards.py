@@ -1,4 +1,4 @@
-"""How much one record has in the sums of a model of times to an event, before anything is sent.
+"""What single records have in the sums of a model of times to an event, before anything is sent.
 
 A risk set weighs records by their hazards, so that a record with an extreme column has a larger part in the information
 than in the table. It is measured on the way of a fit of own records alone, which is where the home tests of a session
@@ -7,12 +7,24 @@ allow a joint fit to come (``roles/user/records.py``).
 
 import numpy as np
 
+from fedsvd.policy.own_rows import Grid
 from fedsvd.protocol.families import Outcome
+from fedsvd.protocol.hazards import HazardsPlan, baseline_times
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.cox import cohort
+from fedsvd.statistics.fives import cumulative, few_cells
 from fedsvd.statistics.newton_requests import Point
 from fedsvd.statistics.records import largest_share
 from fedsvd.studies.parties import PartyData
+
+
+def bins_of_departures(plan: SessionPlan, party: PartyData, least: int) -> tuple[Grid, ...]:
+    """Bins of a common baseline, and in how many of them few own records left: their hazards are between two sums."""
+    about, labels = HazardsPlan.of(plan), party.labels
+    if about is None or labels is None or not baseline_times(plan):
+        return ()
+    left = cumulative(labels[:, 0], about.times)
+    return (Grid("time bins of departures", few_cells(left, least), len(about.times)),)
 
 
 def largest_hazard(plan: SessionPlan, party: PartyData) -> tuple[float, int]:

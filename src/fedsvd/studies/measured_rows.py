@@ -72,11 +72,13 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     if not model:
         return replace(own, columns=rows.made_columns)
     own = replace(own, columns=rows.features + 1, outcome=rows.outcome(plan), classes=_classes(plan, party))
+    # These bring roles along, and job watch needs none.
+    from fedsvd.studies.measured_hazards import bins_of_departures, largest_hazard
+
+    own = replace(own, grids=bins_of_departures(plan, party, policy.least_count))
     if plan.k == 2 and plan.glm is not None and plan.glm.facts.few_events and party.labels is not None:
         own = replace(own, events=int(np.count_nonzero(party.labels[:, plan.glm.facts.counted_at])))
     own = rows.judged(own, policy)
-    from fedsvd.studies.measured_hazards import largest_hazard  # which brings roles along, and job watch needs none
-
     value, column = (0.0, 0) if few_records(rows.records, own.columns, policy) else largest_hazard(plan, party)
     return replace(own, design=Leverage(value, rows.called(column))) if value > own.design.value else own
 

@@ -1,10 +1,31 @@
 """Cox regression stratified by site: the steps of a model by few digits, with times and risk sets at home."""
 
-from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
+from fedsvd.errors import ConfigError
+from fedsvd.protocol.hazards import (
+    CLOCK,
+    CLOCK_BITS,
+    EVENTS,
+    EXPOSURE,
+    EXPOSURE_BITS,
+    HAZARD,
+    HAZARD_COLUMNS,
+    SCHOENFELD,
+    SCHOENFELD_BITS,
+    SIZES,
+    ZPH_COLUMNS,
+    HazardsPlan,
+    baseline_times,
+    schoenfeld_numbers,
+)
+from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, array, column, fact, hidden
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
+from fedsvd.protocol.steps import PlannedStep, What, digits, fives, sizes
 from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
+from fedsvd.statistics.fives import expect_grid
 from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.glm import NAIVE, steps
+from fedsvd.tasks.glm import NAIVE
+from fedsvd.tasks.glm import steps as model_steps
 
 OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
@@ -17,10 +38,36 @@ OUTPUTS = (
     array("fitted", RECORD, CLASS, to=To.OWN),
     array("residuals", RECORD, CLASS, to=To.OWN),
     array("deviance_residuals", RECORD, CLASS, to=To.OWN, draws=("residuals",)),
+    array("dfbeta", RECORD, FEATURE, to=To.OWN),
     hidden("baseline", "event time", "number", to=To.OWN),
+    hidden(SCHOENFELD, FEATURE, "number"),
+    *(column(f"zph {name}", "row", "proportional", name, kind=Kind.COLUMN) for name in ZPH_COLUMNS),
+    hidden(HAZARD, "time", "number"),
+    *(column(f"hazard {name}", "time", HAZARD, name, kind=Kind.COLUMN) for name in HAZARD_COLUMNS),
     fact("own_rows", to=To.OWN),
 )
 """What a Cox model gives: log hazard ratios; of own records the relative hazard and the martingale residual."""
+
+
+def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
+    """Those of a model by few digits, and of what is asked for after the fit."""
+    about, numbers, bins = HazardsPlan.of(plan), schoenfeld_numbers(plan), baseline_times(plan)
+    found = model_steps(plan)
+    if numbers:
+        if plan.alpha:
+            raise ConfigError("the test of proportional hazards has no ridge", "leave schoenfeld or alpha out")
+        found += sizes(f"{CLOCK} sizes", 1), digits(CLOCK, 1, CLOCK_BITS, What.TIMED)
+        found += sizes(f"{SCHOENFELD} sizes", SIZES), digits(SCHOENFELD, numbers, SCHOENFELD_BITS, What.TIMED)
+    if about is not None and bins:
+        expect_grid(about.times)
+        if plan.glm is not None and plan.glm.weighted:
+            raise ConfigError(
+                "a common baseline counts events, and records have weights", "leave baseline or weights out"
+            )
+        found += (fives(EVENTS, bins, about.least),)
+        found += sizes(f"{EXPOSURE} sizes", bins), digits(EXPOSURE, bins, EXPOSURE_BITS, What.EXPOSURE)
+    return found
+
 
 TASK = Declared(
     Task.COX,

@@ -6,7 +6,9 @@ from fedsvd.protocol.tasks import (
     FAMILIES,
     LINKS,
     MODEL_TASKS,
+    Baseline,
     ChosenBy,
+    Clock,
     Clusters,
     Criterion,
     Family,
@@ -241,6 +243,34 @@ MODEL = (
         "How events at one time share a risk set: efron or breslow.",
         '`"efron"` (R\'s default) or `"breslow"`: how events at one time share a risk set',
         tasks=(Task.COX,),
+    ),
+    Option(
+        "schoenfeld",
+        "job",
+        word(Clock),
+        Clock.NONE,
+        "The test of proportional hazards, by a clock: km, rank, identity or log; about half a fit in bits.",
+        (
+            "the score test of proportional hazards, R's `cox.zph` with strata by site: effects may change with "
+            '`"identity"`, the time, `"log"`, its logarithm, or `"km"` and `"rank"`, which here are of the own records '
+            "of each site (R's are of all). It opens about half as many bits as the fit"
+        ),
+        tasks=(Task.COX,),
+        script=True,
+    ),
+    Option(
+        "baseline",
+        "job",
+        word(Baseline),
+        Baseline.SITE,
+        "Whose baseline hazard: of each site, at home, or also a common one between --times, which asks every owner.",
+        (
+            '`"site"`: each party has a baseline hazard of its own records, which stays there; `"common"`: also one of '
+            "all parties, level between `times`, from events in multiples of `least_count` and time at risk in 12 "
+            "bits. It asks every owner"
+        ),
+        tasks=(Task.COX,),
+        script=True,
     ),
     Option(
         "subject",

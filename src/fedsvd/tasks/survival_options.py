@@ -53,10 +53,11 @@ SURVIVAL = (
         "The times at which counts are opened, rising, at most 200; once for each.",
         (
             "the times at which counts of events and departures are opened: rising numbers, at most 200. Public, and "
-            "chosen before any data is seen; a dictionary's `times` of the label column, of which a job's are some"
+            "chosen before any data is seen; a dictionary's `times` of the label column, of which a job's are some. Of "
+            "`cox` those between which a common baseline is level"
         ),
         unset="the dictionary's `times`",
-        tasks=_TASKS,
+        tasks=(*_TASKS, Task.COX),
         script=True,
     ),
     Option(
@@ -79,7 +80,7 @@ SURVIVAL = (
         LEAST_COUNT,
         "Counts are rounded to multiples of this number.",
         "what counts in fives are multiples of; a party refuses less than its own `least_count`",
-        tasks=_TASKS,
+        tasks=(*_TASKS, Task.COX),
         script=True,
     ),
     Option(

@@ -1,18 +1,23 @@
 """``fedsvd cox`` and ``task = "cox"``: statsmodels' effects on screen, in files, in the report, and read back."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
 from tests.studies import FEATURES, hospitals
-from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_STEP_BAR, GLM_BAR, assert_close
+from tests.survival_data import table
+from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_STEP_BAR, GLM_BAR, RESULT_BAR, SEVEN_DIGITS, assert_close
 from tests.unit.results.report.pages import page
 
 from fedsvd import FederatedCox, load
 from fedsvd.errors import ConfigError
 
 PERMISSIVE = ["--least-events", "0"]
+VECTORS = Path(__file__).parents[2] / "vectors"
 SITES = np.repeat([0.0, 1.0, 2.0], [40, 35, 45])
 
 
@@ -108,3 +113,39 @@ def test_a_formula_names_times_events_and_strata_as_r_does(fedsvd, times):
     assert (np.abs(load(times.folder / "formula").coef_ - effects) / errors).max() < DIGITS_STEP_BAR
     unread = fedsvd("cox", *times.options(), "--formula", "Surv(outcome, event > 0) ~ age")
     assert "'Surv(outcome, event > 0)' (character 1)" in unread.err
+
+
+def test_the_test_of_proportional_hazards_and_a_common_baseline_are_tables(fedsvd, times):
+    terms = " + ".join(f"`{name}`" for name in FEATURES)
+    words = ["--formula", f"Surv(outcome, event) ~ {terms}", *PERMISSIVE, "--schoenfeld", "km", "--baseline", "common"]
+    asked = ["--times", "1", "--times", "3", "--times", "9", "--out", times.folder / "both"]
+    said = fedsvd("cox", *times.options(), *words, *asked)
+    assert said.code == 0, said.err
+    assert "Proportional hazards" in said.out
+    tested = pd.read_csv(times.folder / "both" / "proportional.csv")
+    assert tested["term"].tolist() == [*FEATURES, "GLOBAL"]
+    assert pd.read_csv(times.folder / "both" / "hazard.csv")["time"].tolist() == [1.0, 3.0, 9.0]
+    loaded = load(times.folder / "both")
+    assert_close(loaded.zph()["chisq"].to_numpy(), tested["chisq"].to_numpy(), RESULT_BAR)
+    page_text = page(times.folder / "both").text
+    assert "Proportional hazards" in page_text
+    unnamed = fedsvd("cox", *times.options(), *words)
+    assert "common baseline needs the times" in unnamed.err
+
+
+@pytest.mark.parametrize("name", ["made", "pbc"])
+def test_own_files_have_what_each_record_moves_the_coefficients_by_as_r_has_it(fedsvd, tmp_path, name):
+    said = json.loads((VECTORS / "hazards-r.json").read_text(encoding="utf-8"))[name]["more"]["efron"]["offset"]
+    data = table(name).reset_index(drop=True)
+    data = data.assign(o=(1 + data.index) % 5 / 4 - 0.5, row=data.index).drop(columns="group")
+    for site, own in data.groupby("site"):
+        own.drop(columns=["site", "row"]).to_csv(tmp_path / f"s{site}.csv", index=False)
+    parties = [word for site in sorted(data["site"].unique()) for word in ("--party", tmp_path / f"s{site}.csv")]
+    words = ["--label", "time", "--event", "status", "--offset", "o", "--digits", "more", *PERMISSIVE]
+    found = fedsvd("cox", *parties, *words, "--least-class", "0", "--out", tmp_path / "out")
+    assert found.code == 0, found.err
+    for site, own in data.groupby("site"):
+        ours = pd.read_csv(tmp_path / f"out/parties/s{site}/dfbeta.csv").to_numpy()[:, -len(said["se"]) :]
+        known = own["row"].to_numpy() < len(said["dfbeta"])
+        theirs = np.array(said["dfbeta"])[own["row"].to_numpy()[known]]
+        assert np.max(np.abs(ours[known] - theirs) / np.array(said["se"]), initial=0.0) < SEVEN_DIGITS

@@ -211,8 +211,8 @@ def test_thresholds_are_the_dictionarys():
 
     known = dictionary_of({"columns": {"age": {}, "ill": {"levels": ["no", "yes"], "thresholds": [0.1, 0.2]}}})
     words = {"name": "j", "task": "glm", "label": "ill", "family": "binomial", "roc": 5, "classes": ["no", "yes"]}
-    assert counted_by(known, StudySection(**words)).thresholds == (0.1, 0.2)
-    assert counted_by(known, StudySection(**words, thresholds=[0.2])).thresholds == (0.2,)
+    assert counted_by(known, StudySection(**words), ("ill",)).thresholds == (0.1, 0.2)
+    assert counted_by(known, StudySection(**words, thresholds=[0.2]), ("ill",)).thresholds == (0.2,)
     with pytest.raises(ConfigError, match="thresholds that are not the dictionary's"):
-        counted_by(known, StudySection(**words, thresholds=[0.15]))
-    assert counted_by(known, StudySection(**{**words, "roc": 0})).thresholds == ()
+        counted_by(known, StudySection(**words, thresholds=[0.15]), ("ill",))
+    assert counted_by(known, StudySection(**{**words, "roc": 0}), ("ill",)).thresholds == ()

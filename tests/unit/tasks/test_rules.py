@@ -205,6 +205,8 @@ REFUSED = {
             "entry": "b",
             "strata": "s",
             "ties": "breslow",
+            "schoenfeld": "km",
+            "baseline": "common",
             "group": "g",
             "groups": ["a", "b"],
             "causes": ["a", "b"],

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedsvd.results.drawings.models import ratios_of
 from fedsvd.results.drawings.ranking import off_in_words, pooled, test_in_words, thresholds
+from fedsvd.results.hazard_tables import tables_beyond_fit
 from fedsvd.results.model_table import models_of, summaries
 from fedsvd.results.report.figures import figures
 from fedsvd.results.report.regression import own_clusters
@@ -92,6 +93,7 @@ def _tables(result: PartyResult) -> Iterator[Grid]:
         yield grid(f"Coefficients of {what}{_cut(len(cells))}", ("term", *summary.cells), cells[:_TERMS])
         yield facts_of(f"The model of {what}", summary.facts)
     yield from thresholds(result)
+    yield from tables_beyond_fit(result)
 
 
 def _cut(count: int) -> str:

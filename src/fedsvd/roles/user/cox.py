@@ -11,6 +11,7 @@ from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.roles.user.digits import DigitsSession
 from fedsvd.roles.user.glm import GLMResult
+from fedsvd.roles.user.hazards import OwnTimes, after_fit
 from fedsvd.roles.user.models import shape_of, split_labels
 from fedsvd.roles.user.records import RecordsHome, own_table
 from fedsvd.roles.user.requests import Local, Script
@@ -30,7 +31,8 @@ def script(work: Work) -> Script:
     steps = fit_by_digits(about.ties, shape_of(work.plan, about, errors), alpha=work.plan.alpha)
     found = yield from session.fit(home, steps)
     w = found.solution[None, :]
-    own = {"baseline": home.baseline(w[0])}
+    more = yield from after_fit(work, session, home.times, found)
+    own = {"baseline": home.baseline(w[0]), **more}
     return GLMResult((found,), w, np.zeros(1), found.rank, session.residual, session.bits, own=own)
 
 
@@ -50,6 +52,9 @@ class CoxHome(RecordsHome):
         assert work.labels is not None
         self._cohort = cohort(about, own_table(work), work.labels)
         super().__init__(work, self._cohort)
+        entry = about.column("entry")
+        left, event = work.labels[:, 0], work.labels[:, about.facts.counted_at]
+        self.times = OwnTimes(self._cohort, left, event, None if entry is None else work.labels[:, entry])
 
     def baseline(self, beta: Float) -> Float:
         """This user's own cumulative hazards, which no other user has."""

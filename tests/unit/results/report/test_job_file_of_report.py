@@ -89,8 +89,12 @@ CASES = {
             "entry": "came",
             "strata": "clinic",
             "ties": "breslow",
+            "schoenfeld": "log",
             "weights": "w",
         }
+    },
+    "cox with a common baseline": {
+        "job": {"task": "cox", "label": "y", "event": "died", "baseline": "common", "times": [6.0], "least_count": 7}
     },
     "ordinal": {"job": {"task": "ordinal", "label": "y", "classes": ["low", "mid", "high"], "link": "probit"}},
     "survival": {

@@ -1,0 +1,94 @@
+"""After the fit of a Cox model: how effects change with time, and a baseline hazard of all users together.
+
+A user's part of the first is what its own records say by a clock, of the second its own events and time at risk between
+the plan's times. No time of a record is in either; what they open is declared, and the second asks every owner.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.protocol.hazards import (
+    CLOCK,
+    CLOCK_BITS,
+    EVENTS,
+    EXPOSURE,
+    EXPOSURE_BITS,
+    HAZARD,
+    SCHOENFELD,
+    SCHOENFELD_BITS,
+    HazardsPlan,
+    baseline_times,
+    schoenfeld_numbers,
+)
+from fedsvd.roles.user.digits import DigitSums
+from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.sums import sum_of_fives
+from fedsvd.roles.user.work import Work
+from fedsvd.statistics.cox import Cohort
+from fedsvd.statistics.cox_table import CoxInference
+from fedsvd.statistics.fives import cumulative
+from fedsvd.statistics.newton import power, powers
+from fedsvd.statistics.piecewise import hazards
+from fedsvd.statistics.schoenfeld import clock, joined, own_part
+from fedsvd.statistics.undefined import is_array
+from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class OwnTimes:
+    """A user's own records of a Cox model, and when they came, left and had their events."""
+
+    cohort: Cohort
+    time: Float
+    event: Float
+    entry: Float | None
+
+
+def after_fit(work: Work, sums: DigitSums, own: OwnTimes, model: CoxInference) -> Script:
+    """What the plan asks for beyond the fit, the same at all users, under declared names."""
+    about, found = HazardsPlan.of(work.plan), dict[str, Float]()
+    if about is not None and schoenfeld_numbers(work.plan):
+        found[SCHOENFELD] = yield from _by_clock(work, sums, own, about, model)
+    if about is not None and baseline_times(work.plan):
+        found[HAZARD] = yield from _common(work, sums, own, about, model.solution)
+    return found
+
+
+def _by_clock(work: Work, sums: DigitSums, own: OwnTimes, about: HazardsPlan, model: CoxInference) -> Script:
+    """The score of effects that change with time, and its variance: (p, 1 + p)."""
+    covariance = model.model_covariance
+    assert is_array(covariance)
+    p, root = work.plan.m, np.asarray(np.linalg.cholesky(covariance), np.float64)
+    rows, columns = np.triu_indices(p)
+    g = clock(about.clock, own.time, own.event, own.entry)
+    first: Float = yield Local("evaluate", lambda: own_part(own.cohort, model.solution, root, g)[1].trace().reshape(1))
+    exponents = yield from sums.sizes(f"{CLOCK} sizes", np.abs(first))
+    total, _ = yield from sums.total(CLOCK, first, powers(exponents) * power(work.plan.k) * 2.0**-CLOCK_BITS)
+    mean = float(total[0]) / p
+
+    def parts() -> tuple[Float, Float, Float]:
+        score, between, later = own_part(own.cohort, model.solution, root, lambda u: g(u) - mean)
+        return score, between[rows, columns], later[rows, columns]
+
+    mine: tuple[Float, Float, Float] = yield Local("evaluate", parts)
+    largest = np.array([np.abs(part).max() for part in mine])
+    exponents = yield from sums.sizes(f"{SCHOENFELD} sizes", largest)
+    each = powers(exponents) * power(work.plan.k) * 2.0**-SCHOENFELD_BITS
+    units = np.repeat(each, [len(part) for part in mine])
+    total, _ = yield from sums.total(SCHOENFELD, np.concatenate(mine), units)
+    matrices = np.zeros((2, p, p))
+    matrices[:, rows, columns] = matrices[:, columns, rows] = total[p:].reshape(2, -1)
+    found = joined(total[:p], matrices[0], matrices[1], root)
+    return np.column_stack((found.score, found.variance))
+
+
+def _common(work: Work, sums: DigitSums, own: OwnTimes, about: HazardsPlan, w: Float) -> Script:
+    """Of each time: itself, events and exposure since the one before, the cumulative hazard of a record of zeros."""
+    counts: Float = yield Local("evaluate", lambda: cumulative(own.time[own.event > 0.0], about.times))
+    events = yield from sum_of_fives(work.plan, EVENTS, counts, about.least)
+    exposed: Float = yield Local("evaluate", lambda: own.cohort.exposure(w, about.times))
+    exponents = yield from sums.sizes(f"{EXPOSURE} sizes", exposed)
+    units = powers(exponents) * power(work.plan.k) * 2.0**-EXPOSURE_BITS
+    total, _ = yield from sums.total(EXPOSURE, exposed, units)
+    return hazards(about.times, np.diff(events, prepend=0.0), total)
