@@ -93,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def measured(bar: Bar, turns: int, cores: int) -> dict[str, Any]:
     """The best seconds and processor seconds of ours and of every rival, their ratio, and how far answers differ."""
-    from benchmarks.measure import longest_parts
+    from benchmarks.measure import bytes_by_party, longest_parts
 
     X = table(bar.table, bar.rows, bar.features)
     kind, _, option = bar.study.partition(" ")
@@ -123,6 +123,7 @@ def measured(bar: Bar, turns: int, cores: int) -> dict[str, Any]:
         "bar": most,
         "met": ratio <= most,
         "largest difference": {name: _apart(answers["ours"], answers[name]) for name in rivals},
+        "bytes": bytes_by_party(_LAST["certificate"]),
         "parts": parts,
     }
 

@@ -23,11 +23,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.decomposition import PCA, TruncatedSVD
 
-from benchmarks.measure import fingerprint, longest_parts, unknown_groups
+from benchmarks.measure import bytes_by_party, fingerprint, longest_parts, unknown_groups
 from fedsvd.data.open import open_source
-from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import Outcome, run_study
@@ -189,6 +187,8 @@ def parts_of(case: Case, X: Table) -> list[Table]:
 
 def rival(case: Case, X: Table, solver: str) -> tuple[float, Any]:
     """Seconds of scikit-learn, and its singular values."""
+    from sklearn.decomposition import PCA, TruncatedSVD  # after fedsvd, which sets how long BLAS threads spin
+
     started = perf_counter()
     if case.task is Task.PCA:
         found = PCA(case.components, svd_solver=solver, random_state=0).fit(X)
@@ -243,20 +243,28 @@ def described(outcome: Outcome, exact: Any) -> dict[str, Any]:
     """Scheme, bytes, steps, difference to ARPACK, and the seconds of each part."""
     certificate, plan = outcome.certificate, outcome.plan
     first = outcome.parties[0]
-    links = certificate.bytes_by_link
-    up = max(links.get((user(i + 1), CSP), 0) for i in range(plan.k))
-    down = max(links.get((CSP, user(i + 1)), 0) for i in range(plan.k))
+    links = bytes_by_party(certificate)
     order = getattr(first.checked, "order", None)
     values = np.asarray(first.sigma)
     off = float(np.abs(values - exact[: len(values)]).max() / exact[0]) if len(exact) else None
     return {
         "scheme": str(plan.scheme),
         "found": getattr(order, "record", dict)(),
-        "bytes_up_a_party": up,
-        "bytes_down_a_party": down,
+        "bytes": links,
+        "bytes_up_a_party": max(each["up"] for each in links.values()),
+        "bytes_down_a_party": max(each["down"] for each in links.values()),
         "values_off": off,
         "parts": longest_parts(certificate),
     }
+
+
+def warm_up() -> None:
+    """A small study by each scheme and each rival: what is imported at the first one is not measured."""
+    small = Case("", lambda: factors(60, 30), 2, 2, 1.0, 1.0)
+    for solver in ("auto", "arpack"):
+        rival(small, small.data(), solver)
+    for scheme in ("steps", "auto"):
+        ours(small, [PartyData(open_source(part)) for part in parts_of(small, small.data())], scheme)
 
 
 def main() -> int:
@@ -275,11 +283,7 @@ def main() -> int:
         print(fault)
         return 2
     warnings.simplefilter("ignore")
-    small = Case("", lambda: factors(60, 30), 2, 2, 1.0, 1.0)
-    for solver in ("auto", "arpack"):
-        rival(small, small.data(), solver)  # what is imported at the first study is not measured
-    for scheme in ("steps", "auto"):
-        ours(small, [PartyData(open_source(part)) for part in parts_of(small, small.data())], scheme)
+    warm_up()
     rows = []
     for name in asked.names or list(CASES):
         case = CASES[name]

@@ -50,7 +50,7 @@ def measured(parties: Sequence[int], turns: int) -> list[dict[str, Any]]:
     """One row for each number of parties, the first of which is what the others are compared with."""
     import numpy as np
 
-    from benchmarks.measure import longest_parts
+    from benchmarks.measure import bytes_by_party, longest_parts
     from fedsvd import FederatedPCA, Simulation
     from fedsvd.policy.rules import Policy
     from fedsvd.secagg.neighbours import degree
@@ -60,6 +60,7 @@ def measured(parties: Sequence[int], turns: int) -> list[dict[str, Any]]:
     best = {k: (float("inf"), float("inf")) for k in parties}
     apart = dict.fromkeys(parties, 0.0)
     parts: dict[int, dict[str, float]] = {}
+    sent: dict[int, dict[str, dict[str, int]]] = {}
     for turn in range(turns + 1):
         for k in parties:
             tables = np.array_split(X, k)
@@ -68,6 +69,7 @@ def measured(parties: Sequence[int], turns: int) -> list[dict[str, Any]]:
             took = perf_counter() - began, process_time() - cpu
             if took[0] < best[k][0]:
                 parts[k] = longest_parts(found.certificate_)
+            sent[k] = bytes_by_party(found.certificate_)
             apart[k] = max(apart[k], float(np.abs(found.singular_values_ / s - 1.0).max()))
             if turn:  # the first warms up
                 best[k] = min(best[k][0], took[0]), min(best[k][1], took[1])
@@ -84,6 +86,7 @@ def measured(parties: Sequence[int], turns: int) -> list[dict[str, Any]]:
             "ratio": round(ratio, 2),
             "processor ratio": round(best[k][1] / best[first][1], 2),
             "largest difference": apart[k],
+            "bytes": sent[k],
             "parts": parts[k],
             "bar": BARS.get(k),
             "met": k not in BARS or ratio <= BARS[k],

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_info
 
 import fedsvd
 from fedsvd.cost.calibration import processor
+from fedsvd.protocol.parties import CSP
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -73,11 +74,25 @@ def unknown_groups(names: Iterable[str], groups: Iterable[str]) -> str:
 
 
 def longest_parts(certificate: Any, most: int = 14) -> dict[str, float]:
-    """What each part of a study took, all parties of one process together, the longest first; in seconds."""
+    """What each part of a study took, all parties of one process together, the longest first; in seconds.
+
+    Parts that are made again and again ("step 0", "step 1") are added up under their common name.
+    """
     parts: defaultdict[str, float] = defaultdict(float)
     for (_, stage), seconds in certificate.seconds_by_stage.items():
-        parts[stage] += seconds
+        parts[stage.rstrip("0123456789 ")] += seconds
     return {stage: round(each, 4) for stage, each in sorted(parts.items(), key=lambda pair: -pair[1])[:most]}
+
+
+def bytes_by_party(certificate: Any) -> dict[str, dict[str, int]]:
+    """The bytes that each party sent to the CSP, and received from it."""
+    parties: defaultdict[str, dict[str, int]] = defaultdict(lambda: {"up": 0, "down": 0})
+    for (sender, receiver), count in certificate.bytes_by_link.items():
+        if receiver == CSP:
+            parties[sender.name]["up"] += count
+        elif sender == CSP:
+            parties[receiver.name]["down"] += count
+    return {name: each for name, each in sorted(parties.items()) if name.startswith("user")}
 
 
 def fingerprint() -> dict[str, Any]:
