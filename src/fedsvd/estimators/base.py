@@ -184,19 +184,29 @@ class Federated(Common, BaseEstimator):
         )
 
     def _run(
-        self, study: Study, parties: Sequence[PartyData], rehearsed: bool, policy: Policy | None = None
+        self,
+        study: Study,
+        parties: Sequence[PartyData],
+        rehearsed: bool,
+        policy: Policy | None = None,
+        targets: Sequence[str] = (),
     ) -> Outcome | Found:
-        """Run the study under the owners' policy; what it gives, which the caller stores."""
+        """Run the study under the owners' policy; what it gives, which the caller stores. ``targets`` are y's names."""
         where = self._where
         if isinstance(where, Simulation):
-            return self._simulated(study, parties, rehearsed, policy)
-        warn_of(doubts(study, parties), Surface.KEYWORDS)
+            return self._simulated(study, parties, rehearsed, policy, targets)
+        warn_of(doubts(study, parties, targets), Surface.KEYWORDS)
         words = {**asked_of(study.task, self.get_params(deep=False)), "device": where.device, "engine": where.engine}
         rules = where.policy or (Policy.permissive() if rehearsed else Policy())
         return found_locally(words, self._masks, study, parties, rules)
 
     def _simulated(
-        self, study: Study, parties: Sequence[PartyData], rehearsed: bool, policy: Policy | None = None
+        self,
+        study: Study,
+        parties: Sequence[PartyData],
+        rehearsed: bool,
+        policy: Policy | None = None,
+        targets: Sequence[str] = (),
     ) -> Outcome:
         where = self._where if isinstance(self._where, Simulation) else Simulation(policy=self._where.policy)
         seed = where.random_state
@@ -205,7 +215,7 @@ class Federated(Common, BaseEstimator):
             warn_caller(
                 "random_state makes every mask and pad a function of one number: insecure seeds, for tests only"
             )
-        warn_of(doubts(study, parties), Surface.KEYWORDS)
+        warn_of(doubts(study, parties, targets), Surface.KEYWORDS)
         policy = policy or (_REHEARSED if rehearsed and where.policy is None else where.policy)
         how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": where.device, "engine": where.engine}
         if not where.verbose:

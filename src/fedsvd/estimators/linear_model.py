@@ -170,8 +170,9 @@ class LinearModel(LinearPredictor):
             weighted=rows.given("weights"),
             **self._asked(rows.given("cluster")),
         )
-        outcome = self._run(study, rows.of_parties(tables.parties(labels)), tables.rehearsed)
-        found = self._store_run(outcome, tables, targets=target.called(given, Y.shape[1]), flat=y.ndim == 1)
+        called = target.called(given, Y.shape[1])
+        outcome = self._run(study, rows.of_parties(tables.parties(labels)), tables.rehearsed, targets=called)
+        found = self._store_run(outcome, tables, targets=called, flat=y.ndim == 1)
         self._warn_of(found)
         return self
 

@@ -117,8 +117,9 @@ class FederatedPCR(LinearPredictor):
             digits=Digits(one_of("digits", self.digits, tuple(Digits))),
             components=asked if isinstance(asked, int) else None, components_by=asked if isinstance(asked, str) else "",
         )  # fmt: skip
-        outcome = self._run(study, tables.parties([*cut(Y, tables.edges)]), tables.rehearsed)
-        self._store_run(outcome, tables, targets=target.called(given, Y.shape[1]), flat=y.ndim == 1)
+        called = target.called(given, Y.shape[1])
+        outcome = self._run(study, tables.parties([*cut(Y, tables.edges)]), tables.rehearsed, targets=called)
+        self._store_run(outcome, tables, targets=called, flat=y.ndim == 1)
         return self
 
     def summary(self, target: int = 0) -> Summary:

@@ -223,6 +223,9 @@ def _fault(path: Path, key: str, value: object) -> ConfigError:
         names = [member.value for member in (Task if key == "tasks" else Scheme)]
         return ConfigError(f"{key} in {path} is not a list of {', '.join(names)}", f"{key} = {_spelt(names)}")
     if key == "foreign":
+        if misplaced := [rule for rule in value if rule in rules] if isinstance(value, dict) else []:
+            fix = "write it above [foreign]; below it are tasks and their hashes alone"
+            return ConfigError(f"{misplaced[0]} in {path} is written below [foreign]", fix)
         fix = '[foreign] "NAME" = "sha256:...", with the 64 digits that fedsvd tasks show NAME prints'
         return ConfigError(f"[foreign] in {path} has a value that is no hash", fix)
     if key in ("researcher", "openings", "digits", "units"):

@@ -130,7 +130,7 @@ def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> It
     recipes = [None if party.prepared is None else party.prepared.recipe for party in parties]
     if len(parties) < 2 or any(recipe is not None and recipe.compared_units for recipe in recipes):
         return
-    spreads = [spread for party in parties if (spread := _spread(party, bool(targets))) is not None]
+    spreads = [spread for party in parties if (spread := _spread(party, len(targets))) is not None]
     if len(spreads) < len(parties) or len({len(each.means) for each in spreads}) > 1:
         return  # tables that do not fit together are refused
     table = parties[0].table
@@ -142,8 +142,8 @@ def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> It
     yield from (str(each) for each in found if (each.of, each.name) not in misread)
 
 
-def _spread(party: PartyData, labelled: bool) -> Spread | None:
-    """Of the columns, and the outcome; None where a table is no table of numbers at hand."""
+def _spread(party: PartyData, targets: int) -> Spread | None:
+    """Of the columns, and the first ones of the labels; None where a table is no table of numbers at hand."""
     table = party.table
     if table.made_up or isinstance(table, SparsePanels) or table.lazy() is not None:
         return None
@@ -151,7 +151,7 @@ def _spread(party: PartyData, labelled: bool) -> Spread | None:
         found = Spread.of(table)
     except DataError:
         return None  # the study's own reading will refuse it, with the place
-    return found.beside(Spread.of_rows(party.labels)) if labelled and party.labels is not None else found
+    return found.beside(Spread.of_rows(party.labels[:, :targets])) if targets and party.labels is not None else found
 
 
 def units(study: Study, words: PrepareSection, described: bool = False) -> str | None:

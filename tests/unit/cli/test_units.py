@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsvd import FederatedGLM, FederatedPCA, Policy, Simulation
+from fedsvd import FederatedGLM, FederatedLinearRegression, FederatedPCA, FederatedPCR, Policy, Simulation
 from fedsvd.errors import DataWarning
 
 PARTIES = ("--party", "a.csv", "--party", "b.csv", "--party", "c.csv")
@@ -90,6 +90,20 @@ def test_estimators_warn_of_it(here):
         FederatedPCA(n_components=2, federation=own).fit([frame.drop(columns="y") for frame in frames])
     with pytest.warns(DataWarning, match="the mean of column 'weight' of party 2 is 1,015 times"):
         FederatedGLM("gaussian", federation=own).fit(frames, "y")
+
+
+@pytest.mark.parametrize("estimator", [FederatedLinearRegression(), FederatedGLM("gaussian"), FederatedPCR(1)], ids=str)
+def test_estimators_warn_of_an_outcome_in_another_unit(here, estimator):
+    """One of three hospitals counts stays in hours; y is given as values, and weights may stand next to it."""
+    stays = [pd.read_csv(f"{name}.csv")["age"] * factor for name, factor in zip("abc", (1.0, 24.0, 1.0), strict=True)]
+    tables = [pd.read_csv(f"{name}.csv")[["zero"]] for name in "abc"]
+    estimator.set_params(federation=Simulation(policy=Policy.permissive()))
+    with pytest.warns(DataWarning, match=r"the mean of column 'stay' of party 2 is 24\.15 times.*24: days to hours"):
+        estimator.fit(tables, [each.rename("stay") for each in stays])
+    if isinstance(estimator, FederatedGLM):
+        weights = np.concatenate([np.ones(60), np.full(60, 9.0), np.ones(60)])
+        with pytest.warns(DataWarning, match="column 'stay' of party 2"):
+            estimator.fit(tables, [each.rename("stay") for each in stays], sample_weight=weights)
 
 
 JOB = """[job]

@@ -292,9 +292,9 @@ def test_a_list_of_ratings_is_pointed_out_to_an_lsa_alone():
 def test_a_zero_one_outcome_is_a_linear_probability_model(diabetes):
     one, two, y = diabetes
     D, high = pd.concat([one, two], axis=1), (y > 150).astype(int)
-    with pytest.warns(DataWarning, match=r"the outcome is 0 or 1 in every row.*linear probability model"):
+    with pytest.warns(DataWarning, match=r"the outcome 'target' is 0 or 1 in every row.*linear probability model"):
         FederatedLinearRegression().fit([D[:200], D[200:]], high)
-    with pytest.warns(DataWarning, match="target 1 is 0 or 1"):
+    with pytest.warns(DataWarning, match="the outcome 'y1' is 0 or 1"):
         regression(ids="trust").fit([one, two], np.column_stack([y, high]))
     expect_quiet(lambda: regression(ids="trust").fit([one, two], high + 1))
     expect_quiet(lambda: FederatedLinearRegression().fit([D[:200], D[200:]], np.ones(442)))

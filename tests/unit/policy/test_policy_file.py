@@ -89,6 +89,9 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         ('schemes = ["sum", "paper"]', 'schemes = ["sum"]'),
         ("records = 5\nrecords = 6", "not TOML"),
         ("records", "not TOML"),
+        ("[foreign]\nrecords = 5", "records in"),
+        ("[foreign]\nrecords = 5", "write it above [foreign]"),
+        ('[foreign]\nmine = "5"', "no hash"),
     ],
 )
 def test_a_file_with_a_fault_is_refused_with_the_fix(text, told, tmp_path):
