@@ -240,5 +240,5 @@ def soft_impute_rounds(tables, how):
         G = Z.T @ Z
         penalty = penalty or 0.2 * np.sqrt(np.linalg.eigvalsh(G)[-1])
         found.append(G)
-        now = replace(now, W=soft_impute.shrinkage(G, penalty))
+        now = replace(now, W=soft_impute.shrinkage(*np.linalg.eigh(G), penalty))
     return found

@@ -49,6 +49,7 @@ def prepared(
     constant: float = 0.0,
     penalty: float = LowRank().penalty,
     rounds: int = LowRank().rounds,
+    rank: int | None = None,
     indicators: bool | Sequence[str] = False,
     ordinal: Mapping[str, Sequence[str]] | None = None,
     categories: str | Sequence[str] | Mapping[str, Mapping[str, Any]] = (),
@@ -94,6 +95,9 @@ def prepared(
     penalty, rounds : float, int
         With ``missing="low-rank"``: by how much singular values are lowered, as a share of the largest, and how many
         sums it takes; an imputation that still moves then is refused.
+    rank : int, optional
+        With ``missing="low-rank"`` of many columns: how many singular values are above the penalty, at most. Rounds
+        open products with ``rank + 8`` directions instead of the Gram matrix; more singular values are refused.
     indicators : bool or sequence of str
         With ``missing="constant"``: a column ``NAME_missing`` for every feature, or for these. With ``"mean"``: for
         every feature of which some party misses an entry, or for these.
@@ -153,7 +157,7 @@ def prepared(
     given |= {"indicators": indicators, "rename": dict(rename or {}), "ordinal": dict(ordinal or {})}
     given |= {"categories": categories, "formula": formula, "combat": combat, "preserve": preserve}
     given |= {"covariates": covariates, "centre": centre, "scale": scale, "minimum": minimum}
-    given |= {"penalty": penalty, "rounds": rounds, "most_levels": most_levels}
+    given |= {"penalty": penalty, "rounds": rounds, "rank": rank, "most_levels": most_levels}
     given |= {} if view is None else {"view": view}
     section = _section(given)
     labels = (label,) if isinstance(label, str) else tuple(label)

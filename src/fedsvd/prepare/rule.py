@@ -18,7 +18,7 @@ from fedsvd.prepare.formula_terms import SITE
 from fedsvd.prepare.joint_counts import COUNTS, RARE, CountRule, Item, counted_items
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over
-from fedsvd.prepare.soft_impute import numbers_of_a_round
+from fedsvd.prepare.soft_impute import first_rounds, numbers_of_a_round
 from fedsvd.protocol.steps import PlannedStep, StepKind, What, digits, flags
 
 ROUND_BITS = 16
@@ -44,6 +44,11 @@ class LowRank:
 
     penalty: float = 0.05
     rounds: int = 30
+    rank: int = 0  # how many singular values are above the penalty, at most; 0: any number
+
+    def played(self, columns: int) -> int:
+        """How many sums it takes, those before any gap is filled included."""
+        return self.rounds + first_rounds(columns, self.rank) - 1
 
 
 @dataclass(frozen=True)
@@ -167,8 +172,8 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
     if rule.low_rank is not None:
         steps.append(_numbers("totals and counts", 2 * numbers + 1))
         steps.append(_numbers("squares of entries", numbers))
-        size = numbers_of_a_round(numbers)
-        rounds = range(1, rule.low_rank.rounds + 1)
+        size = numbers_of_a_round(numbers, rule.low_rank.rank)
+        rounds = range(1, rule.low_rank.played(numbers) + 1)
         steps += [digits(f"low rank, round {number}", size, ROUND_BITS, What.GRAM) for number in rounds]
         steps.append(_numbers("low rank, moved", 2))
     width = _widest(rule, parsed, numbers)

@@ -322,21 +322,22 @@ def _completed(
     # A party that fills the gaps of its own columns alone shows no one what moves.
     alone = soft_impute.patterns_of_few(table, rule.minimum if rule.shared_by > 1 else 1, persons(table))
     now = before = Completion(means, deviations, np.zeros((columns, columns)), alone)
-    # In standard deviations no product is above the number of records, but for gaps that are filled.
-    largest, penalty, sent = float(joint.rows), 0.0, np.zeros(0)
-    held = np.zeros(soft_impute.numbers_of_a_round(columns))
-    for number in range(1, how.rounds + 1):
-        own_part = soft_impute.contribution(table, now, before)
-        left = own_part.gram - (sent if number > 1 else 0.0)
+    opened = soft_impute.opened_by(columns, how.rank)
+    largest, penalty, first = opened.largest(joint.rows), 0.0, soft_impute.first_rounds(columns, how.rank)
+    held, sent = np.zeros((2, soft_impute.numbers_of_a_round(columns, how.rank)))
+    for number in range(1, how.played(columns) + 1):
+        own_part = soft_impute.contribution(table, now, before, opened)
         unit = 2.0 ** (math.frexp(largest)[1] - ROUND_BITS)
+        left = own_part.products - sent
         moved, part = yield AskSum(f"low rank, round {number}", left, whole=left.size, unit=unit)
-        sent = part + (sent if number > 1 else 0.0)
-        held = held + moved
+        held, sent = held + moved, sent + part
         largest = max(float(np.abs(moved).max()), unit)
-        gram = soft_impute.from_triangle(held, columns)
-        if number == 1:
-            penalty = how.penalty * float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
-        now, before = replace(now, W=soft_impute.shrinkage(gram, penalty)), now
+        squared, V = opened.spectrum(held)
+        if number <= first:
+            penalty = how.penalty * float(np.sqrt(max(squared[-1], 0.0)))
+        if number >= first:
+            now, before = replace(now, W=soft_impute.shrinkage(squared, V, penalty)), now
+    soft_impute.expect_rank(squared, penalty, how.rank)
     settled = yield AskSum("low rank, moved", np.array([own_part.moved, own_part.size]), whole=2)
     soft_impute.expect_settled(float(settled[0]), float(settled[1]), _SETTLED, how.rounds)
     return now, Filled(int(joint.rows), columns, int(columns * joint.rows - joint.present.sum())), findings

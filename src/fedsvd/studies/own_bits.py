@@ -72,9 +72,9 @@ def imputation_bits(job: Job, party: PartyData) -> int:
     rule, report = job.prepare.joint, party.prepared
     if rule is None or rule.low_rank is None or report is None or report.recipe is None:
         return 0
-    completion = report.recipe.completion
-    numbers = 0 if completion is None else numbers_of_a_round(len(completion.means))
-    return rule.low_rank.rounds * numbers * ROUND_BITS
+    completion, how = report.recipe.completion, rule.low_rank
+    columns = 0 if completion is None else len(completion.means)
+    return how.played(columns) * numbers_of_a_round(columns, how.rank) * ROUND_BITS
 
 
 def measured_bits(plan: SessionPlan, party: PartyData, with_label: bool | None = None) -> OwnBits:

@@ -138,7 +138,7 @@ class PrepareSection(Section):
         splines = parse(self.formula).splines if self.formula else ()
         return Rule(
             mean=mean,
-            low_rank=LowRank(self.penalty, self.rounds) if self.missing is Missing.LOW_RANK else None,
+            low_rank=LowRank(self.penalty, self.rounds, self.rank or 0) if self.missing is Missing.LOW_RANK else None,
             indicators=self.indicators if mean and self.indicators else False,
             categories=tuple(
                 CategoryRule(name, each.drop_first, each.reference, each.missing, each.levels)
@@ -215,6 +215,7 @@ class PrepareSection(Section):
             lines.append("missing entries become the joint mean of their column")
         if self.missing is Missing.LOW_RANK:
             lowered = f"singular values lowered by {self.penalty:g} of the largest, {self.rounds} rounds"
+            lowered += f", at most {self.rank} above it" if self.rank else ""
             lines.append(f"missing entries are completed by low-rank imputation (soft-impute: {lowered})")
         marked = self.indicators
         if marked:

@@ -252,6 +252,7 @@ PREPARE_RULES = (
     Rule(lambda words: words.constant and words.missing != "constant", 'constant is for missing = "constant"'),
     _low_rank_only("penalty"),
     _low_rank_only("rounds"),
+    _low_rank_only("rank"),
     Rule(
         lambda words: words.indicators and words.missing not in ("constant", "mean"),
         'indicators is for missing = "constant" or "mean"',

@@ -181,6 +181,19 @@ PREPARE = (
         'with `"low-rank"`: how many sums it takes; one that still moves then is refused',
     ),
     Option(
+        "rank",
+        "prepare",
+        optional(whole(1)),
+        None,
+        "With --missing low-rank: of many columns, how many singular values stay, at most.",
+        (
+            'with `"low-rank"` of many columns: how many singular values are above the penalty, at most; more are '
+            "refused. Where 2 `rank` + 15 is below the number of columns, a round opens products of the Gram matrix "
+            "with `rank` + 8 directions instead of the matrix, and seven rounds more are played"
+        ),
+        unset="the Gram matrix in every round",
+    ),
+    Option(
         "indicators",
         "prepare",
         FLAG_OR_NAMES,

@@ -4,16 +4,20 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse
 from numpy.testing import assert_array_equal
 from tests.tolerances import assert_close, digits_lost
 
+import fedsvd
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotConverged
 from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.rule import LowRank, Rule, planned_steps
 from fedsvd.prepare.script import play_together, prepare, prepared_again
-from fedsvd.prepare.soft_impute import from_triangle, shrinkage
+from fedsvd.prepare.soft_impute import from_triangle, numbers_of_a_round, shrinkage
 from fedsvd.randomness.seed import Seed
+
+PERMISSIVE = fedsvd.Policy.permissive()
 
 
 def reference(X, share, iterations=2000):
@@ -59,6 +63,44 @@ def test_rows_are_completed_as_soft_impute_of_the_joint_table_does_when_it_has_s
     assert found[0].recipe.joint.missing == int(np.isnan(X).sum())
 
 
+def many_columns(records=90, columns=40, factors=4):
+    """Columns of four factors and noise, so that four singular values are above a fifth of the largest."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(records, factors)) @ rng.normal(size=(factors, columns))
+    X += 0.2 * rng.normal(size=X.shape) + 5.0
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X
+
+
+def test_many_columns_are_completed_alike_by_products_with_few_directions():
+    X = many_columns()
+    _, rule, found = completed(X, penalty=0.2, rounds=60, rank=4)
+    assert_close(rows_of(found), reference(X, 0.2, 300), digits_lost(4))
+    rounds = [step for step in planned_steps(rule, 40) if step.name.startswith("low rank, round")]
+    assert len(rounds) == 60 + 7
+    assert {step.size for step in rounds} == {40 * (4 + 8)}
+
+
+def test_sessions_complete_many_columns_alike_dense_or_sparse():
+    """With the sixteen bits of a number that rounds open."""
+    X = many_columns()
+    words = {"missing": "low-rank", "penalty": 0.2, "minimum": 1, "rank": 4, "rounds": 15}
+    for kind in (np.asarray, scipy.sparse.csr_array):
+        tables = fedsvd.prepared([kind(part) for part in np.split(X, [40, 60])], policy=PERMISSIVE, **words)
+        found = np.vstack([each.rows(0, each.shape[0]) for each in tables])
+        assert_close(found, reference(X, 0.2, 300), digits_lost(10))
+
+
+def test_a_rank_that_is_too_low_is_refused():
+    with pytest.raises(NotConverged, match="more than 3 singular values"):
+        completed(many_columns(), penalty=0.2, rank=3)
+
+
+def test_directions_are_for_tables_whose_gram_matrix_is_longer():
+    assert [numbers_of_a_round(columns, 4) for columns in (9, 23, 24, 40)] == [45, 276, 24 * 12, 40 * 12]
+    assert numbers_of_a_round(40) == 820
+
+
 def test_they_come_nearer_to_the_truth_than_means(table):
     whole, X = table
     rows = rows_of(completed(X, penalty=0.02, rounds=60)[2])
@@ -92,7 +134,7 @@ def test_one_that_still_moves_and_a_penalty_of_zero_are_refused(table):
     with pytest.raises(NotConverged, match="2 rounds"):
         completed(table[1], penalty=0.001, rounds=2)
     with pytest.raises(ConfigError, match="penalty"):
-        shrinkage(np.eye(2), 0.0)
+        shrinkage(np.ones(2), np.eye(2), 0.0)
     whole = np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T
     assert_array_equal(from_triangle(whole[np.triu_indices(3)], 3), whole)
 

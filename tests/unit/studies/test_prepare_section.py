@@ -256,8 +256,19 @@ def test_a_section_that_is_empty_changes_nothing():
 
 def test_the_schema_knows_the_section():
     keys = schema()["$defs"]["PrepareSection"]["properties"]
-    at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal", "penalty", "rounds"}
-    together = {"categories", "formula", "combat", "preserve", "covariates", "centre", "scale"}
+    at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal"}
+    together = {
+        "penalty",
+        "rounds",
+        "rank",
+        "categories",
+        "formula",
+        "combat",
+        "preserve",
+        "covariates",
+        "centre",
+        "scale",
+    }
     assert set(keys) == at_home | together | {"minimum", "most_levels", "view"}
 
 
