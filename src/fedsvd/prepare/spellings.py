@@ -8,7 +8,7 @@ study ends at that party. Errors name joint levels alone, which all parties know
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ _SHOWN = 5
 def like(level: str, levels: Sequence[str]) -> str | None:
     """The one of these levels that this may be in another spelling; None where none or several may be."""
     own, others = _plain(level), {each: _plain(each) for each in levels if each != level}
+    others = {each: plain for each, plain in others.items() if own == plain or not (_counts(own) and _counts(plain))}
     for way in (operator.eq, _begins, _short_for):
         found = [each for each, plain in others.items() if way(own, plain)]
         if len(found) == 1:
@@ -37,6 +38,11 @@ def like(level: str, levels: Sequence[str]) -> str | None:
             return None
     nearest = closest(own, others.values())
     return None if nearest is None else next(each for each, plain in others.items() if plain == nearest)
+
+
+def _counts(level: str) -> bool:
+    """Whether a level ends in a digit or is a Roman number: II is another level than I, and not a spelling of it."""
+    return re.fullmatch(r".*\d|[ivxl]+", level) is not None
 
 
 def _begins(one: str, two: str) -> bool:
@@ -57,6 +63,10 @@ def _is_number(level: str) -> bool:
     return re.fullmatch(r"[+-]?\d+(\.\d+)?", level.strip()) is not None
 
 
+def _are_numbers(levels: Iterable[str]) -> bool:
+    return all(map(_is_number, levels))
+
+
 def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
     """What the owner is told of its records whose level became "other"; refused where that is most of them."""
     lost = [(level, n) for level, n in zip(own.levels, own.counts, strict=True) if level not in joint.levels]
@@ -67,7 +77,7 @@ def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
     if records > MOST_POOLED * every:
         alike = sorted({found for level, _ in lost if (found := like(level, joint.levels)) is not None})
         hint = f", and some of its own look like {listed(alike)} in another spelling" if alike else ""
-        if not alike and all(_is_number(level) for level, _ in lost) and not all(map(_is_number, joint.levels)):
+        if not alike and _are_numbers(level for level, _ in lost) and not all(map(_is_number, joint.levels)):
             hint = ", and its own are numbers"
         raise DataError(
             f"{records} of {every} records of column {own.name!r} have levels that no other party has or that are "
@@ -102,7 +112,7 @@ def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> lis
         every, records = sum(own.values()), sum(lost.values())
         if not records or not others or not (alike or records > MOST_POOLED * every):
             continue
-        shown = [f"{level!r} looks like {found!r}" for level, found in list(alike.items())[:_SHOWN]]
+        shown = [f"{level!r} looks like {found!r}" for level, found in _first(alike)]
         hint = f" ({', '.join(shown)})" if shown else f"; the others have {listed(others[:_SHOWN])}"
         words = {"levels": alike} if alike else {}
         how = map_line(name, words) if alike else recoding(name, others[0])
@@ -120,17 +130,36 @@ def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> lis
 
 
 def expect_one_spelling(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
-    """Refuse a column in which most records of one table have levels that look like the others' in another spelling."""
+    """Refuse a column in which most records of one table have the others' levels in another spelling, or as numbers."""
     for who, own in counts.items():
-        _, lost, alike = _alone(who, counts)
+        others, lost, alike = _alone(who, counts)
         records, every = sum(lost.values()), sum(own.values())
+        fault = f"{who}: {records} of {every} records of column {name!r} have levels that no other table has"
+        fix = "recode them without editing the file ({} in the map of the table)"
         if sum(lost[level] for level in alike) > MOST_POOLED * every:
             shown = sorted(set(alike.values()))
-            fault = f"{who}: {records} of {every} records of column {name!r} have levels that no other table has"
-            raise DataError(
-                f"{fault}, and they look like {listed(shown[:_SHOWN])} in another spelling",
-                f"recode them without editing the file ({recoding(name, shown[0])} in the map of the table)",
-            )
+            look = f"they look like {listed(shown[:_SHOWN])} in another spelling"
+            raise DataError(f"{fault}, and {look}", fix.format(recoding(name, shown[0])))
+        if others and records > MOST_POOLED * every and _are_numbers(lost) and not any(map(_is_number, others)):
+            words = f"they are numbers, and the others have {listed(others[:_SHOWN])}"
+            raise DataError(f"{fault}: {words}", fix.format(recoding(name, others[0])))
+
+
+def spelt_apart(name: str, counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Of each table, levels that no other one has and that look like one of theirs; a description keeps both."""
+    for who in counts:
+        _, lost, alike = _alone(who, counts)
+        if not alike:
+            continue
+        shown = ", ".join(f"{level!r} ({lost[level]}) looks like {found!r}" for level, found in _first(alike))
+        yield (
+            f"{who}: levels of column {name!r} that no other table has: {shown}. In another spelling? If so, recode "
+            f"them ({map_line(name, {'levels': dict(_first(alike))})} in the map of the table); else all is well"
+        )
+
+
+def _first(alike: Mapping[str, str]) -> list[tuple[str, str]]:
+    return list(alike.items())[:_SHOWN]
 
 
 def _alone(who: str, counts: Mapping[str, Mapping[str, int]]) -> tuple[list[str], dict[str, int], dict[str, str]]:

@@ -17,8 +17,10 @@ from fedsvd.data.sparse import SparsePanels
 from fedsvd.data.suspects import FEWEST_ROWS, id_columns, is_list_of_ratings, misread_columns
 from fedsvd.errors import DataError, DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
+from fedsvd.prepare.spellings import spelt_apart
 from fedsvd.prepare.units import Spread, units_between
 from fedsvd.protocol.model import Digits
+from fedsvd.protocol.table import TablePlan
 from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
@@ -53,6 +55,7 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
         yield from ((text, DataWarning) for text in of_shares(parties))
     if study.split is Split.HORIZONTAL:
         yield from ((text, DataWarning) for text in of_repeated(parties))
+        yield from ((text, DataWarning) for text in (of_levels(study.table, parties) if study.table else ()))
         classes = study.glm is not None and study.glm.classes > 0
         for text in other_units(parties, () if classes else targets):
             yield text, DataWarning
@@ -106,6 +109,23 @@ def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
             continue
         if _same_beginning(first_rows[i - 1], first_rows[j - 1]):
             yield f"party {i} and party {j} bring the same table: each of its records counts twice. Name another file"
+
+
+def of_levels(table: TablePlan, parties: Sequence[PartyData]) -> Iterator[str]:
+    """Levels of a description that one party alone has and that look like one of the others'."""
+    for place, variable in enumerate(table.variables):
+        if variable.is_number:
+            continue
+        counts = {}
+        for index, party in enumerate(parties, start=1):
+            rows = slice(0, party.table.shape[0])
+            codes = party.table.raw(rows, slice(place, place + 1))[:, 0]
+            if table.gaps:
+                at = place + len(table.variables)
+                codes = codes[party.table.raw(rows, slice(at, at + 1))[:, 0] == 0.0]
+            held = np.bincount(codes.astype(np.intp), minlength=len(variable.levels)).tolist()
+            counts[f"party {index}"] = {level: n for level, n in zip(variable.levels, held, strict=True) if n}
+        yield from spelt_apart(variable.name, counts)
 
 
 def _beginning_of(table: MatrixSource) -> Float | None:

@@ -88,7 +88,7 @@ SURVIVAL = (
         "job",
         word(RankTest),
         RankTest.LOG_RANK,
-        "The comparison of groups within sites: log-rank, gehan, tarone-ware, peto, fleming-harrington, none.",
+        "The comparison of groups within sites.",
         (
             'how groups are compared within sites, as R\'s `survdiff(... + strata(site))`: `"log-rank"`, or weighted '
             'by the number at risk (`"gehan"`), its root (`"tarone-ware"`), survival (`"peto"`) or survival times '

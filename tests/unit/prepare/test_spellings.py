@@ -9,7 +9,7 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import DataError
 from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.prepare.script import play_together, prepare
-from fedsvd.prepare.spellings import like
+from fedsvd.prepare.spellings import expect_one_spelling, like, spelt_apart
 from fedsvd.randomness.seed import Seed
 
 
@@ -27,10 +27,27 @@ from fedsvd.randomness.seed import Seed
         ("1", ("female", "male"), None),
         ("east", ("north", "south"), None),
         ("s", ("surgery", "sleep"), None),  # two may be meant
+        ("II", ("I", "IV"), None),  # numbers are other levels, not other spellings
+        ("grade 10", ("grade 1", "grade 2"), None),
+        ("ii", ("I", "II"), "II"),
     ],
 )
 def test_a_level_is_like_one_other_or_none(level, levels, found):
     assert like(level, levels) == found
+
+
+def test_a_table_of_numbers_for_words_is_refused_and_few_levels_are_pointed_out():
+    words = {"north": {"f": 50, "m": 40}, "south": {"f": 30, "m": 20}}
+    with pytest.raises(DataError, match="they are numbers, and the others have 'f', 'm'"):
+        expect_one_spelling("sex", {**words, "west": {"1": 30, "2": 40, "f": 1}})
+    few = {**words, "west": {"f": 40, "m": 20, "Female": 7}}
+    expect_one_spelling("sex", few)
+    (said,) = spelt_apart("sex", few)
+    assert said.startswith("west: levels of column 'sex' that no other table has: 'Female' (7) looks like 'f'.")
+    assert 'sex = { levels = { Female = "f" } }' in said
+    grades = {"north": {"I": 50, "II": 40, "III": 9}, "south": {"I": 30}}
+    expect_one_spelling("stage", grades)
+    assert not [*spelt_apart("stage", grades)]
 
 
 def played(columns):
