@@ -32,7 +32,7 @@ FIGURES = ROOT / "docs" / "figures"
 STYLE = (
     "<style>text{font:12px system-ui,sans-serif;fill:#1b2130}.axis{fill:#545d6e}.grid{stroke:#e7eaf0}"
     ".frame,.tick{stroke:#545d6e}.zero{fill:none;stroke:#545d6e;stroke-dasharray:3 3}.s1{fill:#2563c9}.s2{fill:#c2500a}"
-    ".dots{fill:none;stroke:#2563c9;stroke-width:4;stroke-linecap:round;opacity:.6}.paper{fill:#fff}"
+    ".dots{fill:none;stroke:#2563c9;stroke-width:4;stroke-linecap:round;opacity:.6}.band{opacity:.18}.paper{fill:#fff}"
     ".stroke{fill:none;stroke-width:2}.stroke.s1{fill:none;stroke:#2563c9}.stroke.s2{fill:none;stroke:#c2500a}</style>"
 )
 

@@ -97,7 +97,9 @@ class AfterFit(ABC):
         -------
         pandas.DataFrame
             ``term, df, statistic, p.value``, and ``df.residual`` where the test is F (R's ``anova`` of two models,
-            ``car::Anova(type = 3)`` of one).
+            ``car::Anova(type = 3)`` of one). In a mixed model a term has Satterthwaite's degrees of freedom as
+            lmerTest gives them, and one of several coefficients the smallest of theirs; two are compared by
+            ``criterion="ml"``.
         """
         if other is not None:
             missing = set(self._feature_names()) - set(other._feature_names())
@@ -225,7 +227,8 @@ class AfterFit(ABC):
         first = int(model.intercept)
         if np.isfinite(np.atleast_2d(model.coefficients)[:, [first + place for place in places]]).any():
             return wald_test(model, self._restriction(model, places), name=name)
-        return Test(name, np.nan, 0, np.nan, freedom(model))
+        degrees = freedom(model, np.ones((1, model.coefficients.shape[-1])))
+        return Test(name, np.nan, 0, np.nan, degrees if isinstance(degrees, int) else None)
 
     def _restriction(self, model: Model, places: Sequence[int]) -> Float:
         """The rows that make these features' coefficients zero, in every equation; aliased ones are left out."""

@@ -109,6 +109,20 @@ class GLMInference:
         return self.df_residual if self.family.dispersion and not self.errors.robust else None
 
     @property
+    def compared(self) -> float:
+        """Minus twice the log-likelihood, less what nested models of the same records have in common."""
+        return self.deviance
+
+    @property
+    def by_scale(self) -> bool:
+        """Whether nested models are compared by F, in units of the estimated scale, as R has it."""
+        return self.family.dispersion
+
+    def same_family(self, other: "GLMInference") -> bool:
+        """Whether the other model has the same law of its outcomes."""
+        return repr(self.family) == repr(other.family)
+
+    @property
     def effects(self) -> Sequence[int]:
         """The places of coefficients that the null model has not; none where it is no part of this model."""
         return [

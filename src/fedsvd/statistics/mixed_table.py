@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fedsvd.errors import ConfigError
 from fedsvd.statistics.glm import Fact, GLMInference
 from fedsvd.types import Float
 
@@ -34,6 +35,24 @@ class MixedInference(GLMInference):
     def freedom(self) -> Float:
         """Of Student's t, for each effect."""
         return self.degrees
+
+    @property
+    def compared(self) -> float:
+        if self.reml:
+            raise ConfigError(
+                "restricted likelihoods of models with other fixed effects do not compare", 'fit both by criterion="ml"'
+            )
+        return self.deviance
+
+    @property
+    def by_scale(self) -> bool:
+        return False
+
+    def same_family(self, other: GLMInference) -> bool:
+        """The random part too: a test of fixed effects has it the same in both."""
+        if not isinstance(other, MixedInference):
+            return False
+        return (self.random.shape, self.correlated) == (other.random.shape, other.correlated)
 
     @property
     def intraclass(self) -> float:

@@ -59,6 +59,11 @@ class MultinomialInference:
     def freedom(self) -> None:
         """Coefficients are tested by the normal law."""
 
+    @property
+    def compared(self) -> float:
+        """By what nested models of the same records are compared."""
+        return self.deviance
+
     def __repr__(self) -> str:
         return f"MultinomialInference(classes={self.counts.shape[0]}, n={self.n})"
 

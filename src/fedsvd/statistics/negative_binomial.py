@@ -130,6 +130,11 @@ class NegativeBinomialInference(GLMInference):
 
     title: ClassVar[str] = "Negative binomial regression"
 
+    @property
+    def compared(self) -> float:
+        """Deviances of models with another theta have nothing to compare, likelihoods have (MASS ``anova``)."""
+        return -2.0 * float(np.asarray(self.log_likelihood))
+
     def said(self) -> dict[str, Fact]:
         found = {name: value for name, value in super().said().items() if name not in ("scale", "Pearson chi2")}
         return found | {"theta": self.theta, "std error of theta": self.theta_error}

@@ -97,6 +97,7 @@ class Group:
     cases: float
     records: float
     most_off: float  # of ``found``, by rounding
+    deviation: float = 0.0  # the standard deviation of that error
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,10 +249,12 @@ class PooledROC:
 
     def calibration(self, groups: int = GROUPS) -> tuple[Group, ...]:
         """Predicted and found shares of cases in groups of records."""
-        return tuple(
-            Group(expected / count, cases / count, cases, count, min(1.0, _rate_off(count, ends * self.most_off)))
-            for cases, count, expected, ends in self._groups(groups)
-        )
+        found, rounding = [], deviation(self.least, self.parties)
+        for cases, count, expected, ends in self._groups(groups):
+            share, most = cases / count, min(1.0, _rate_off(count, ends * self.most_off))
+            spread = rounding * math.sqrt(ends * (share * share + (1.0 - share) ** 2)) / count
+            found.append(Group(expected / count, share, cases, count, most, spread))
+        return tuple(found)
 
     def hosmer_lemeshow(self, groups: int = GROUPS) -> HosmerLemeshow | None:
         """Hosmer and Lemeshow's test; None where fewer than three groups are left.

@@ -38,7 +38,7 @@ class Test:
     statistic: float
     df: int
     p: float
-    df_residual: int | None = None
+    df_residual: float | None = None
 
     @property
     def law(self) -> str:
@@ -46,12 +46,16 @@ class Test:
         return "chi2" if self.df_residual is None else "F"
 
 
-def freedom(model: Model) -> int | None:
-    """Degrees of freedom of the estimated scale; None where there is none to estimate."""
+def freedom(model: Model, L: Float) -> int | Float | None:
+    """Degrees of freedom of the estimated scale, for each combination ``L w``; None where there is none to estimate.
+
+    Of a mixed model every coefficient has its own, and a combination of several takes the smallest: Satterthwaite's
+    of the combination itself need slopes of the covariance, which no study opens.
+    """
     if isinstance(model, LinearInference):
         return model.df_residual if model.distribution == "t" else None
-    found = model.freedom  # of a mixed model every effect has its own: tests of several are by the normal law
-    return found if isinstance(found, int) else None
+    found = model.freedom
+    return np.where(L != 0.0, found, np.inf).min(axis=1) if isinstance(found, np.ndarray) else found
 
 
 def estimates(model: Model) -> tuple[Float, Float]:
@@ -71,14 +75,15 @@ def wald_test(model: Model, L: Float, value: Float | float = 0.0, name: str = ""
     used = np.any(L != 0.0, axis=0)
     if not (np.isfinite(w[used]).all() and np.isfinite(V[np.ix_(used, used)]).all()):
         raise ConfigError("a coefficient of this test is not defined, or its covariance is not here", "leave it out")
+    degrees = freedom(model, L)
     L, w, V = L[:, used], w[used], V[np.ix_(used, used)]
     difference, spread = L @ w - value, L @ V @ L.T
     df = int(np.linalg.matrix_rank(spread))
     statistic = float(difference @ np.linalg.pinv(spread, hermitian=True) @ difference)
-    return _tested(name, statistic, df, freedom(model))
+    return _tested(name, statistic, df, float(degrees.min()) if isinstance(degrees, np.ndarray) else degrees)
 
 
-def _tested(name: str, chi2: float, df: int, residual: int | None) -> Test:
+def _tested(name: str, chi2: float, df: int, residual: float | None) -> Test:
     if residual is None:
         return Test(name, chi2, df, chi2_tail(chi2, df))
     return Test(name, chi2 / df, df, f_tail(chi2 / df, df, residual), residual)
@@ -104,8 +109,8 @@ def between(small: Model, large: Model) -> Test:
         return _tested("F", gain / scale, df, large.df_residual)
     assert not isinstance(small, LinearInference)
     assert not isinstance(large, LinearInference)
-    gain = small.deviance - large.deviance
-    if isinstance(large, GLMInference) and large.family.dispersion:
+    gain = small.compared - large.compared
+    if isinstance(large, GLMInference) and large.by_scale:
         if isinstance(large.scale, Undefined):
             raise ConfigError(f"the scale is not defined: {large.scale.reason}", "compare models with fewer terms")
         return _tested("F", gain / large.scale, df, large.df_residual)
@@ -114,9 +119,9 @@ def between(small: Model, large: Model) -> Test:
 
 def _same_family(small: Model, large: Model) -> bool:
     if isinstance(small, GLMInference) and isinstance(large, GLMInference):
-        return repr(small.family) == repr(large.family)
+        return small.same_family(large)
     if isinstance(small, MultinomialInference) and isinstance(large, MultinomialInference):
-        return bool(np.array_equal(small.counts, large.counts))
+        return bool(np.allclose(small.counts, large.counts, rtol=1e-9, atol=0.0))
     # Two regressions of one target have one total sum of squares, to rounding.
     if isinstance(small, LinearInference) and isinstance(large, LinearInference):
         return small.intercept != large.intercept or math.isclose(small.sums.total, large.sums.total, rel_tol=1e-9)
@@ -164,10 +169,10 @@ def contrasts(model: Model, L: Float, names: Sequence[str], level: float) -> Eff
         raise ShapeError(f"a contrast has {L.shape[1]} numbers, and the model {len(w)} coefficients")
     used = np.any(L != 0.0, axis=0)
     values, errors = L[:, used] @ w[used], np.sqrt(np.diag(L[:, used] @ V[np.ix_(used, used)] @ L[:, used].T))
-    return _effects(tuple(names), values, errors, level, freedom(model))
+    return _effects(tuple(names), values, errors, level, freedom(model, L))
 
 
-def _effects(names: tuple[str, ...], values: Float, errors: Numbers, level: float, df: int | None) -> Effects:
+def _effects(names: tuple[str, ...], values: Float, errors: Numbers, level: float, df: int | Float | None) -> Effects:
     tests = wald(values, errors, level, df)
     return Effects(names, values, errors, tests.statistic, tests.p, tests.intervals)
 
@@ -184,12 +189,13 @@ def marginal_effects(model: Model, names: Sequence[str], level: float, at: Float
         raise ConfigError(model.expects, "use tidy(exponentiate=True)")
     w, V = estimates(model)
     first = int(model.intercept)
+    each = np.eye(len(w))[first:]
     if isinstance(model, LinearInference):
-        return _effects(tuple(names), w[first:], np.sqrt(np.diag(V))[first:], level, freedom(model))
+        return _effects(tuple(names), w[first:], np.sqrt(np.diag(V))[first:], level, freedom(model, each))
     if at is not None:
         return _at(model, tuple(names), w, V, np.asarray(at, dtype=np.float64), level)
     if model.family.link_name == "identity":
-        return _effects(tuple(names), w[first:], np.sqrt(np.diag(V))[first:], level, freedom(model))
+        return _effects(tuple(names), w[first:], np.sqrt(np.diag(V))[first:], level, freedom(model, each))
     weighted = (model.family.law, model.family.link_name) in (("binomial", "logit"), ("poisson", "log"))
     if not (weighted and first) or model.aliased:
         raise ConfigError("the slopes of all rows do not follow from what this model released", "give a row: at=...")
@@ -217,7 +223,7 @@ def _at(model: GLMInference, names: tuple[str, ...], w: Float, V: Float, row: Fl
     slope, bend = _slope(model, eta)
     J = bend * np.outer(w[first:], x)
     J[:, first:] += slope * np.eye(len(names))
-    return _effects(names, slope * w[first:], np.sqrt(np.diag(J @ V @ J.T)), level, freedom(model))
+    return _effects(names, slope * w[first:], np.sqrt(np.diag(J @ V @ J.T)), level, freedom(model, J))
 
 
 def _slope(model: GLMInference, eta: Float) -> tuple[float, float]:

@@ -112,6 +112,23 @@ def test_rounding_moves_nothing_beyond_what_is_printed(seed, n, k, least):
         assert abs(exact.area - roc_auc_score(y, eta)) <= exact.area_in_cells + 1e3 * EPS
 
 
+def test_shares_of_groups_are_within_two_deviations_of_rounding():
+    """Of the same groups without rounding, at 40 tables of 600 records of four parties."""
+    rng, far = np.random.default_rng(5), []
+    for _ in range(40):
+        eta, site = rng.normal(-0.5, 1.0, 600), rng.integers(0, 4, 600)
+        y = (rng.random(600) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+        found, exact = joint(eta, y, site, 5), joint(eta, y, site, 1)
+        groups = found.calibration()
+        ends = np.searchsorted(found.cases + found.controls, np.cumsum([each.records for each in groups]))
+        cases, controls = (np.diff(each[ends], prepend=0.0) for each in (exact.cases, exact.controls))
+        shares = cases / (cases + controls)
+        far += [(each.found - share) / each.deviation for each, share in zip(groups, shares, strict=True)]
+    assert 0.9 <= np.mean(np.abs(far) <= 2.0) < 1.0
+    assert 0.8 <= np.std(far) <= 1.2
+    assert {each.deviation for each in exact.calibration()} == {0.0}
+
+
 def test_the_test_keeps_its_level_in_fives():
     """Of 400 studies of 400 records at four parties, whose model holds: without the variance of rounding half fail."""
     rng, p, naive = np.random.default_rng(7), [], []

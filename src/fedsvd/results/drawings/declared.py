@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.outputs import Kind, Output, To
 from fedsvd.results.drawings import components, described, models, ranking, survival
 from fedsvd.results.drawings.picture import USUAL, Picture, Wish
@@ -93,9 +94,9 @@ def expected(result: PartyResult, name: str, wish: Wish = USUAL) -> list[Picture
         raise ConfigError(*_who_has(result, next(at_home, declared[0]), name))
     found = pictures(result, name, wish)
     if not found:
-        raise ConfigError(
-            f"{name} cannot be drawn of this result", _WITHOUT.get(name, "the reader does not hold what it is of")
-        )
+        why = _WITHOUT.get(name, "the reader does not hold what it is of")
+        others = [other for other in offered(result) if other != name]
+        raise ConfigError(f"{name} cannot be drawn of this result: {why}", f"one of {', '.join(others)}")
     return found
 
 
@@ -105,6 +106,12 @@ def _who_has(result: PartyResult, output: Output, name: str) -> tuple[str, str]:
     if receiver is To.HOLDER:
         return missing, f"{result.label_holder or 'the party with the labels'} alone has it: load its own folder"
     if receiver is To.OWN:
-        names, given = ", ".join(result.names), ", or give X and y" if name in OF_ROWS else ""
+        names, given = ", ".join(result.names), ", or give X and y" if name in OF_ROWS and not _of_times(result) else ""
         return missing, f"each party has its own records' or columns' ({names}): load a party's folder{given}"
     return missing, "the plan of this study did not release it"
+
+
+def _of_times(result: PartyResult) -> bool:
+    """Whether residuals need the risk sets of the fit, which rows that a caller gives have not."""
+    about = result.plan.glm
+    return about is not None and about.facts.outcome is Outcome.TIMES

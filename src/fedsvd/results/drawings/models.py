@@ -146,7 +146,7 @@ def _forest(
 
 def ratios_of(ratio: str, what: str) -> str:
     """A heading: "Odds ratios of died = yes"; of a Cox model the target is a time, which has no hazard."""
-    title = f"{ratio[0].upper()}{ratio[1:]}s"
+    title = f"{ratio[0].upper()}{ratio[1:]}".replace("atio", "atios")
     return title if ratio == "hazard ratio" else f"{title} of {what}"
 
 

@@ -4,17 +4,17 @@ Of all parties' records where their counts were released, with own records as a 
 records, or of rows that a caller gave, otherwise. Titles say which.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from fedsvd.protocol.families import Outcome
 from fedsvd.results import model_table
-from fedsvd.results.drawings.picture import USUAL, Line, Picture, Plane, Wish, points, whose
+from fedsvd.results.drawings.picture import USUAL, Band, Line, Mark, Picture, Plane, Wish, points, whose
 from fedsvd.results.report.sections import Grid, grid
 from fedsvd.results.result import PartyResult
-from fedsvd.statistics.pooled_roc import HosmerLemeshow, PooledROC
+from fedsvd.statistics.pooled_roc import Group, HosmerLemeshow, PooledROC
 from fedsvd.statistics.ranking import area_under, calibration, roc
 from fedsvd.types import Float
 
@@ -147,10 +147,12 @@ def _pooled_calibration(result: PartyResult, joint: PooledROC) -> Picture:
     name, of, groups = _outcome(result), _next_to(result), joint.calibration()
     says = tuple(f"{each.records:.0f} rows: predicted {each.predicted:.4g}, found {each.found:.4g}" for each in groups)
     at = points([each.predicted for each in groups], [each.found for each in groups])
-    marks = [_CHANCE, Line(at, marked=True, says=says, label="all parties")]
+    rounded = joint.least > 1
+    marks: list[Mark] = [_CHANCE, Line(at, marked=True, says=says, label="all parties")]
+    if rounded:
+        marks.insert(0, _rounding(groups))
     for _, observed, share in outcomes(result):
         marks.append(replace(_calibrated(observed, share)[0], series=2, label=of))
-    rounded = joint.least > 1
     header = ("predicted", "found", "rows", *(("found is off by at most",) if rounded else ()))
     rows = [
         (f"{each.predicted:.4f}", f"{each.found:.4f}", f"{each.records:.0f}", f"{each.most_off:.4f}")[: len(header)]
@@ -158,10 +160,20 @@ def _pooled_calibration(result: PartyResult, joint: PooledROC) -> Picture:
     ]
     caption = (
         f"Calibration of {name}, of records of all parties in {len(groups)} groups of about equal size, by predicted "
-        f"probability: {_ON_THE_LINE}.{_tested(joint)}"
+        f"probability: {_ON_THE_LINE}.{_ROUNDED if rounded else ''}{_tested(joint)}"
     )
     plane, title = _calibration_plane(tuple(marks)), f"Calibration of {name}: {ALL}"
     return Picture("calibration", title, caption, plane, grid(title, header, rows), of=name)
+
+
+_ROUNDED = " Shaded is what rounding of counts may do to the line: two standard deviations to each side."
+
+
+def _rounding(groups: Sequence[Group]) -> Band:
+    """What rounded counts may move each share by."""
+    across = [each.predicted for each in groups]
+    low, high = ([min(max(each.found + side * each.deviation, 0.0), 1.0) for each in groups] for side in (-2.0, 2.0))
+    return Band(points(across, low), points(across, high))
 
 
 def _tested(joint: PooledROC) -> str:
@@ -185,7 +197,7 @@ def _calibrated(observed: Float, share: Float) -> tuple[Line, list[tuple[str, st
     return Line(np.array([(p, found) for p, found, _ in groups]), marked=True, says=says), rows
 
 
-def _calibration_plane(marks: tuple[Line, ...]) -> Plane:
+def _calibration_plane(marks: tuple[Mark, ...]) -> Plane:
     return Plane("predicted probability", "share of records", marks, _UNIT, _UNIT, height=_SIDE, square=True)
 
 
