@@ -7,8 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
@@ -33,6 +31,7 @@ from fedsvd.statistics.table_one import (
     table_one,
     tests_of,
 )
+from fedsvd.storage.toml import spelt_fields
 from fedsvd.studies.described_table import table_plan, table_words
 from fedsvd.studies.job_dictionary import with_dictionary
 from fedsvd.studies.job_file import job_from
@@ -189,7 +188,8 @@ class FederatedTable(Federated):
             for number, source in enumerate(sources, start=1):
                 path = folder / f"party-{number}.csv"
                 _write(path, source, agreed)
-                parties.append({"name": f"party-{number}", "data": str(path)})
+                parties.append({"name": f"party-{number}", "data": str(path), "map": "levels.toml"})
+            (folder / "levels.toml").write_text(spelt_fields({"map": _codes(agreed)}), encoding="utf-8")
             file = job_file({"name": "fit", **words}, self._masks, parties)
             file |= {"dictionary": {"file": "dictionary.toml"}}
             file |= {"prepare": {"columns": list(self.columns)}} if self.columns else {}
@@ -330,13 +330,21 @@ def _data_frame(columns: dict[str, list[object]]) -> "pd.DataFrame":
     return pd.DataFrame(columns)
 
 
+def _codes(agreed: Dictionary) -> dict[str, dict[str, dict[str, str]]]:
+    """What stands for each level in a file: a text such as ``none`` would be read as a gap."""
+    levels = {name: agreed.levels_of(name) for name in agreed.described}
+    return {name: {"levels": {f"level {j}": each for j, each in enumerate(of)}} for name, of in levels.items() if of}
+
+
 def _write(path: Path, source: MatrixSource, agreed: Dictionary) -> None:
-    """The columns of the dictionary as CSV: categories as texts, numbers to the last digit, gaps as empty cells."""
-    columns = []
+    """The columns of the dictionary as CSV: codes of levels, numbers to the last digit, gaps as empty cells."""
+    columns, codes = [], _codes(agreed)
     for name in agreed.described:
-        if agreed.levels_of(name):
+        if name in codes:
             values, gaps = source.text(name)
-            columns.append(np.where(gaps, "", values).tolist())
+            of = {level: code for code, level in codes[name]["levels"].items()}
+            texts = zip(values.tolist(), gaps.tolist(), strict=True)
+            columns.append(["" if gap else of.get(text, text) for text, gap in texts])
         else:
             place = names_of(source).index(name)
             numbers = source.raw(slice(0, source.shape[0]), slice(place, place + 1))[:, 0].tolist()

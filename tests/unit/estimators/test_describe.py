@@ -288,6 +288,29 @@ def test_quartiles_by_exact_counts_on_every_value_are_those_of_r(study):
         assert [type_7(found.grid[-1], found.edges, share) for share in (0.25, 0.5, 0.75)] == values[variable]["type7"]
 
 
+WHOLE = {"lung": "age", "colon": "nodes", "birthwt": "lwt", "veteran": "karno", "quine": "y", "mgus2": "age"}
+SHARES = (0.25, 0.5, 0.75)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_quartiles_of_six_public_tables_are_exact_or_within_two_records_a_site(name):
+    """Exact counts on the grid of all values against NumPy's two usual quantiles, and fives by their own bound."""
+    variable, frames = WHOLE[name], sites_of(name)
+    joint = np.sort(pd.concat(frames)[variable].dropna().to_numpy(float))
+    exact, fives = (
+        FederatedTable(columns=[variable], counts=counts, federation=ANY).fit(frames).description_
+        for counts in ("exact", "fives")
+    )
+    found = exact.of(variable)
+    assert found.quantiles[1:4, -1].tolist() == np.quantile(joint, SHARES).tolist()
+    first = [quantile(found.grid[-1], found.edges, share, True) for share in SHARES]
+    assert first == np.quantile(joint, SHARES, method="inverted_cdf").tolist()
+    assert fives.off == 2 * len(frames)
+    for share, value in zip(SHARES, fives.of(variable).quantiles[1:4, -1], strict=True):
+        below, upto = (joint < value).sum(), (joint <= value).sum()
+        assert below - fives.off <= share * len(joint) <= upto + fives.off
+
+
 def test_counts_and_their_tests_are_those_of_r(study):
     name, table, values = study
     for variable in STUDIES[name][2]:
