@@ -31,8 +31,9 @@ def clinic(seed=4, rows=(150, 100, 100)):
     return X, y
 
 
-def session(X, y, few):
-    return Federation(X, Task.GLM, Split.HORIZONTAL, labels=y, glm=ModelPlan(Family.BINOMIAL, "logit", digits=few))
+def session(X, y, few, **keys):
+    about = ModelPlan(Family.BINOMIAL, "logit", digits=few)
+    return Federation(X, Task.GLM, Split.HORIZONTAL, labels=y, glm=about, **keys)
 
 
 def counted(rows):
@@ -89,11 +90,9 @@ def test_all_digits_give_every_record_of_the_others_away():
     assert records(found, truth) == len(X[1]) + len(X[2])
 
 
-@pytest.mark.parametrize("seed", [4, 5, 6])
-def test_few_digits_give_linear_algebra_more_than_a_guess_from_the_margins_and_not_all_records(seed):
-    """With each count held to its guess, by its Poisson deviation, linear algebra is at its best here."""
-    X, y = clinic(seed)
-    fit = session(X, y, Digits.TABLE)
+def read_from_few_digits(X, y, draw):
+    """Records that least squares reads from one draw of roundings: alone, and held to the guess from the margins."""
+    fit = session(X, y, Digits.TABLE, insecure_seed=bytes([draw]) * 32)
     seen, original = [], glm_digits.fit_by_digits
     glm_digits.fit_by_digits = recording(original, seen)
     try:
@@ -117,11 +116,20 @@ def test_few_digits_give_linear_algebra_more_than_a_guess_from_the_margins_and_n
     values, deviations = np.concatenate(values), np.concatenate(deviations)
     found = read(rows, values, deviations, guess)
     near = read([*rows, np.eye(len(guess))], np.append(values, guess), np.append(deviations, np.sqrt(guess)), guess)
-    guessed, held = records(np.rint(guess), truth), records(near, truth)
-    # SECURITY.md has 46, 48, 43 of the guess, 0, 4, 0 and 80, 112, 68 of linear algebra; the last counts may differ
-    # where a BLAS kernel rounds otherwise.
+    return records(found, truth), records(near, truth)
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_few_digits_give_linear_algebra_more_than_a_guess_from_the_margins_and_not_all_records(seed):
+    """With each count held to its guess, by its Poisson deviation, linear algebra is at its best here."""
+    X, y = clinic(seed)
+    others = np.concatenate(X[1:])
+    guessed = records(np.rint(margins(others)), counted(others))
+    # SECURITY.md has these of the guess; what linear algebra reads differs by the draw of the roundings.
     assert guessed == {4: 46, 5: 48, 6: 43}[seed]
-    assert records(found, truth) < guessed < held < 0.75 * truth.sum()
+    alone, held = np.array([read_from_few_digits(X, y, draw) for draw in range(4)]).T
+    assert alone.max() < guessed < held.mean()
+    assert held.max() < len(others)
 
 
 # --- a false gradient -------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ def test_in_mode_b_the_csp_learns_ratios_and_no_party_the_joint_gram_matrix():
 
 
 @pytest.mark.parametrize(
-    ("k", "left"), [(2, "learn the Gram matrix of the other"), (3, "no single one while two of these")]
+    ("k", "left"),
+    [(2, "which opens the totals: the Gram matrix of the other"), (3, "no single one while two of these")],
 )
 def test_a_coalition_with_the_csp_learns_a_sum_over_the_honest_and_may_alter_totals(k, left):
     _, text = told(k=k)
