@@ -8,7 +8,7 @@ meant (``prepare/table_map.py``); they hold marks, formats and usual codes, neve
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "-")
@@ -130,12 +130,12 @@ def written(texts: Mapping[str, int]) -> Written | None:
     """The same of texts, with how often each occurs."""
     texts = {text.strip(): count for text, count in list(texts.items())[:_LOOKED_AT] if text.strip()}
     every = sum(texts.values())
-    if not texts:
+    if not texts or _are_codes(texts):
         return None
     for kind in (_numbers, _dates):
         found = kind(list(texts))
         if found is not None:
-            return found
+            return found if found.words else replace(found, words={"decimal": "."})
         for codes in (_usual(texts), _few(texts)):
             rest = [text for text in texts if text not in codes]
             kept = sum(texts[text] for text in rest)
@@ -143,6 +143,12 @@ def written(texts: Mapping[str, int]) -> Written | None:
             if inner is not None:
                 return _with_codes(inner, codes, every - kept)
     return None
+
+
+def _are_codes(texts: Collection[str]) -> bool:
+    """Whether these are digits of one length with zeros in front, as ids and postcodes are: no numbers."""
+    widths = {len(text) for text in texts}
+    return len(widths) == 1 < max(widths) and all(map(str.isdigit, texts)) and any(text[0] == "0" for text in texts)
 
 
 def _with_codes(found: Written, codes: Collection[str], records: int) -> Written:

@@ -216,6 +216,8 @@ def _problems(names: Sequence[str], rule: HomeRule, aside: set[str], partly: boo
         lacking = [] if partly else [name for name in asked if name not in held]
         if lacking:
             fix = "add the column, rename what is called otherwise (rename), or take it out of the list"
+            if word == "drop":
+                fix = "name the columns of the study (columns): what else a table has stays out, at every party"
             where = "formula" if rule.by_formula and word == "columns" else word
             yield ConfigError(f"{where}: the table has no column {listed(lacking)}", f"{fix}{near(lacking[0], names)}")
         twice = sorted(name for name, count in Counter(asked).items() if count > 1)

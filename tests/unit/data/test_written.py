@@ -125,3 +125,14 @@ def test_ids_that_occur_twice_or_in_two_tables_are_counted():
     assert said[1].startswith("a and b have 1 ids (pid) in common")
     visits = pd.DataFrame({"pid": np.repeat([f"P{i}" for i in range(10)], 4)})
     assert list(ids_between("pid", {"a": open_source(visits), "b": open_source(pd.DataFrame({"pid": ["X"]}))})) == []
+
+
+def test_digits_of_a_text_column_are_numbers_and_ids_with_zeros_in_front_are_not(tmp_path):
+    found = written_in(["1", "25", "3.5"])
+    assert found.words == {"decimal": "."}
+    pd.DataFrame({"x": ["1", "25", "3.5"], "y": 1.5}).to_parquet(tmp_path / "t.parquet")
+    mapped = map_of(tomllib.loads(f"[map]\n{map_line('x', found.words)}"), "map")
+    cells = open_mapped(tmp_path / "t.parquet", mapped).raw(slice(0, 3), slice(0, 1))[:, 0]
+    np.testing.assert_array_equal(cells, [1.0, 25.0, 3.5])
+    assert written_in(["00017", "10342", "00002"]) is None
+    assert written_in(["2001", "1999"]).words == {"decimal": "."}
