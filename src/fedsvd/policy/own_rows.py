@@ -67,6 +67,8 @@ class OwnRows:
     """What is judged of a party's own rows, as they are summed."""
 
     records: int = 0
+    rows: int = 0  # where persons have several, and fewer of them are here than are asked for
+    asked: int = 0  # how many these are
     columns: int = 0  # that are judged together, the constant among them
     made: Leverage = Leverage()  # with columns of the job, of a record that has less without them
     weighted: Leverage = Leverage()  # with the weights of the study, of a record that has less without them
@@ -184,6 +186,12 @@ def together_findings(own: Together, policy: Policy) -> tuple[Finding, ...]:
 
 
 def _few(own: OwnRows, policy: Policy) -> Iterator[Finding]:
+    if own.rows:
+        text = (
+            f"your {own.rows} rows are of {own.records} persons, and {own.asked} are asked for: single persons can "
+            "stand out in what is released"
+        )
+        yield Finding("records", text, below=False, asks=True)
     if own.columns and few_records(own.records, own.columns, policy):
         text = (
             f"{own.records} records for {own.columns} columns whose sums of products are opened, "

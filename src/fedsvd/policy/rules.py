@@ -241,10 +241,7 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if opens_records_alone(plan):
         return
-    # As many canonical variables as the narrowest table has columns span all of these.
-    spans = components(plan) >= min(plan.counts)
-    full = spans if What.CANONICAL in opened(plan) else full_outputs(plan)
-    fewest = policy.records_for_full if full else policy.records
+    full, fewest = _for_full(plan), fewest_records(plan, policy)
     for index, n_i in enumerate(plan.counts, start=1):
         if n_i >= fewest:
             continue
@@ -259,6 +256,17 @@ def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             derived = f"single {unit(plan)} can stand out in what is released"
         text = f"party {index} brings {n_i} {unit(plan, n_i)}, {fewest} are asked for: {derived}"
         yield Finding("records", text, key="records_for_full" if full else "records")
+
+
+def fewest_records(plan: SessionPlan, policy: Policy) -> int:
+    """How many records of each party are asked for."""
+    return policy.records_for_full if _for_full(plan) else policy.records
+
+
+def _for_full(plan: SessionPlan) -> bool:
+    # As many canonical variables as the narrowest table has columns span all of these.
+    spans = components(plan) >= min(plan.counts)
+    return spans if What.CANONICAL in opened(plan) else full_outputs(plan)
 
 
 def _derived_of_few(plan: SessionPlan, n_i: int) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.views import NumberedNames
 from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Cells, Grid, Leverage, OwnRows, few_records
-from fedsvd.policy.rules import Policy
+from fedsvd.policy.rules import Policy, fewest_records
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
 from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_made, persons
 from fedsvd.prepare.telling_fills import telling_fills
@@ -59,6 +59,8 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
         cells=tuple(_cells(party, policy, plan)),
         fills=telling_fills(party.table, policy.least_count),
     )
+    if rows.records < (fewest := fewest_records(plan, policy)) <= party.table.shape[0]:
+        own = replace(own, rows=party.table.shape[0], asked=fewest)
     if party.clusters is not None and What.COUNT in opened(plan):
         own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
     if {What.CELLS, What.WITHIN} & opened(plan) and plan.task is Task.SURVIVAL:

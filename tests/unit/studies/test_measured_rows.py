@@ -65,6 +65,7 @@ LOGISTIC = Study(Task.GLM, glm=ModelPlan(Family.BINOMIAL, "logit"), targets=1)
 PCA = Study(Task.PCA, components=2)
 NONE = [[], [], []]
 ASKS = [("leverage", "asks")]
+FEW_PERSONS = Policy(records_for_full=10)
 
 
 # --- columns that a job makes ----------------------------------------------------------------------------------------
@@ -150,12 +151,11 @@ def test_the_rows_of_one_person_stand_out_together():
     labels = [rng.normal(size=(300, 1)) for _ in range(3)]
     several, others = np.repeat(np.arange(60), 5), np.arange(300)
     for ids, found in ((others, NONE), (np.where(others < 8, 0, others), [ASKS] * 3)):
-        assert verdicts(LINEAR, [open_source(visits)] * 3, labels, ids=ids) == found
+        assert verdicts(LINEAR, [open_source(visits)] * 3, labels, FEW_PERSONS, ids=ids) == found
     calm = visits.assign(dialysis=rng.normal(size=300))
-    assert verdicts(LINEAR, [open_source(calm)] * 3, labels, ids=several) == NONE
-    assert (
-        verdicts(LINEAR, [open_source(calm)] * 3, labels, ids=np.repeat(np.arange(12), 25)) == [[("few", "asks")]] * 3
-    )
+    assert verdicts(LINEAR, [open_source(calm)] * 3, labels, FEW_PERSONS, ids=several) == NONE
+    twelve = np.repeat(np.arange(12), 25)
+    assert verdicts(LINEAR, [open_source(calm)] * 3, labels, FEW_PERSONS, ids=twelve) == [[("few", "asks")]] * 3
 
 
 def test_subjects_of_a_mixed_model_are_persons():
@@ -165,10 +165,24 @@ def test_subjects_of_a_mixed_model_are_persons():
     person, study = np.repeat(np.arange(60), 8), Study(Task.MIXED, targets=2, glm=about)
     visits = pd.DataFrame({"age": rng.normal(50, 9, 60)[person], "dialysis": (person == 7).astype(float)})
     labels = [np.column_stack((rng.normal(size=480), person)) for _ in range(3)]
-    assert verdicts(study, [open_source(visits)] * 3, labels) == [ASKS] * 3
-    assert verdicts(study, [open_source(visits)] * 3, labels, ids=np.arange(480)) == [ASKS] * 3
+    assert verdicts(study, [open_source(visits)] * 3, labels, FEW_PERSONS) == [ASKS] * 3
+    assert verdicts(study, [open_source(visits)] * 3, labels, FEW_PERSONS, ids=np.arange(480)) == [ASKS] * 3
     calm = visits.assign(dialysis=rng.integers(0, 2, 60)[person].astype(float))
-    assert verdicts(study, [open_source(calm)] * 3, labels) == NONE
+    assert verdicts(study, [open_source(calm)] * 3, labels, FEW_PERSONS) == NONE
+
+
+def test_a_party_with_fewer_persons_than_records_are_asked_for_is_asked_however_many_rows_it_has():
+    """The plan has rows alone; how many persons these are of is known at home."""
+    rng = np.random.default_rng(14)
+    person = np.repeat(np.arange(60), 8)
+    visits = pd.DataFrame({"age": rng.normal(50, 9, 60)[person], "dose": rng.normal(size=480)})
+    labels = [np.column_stack((rng.normal(size=480), person)) for _ in range(3)]
+    study = Study(Task.MIXED, targets=2, glm=ModelPlan(Family.MIXED, "identity", digits="table"))
+    asked = [[("records", "asks")]] * 3
+    assert verdicts(study, [open_source(visits)] * 3, labels) == asked
+    outcomes = [own[:, :1] for own in labels]
+    assert verdicts(LINEAR, [open_source(visits)] * 3, outcomes, ids=person) == asked
+    assert verdicts(LINEAR, [open_source(visits)] * 3, outcomes, ids=np.arange(480)) == NONE
 
 
 def counted(frames, policy=None, current=None):
