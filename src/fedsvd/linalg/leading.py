@@ -1,14 +1,17 @@
 """The leading singular triplets of a small matrix: all of LAPACK's, or a few of many by squares where that is safe."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fedsvd.linalg.backend import svd
+from fedsvd.linalg.pools import one_thread
 from fedsvd.types import Float
 
 _ALL = 160  # columns up to which all triplets cost next to nothing
+_ALONE = 600  # a side up to which one thread is as quick as several: half of the work is products with one vector
 _SAFE = 64.0  # s_1 / s_r: eigenvalues of a square are off by eps s_1^2, singular values by eps s_1 times this
 
 
@@ -27,6 +30,11 @@ def leading(R: Float, count: int) -> tuple[Float, Float, Float]:
     right vectors, and a small SVD on its image makes both sides exact to eps s_1, but for a factor s_1 / s_r: where
     that is large, LAPACK finds all of them.
     """
+    with one_thread() if max(R.shape) <= _ALONE else nullcontext():
+        return _leading(R, count)
+
+
+def _leading(R: Float, count: int) -> tuple[Float, Float, Float]:
     d = R.shape[1]
     if d > _ALL and 2 * count < d and count <= R.shape[0]:
         squares, y = eigh(R.T @ R, subset_by_index=(d - count, d - 1), check_finite=False)

@@ -1,19 +1,24 @@
-"""Products of a sparse matrix with a few columns on a device: never made dense.
+"""Products of a sparse matrix with a few columns, on a device or by several threads: never made dense.
 
 The matrix and its transpose are both kept by rows: a product by rows writes each number of its result once, where by
-columns threads would wait for one another.
+columns threads would wait for one another. SciPy multiplies by one thread: rows are cut into pieces of about as many
+stored entries, one to a thread, and each number is added up in the order of the whole.
 """
 
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy
 
-from fedsvd.types import Array
+from fedsvd.types import Array, Each, Float
 
 _WORD32 = np.iinfo(np.int32).max
+_PIECES = 32  # at most
+PIECE = 1 << 15
+"""Stored entries that are worth a thread."""
 
 Product = Callable[[Array], Array]
 
@@ -22,6 +27,35 @@ def sparse_products(X: Any, like: Array) -> tuple[Product, Product]:
     """``X W`` and ``X^T Q`` of a matrix of SciPy, where ``like`` is."""
     forward, back = (_there(scipy.sparse.csr_array(A), like) for A in (X, X.T))
     return lambda W: forward @ W, lambda Q: back @ Q
+
+
+class ByRows:
+    """A matrix of SciPy in pieces of rows, which share its memory where it is stored by rows."""
+
+    def __init__(self, A: Any, each: Each | None) -> None:
+        A, self._each = scipy.sparse.csr_array(A), each
+        count = max(1, min(_PIECES, A.nnz // PIECE))
+        inner = np.searchsorted(A.indptr, [A.nnz * number // count for number in range(1, count)]).tolist()
+        self._pieces = [(slice(a, b), _rows(A, a, b)) for a, b in pairwise((0, *inner, A.shape[0]))]
+        self._height = A.shape[0]
+
+    def times(self, B: Float) -> Float:
+        """``A B``."""
+        out, B = np.empty((self._height, B.shape[1])), np.ascontiguousarray(B)
+
+        def piece(number: int) -> None:
+            rows, A = self._pieces[number]
+            out[rows] = A @ B
+
+        for _ in (self._each or map)(piece, range(len(self._pieces))):
+            pass
+        return out
+
+
+def _rows(A: Any, start: int, stop: int) -> Any:
+    begin, end = int(A.indptr[start]), int(A.indptr[stop])
+    parts = A.data[begin:end], A.indices[begin:end], A.indptr[start : stop + 1] - A.indptr[start]
+    return scipy.sparse.csr_array(parts, shape=(stop - start, A.shape[1]))
 
 
 def has_sparse(like: Array | None) -> bool:

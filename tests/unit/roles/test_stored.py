@@ -1,5 +1,6 @@
 """Sums over a sparse table from what is stored of it, panel by panel: those of the dense table, in bounded memory."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,8 +9,11 @@ import scipy.sparse
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.data.sparse import SparseSource
+from fedsvd.linalg import sparse_products
 from fedsvd.protocol.tasks import Split
 from fedsvd.roles.user import stored
+from fedsvd.roles.user.own_products import own_side
+from fedsvd.roles.user.streamed import Streamed
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 300)) * (RNG.uniform(size=(40, 300)) < 0.1)
@@ -54,3 +58,42 @@ def test_a_dense_table_has_none():
     from fedsvd.data.open import open_source
 
     assert stored.stored_entries(SimpleNamespace(source=open_source(X))) is None
+
+
+@pytest.mark.parametrize("split", [Split.HORIZONTAL, Split.VERTICAL])
+def test_products_in_pieces_are_those_of_the_panels(split, monkeypatch):
+    monkeypatch.setattr(stored, "PLACES", 900)
+    monkeypatch.setattr(sparse_products, "PIECE", 16)
+    monkeypatch.setattr(Counted, "reads", 0)
+    Q, W, mean = RNG.normal(size=(40, 3)), RNG.normal(size=(300, 3)), RNG.normal(size=40)
+    with ThreadPoolExecutor(3) as pool:
+        work = SimpleNamespace(
+            source=Counted(scipy.sparse.csr_array(X)),
+            plan=SimpleNamespace(split=split, memory=1 << 20),
+            device=None,
+            masks=SimpleNamespace(each=pool.map),
+            put=np.asarray,
+            spread=None,
+            n_i=300,
+        )
+        side = own_side(work, Streamed(work.source, mean=mean, own_mean=mean))
+        panels = [side.times(W), side.transposed_times(Q)]
+        reads = Counted.reads
+        pieces = [side.times(W), side.transposed_times(Q)]
+    centred = X - mean[:, None]
+    assert Counted.reads == reads
+    assert_close(panels[0], centred @ W, digits_lost(3))
+    for one, other in zip(panels, pieces, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_both_orders_are_not_kept_where_they_are_too_large(monkeypatch):
+    work = SimpleNamespace(
+        source=SparseSource(scipy.sparse.csr_array(X)), plan=SimpleNamespace(split=Split.VERTICAL, memory=1 << 20)
+    )
+    found = stored.stored_entries(work)
+    assert not found.kept
+    found.sums()
+    assert found.kept
+    monkeypatch.setattr(stored, "TURNED", 100)
+    assert not found.kept

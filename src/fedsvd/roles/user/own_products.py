@@ -17,13 +17,13 @@ from fedsvd.compress.reduce import columns_of, rows_of
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
 from fedsvd.linalg.columns import Columns
-from fedsvd.linalg.sparse_products import has_sparse, sparse_products
+from fedsvd.linalg.sparse_products import ByRows, has_sparse, sparse_products
 from fedsvd.protocol.tasks import Split
 from fedsvd.roles.user.masking import Operand
-from fedsvd.roles.user.stored import stored_entries
+from fedsvd.roles.user.stored import StoredPanels, stored_entries
 from fedsvd.roles.user.streamed import powers_of_two
 from fedsvd.roles.user.work import Dense, Streamed, Work
-from fedsvd.types import Array, Float
+from fedsvd.types import Array, Each, Float
 
 _STAYS = 8  # the part of a device's memory, of which several users may have theirs, that one's data may take
 
@@ -91,8 +91,9 @@ def _of_stored(work: Work, A_i: Streamed) -> tuple[Product, Product]:
     if work.device is not None:
         made = sparse_products(stored.all(), work.device.like)
         return _adjusted(work, A_i, *made)
-    along = _along(stored, work.source.shape[0 if stored.by_rows else 1])
-    over = _over(stored, work.source.shape[1 if stored.by_rows else 0])
+    panels = _InPieces(stored, work.masks.each)
+    along = _along(panels, work.source.shape[0 if stored.by_rows else 1])
+    over = _over(panels, work.source.shape[1 if stored.by_rows else 0])
     return _adjusted(work, A_i, *_forward_and_back(stored.by_rows, along, over))
 
 
@@ -130,6 +131,35 @@ class _Panels:
         return ((place, self.read(place.start, place.stop)) for place in self.places)
 
 
+class _InPieces:
+    """What is stored of a table: in pieces for several threads once all of it is in memory, in panels until then."""
+
+    def __init__(self, stored: StoredPanels, each: Each | None) -> None:
+        self._stored, self._each = stored, each
+        self._pieces: list[tuple[slice, _Both]] = []
+
+    def __iter__(self) -> Iterator[tuple[slice, Any]]:
+        if not self._pieces:
+            self._pieces = [(place, _Both.of(panel, self._each)) for place, panel in self._stored.kept]
+        return iter(self._pieces or self._stored)
+
+
+@dataclass(frozen=True, repr=False)
+class _Both:
+    """A panel and its transpose, by rows."""
+
+    own: ByRows
+    turned: ByRows
+
+    @classmethod
+    def of(cls, panel: Any, each: Each | None) -> "_Both":
+        return cls(ByRows(panel, each), ByRows(panel.T, each))
+
+    @property
+    def T(self) -> "_Both":
+        return _Both(self.turned, self.own)
+
+
 def _forward_and_back(by_rows: bool, along: Turned, over: Turned) -> tuple[Product, Product]:
     """``X_i W`` and ``X_i^T Q``: one has a row for each record, the other is a sum over them."""
     if by_rows:
@@ -162,6 +192,8 @@ def _over(panels: Iterable[tuple[slice, Any]], width: int) -> Turned:
 
 
 def _matmul(panel: Any, A: Array) -> Array:
+    if isinstance(panel, _Both):
+        return panel.own.times(A)
     # What SciPy stores by columns of memory it multiplies several times as slowly.
     return panel @ np.ascontiguousarray(A) if scipy.sparse.issparse(panel) else matmul(panel, A)
 

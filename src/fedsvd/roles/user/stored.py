@@ -19,6 +19,9 @@ from fedsvd.types import Float
 PLACES = 1 << 25
 """Of a panel, stored or not: some million numbers of a table that is sparse."""
 
+TURNED = 1 << 28
+"""Bytes of stored numbers up to which their transpose is kept, too."""
+
 _MOST = 1 << 31  # numbers that four bytes count
 _OF_MEMORY = 4  # the part of the budget that panels may take: the rest is for columns of W
 
@@ -49,6 +52,12 @@ class StoredPanels:
             else:
                 kept.clear()
         self._kept = kept if taken <= self._budget else None
+
+    @property
+    def kept(self) -> list[tuple[slice, Any]]:
+        """All panels, where both orders of them may be in memory, once they have been read; else none."""
+        kept = self._kept or []
+        return kept if sum(panel.data.nbytes for _, panel in kept) <= min(self._budget, TURNED) else []
 
     def all(self) -> Any:
         """Everything at once, for a device."""
