@@ -4,7 +4,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from tests.tolerances import SCHOENFELD_BAR
+from tests.tolerances import SCHOENFELD_BAR, SEVEN_DIGITS
 
 from fedsvd import FederatedCox
 from fedsvd.data.open import open_source
@@ -81,3 +81,31 @@ def test_with_two_parties_few_events_ask_whether_a_clock_is_summed_or_not():
     events[1][3] = 1.0
     model = FederatedCox(schoenfeld="identity").fit(X, times, events)
     assert "classes" in rules_of(model, X[1], times[1], events[1])
+
+
+# --- a baseline of all parties in bins --------------------------------------------------------------------------------
+
+
+def test_coefficients_of_bins_say_which_patterns_five_leavers_have_and_every_owner_is_asked():
+    """Whatever digits sums have: the equation of a bin is events = exp(a) S0, and a is known to ten digits."""
+    X, times, _ = patients(100, leave=5)
+    edges = np.arange(1.0, 13.0)
+    model = FederatedCox(ties="breslow", baseline="bins", times=edges, digits="table").fit(X, times, [np.ones(100)] * 2)
+    b, a = model.coef_, model.inference_[0].coefficients[4:]
+    S0 = model.common_hazard_[:, 1] * np.exp(-a)
+    own, other = ((each[:, None] >= edges).T @ np.exp(rows @ b) for each, rows in zip(times, X, strict=True))
+    sums = np.exp(PATTERNS @ b)[list(combinations_with_replacement(range(16), 5))].sum(axis=1)
+
+    def read(seen, slack):
+        return np.mean([np.count_nonzero(np.abs(sums + step) < slack) == 1 for step in np.diff(seen)])
+
+    assert read(S0 - own, SEVEN_DIGITS) == 1.0, "11 of 11 multisets of five"
+    assert np.max(np.abs(S0 - own - other)) < SEVEN_DIGITS
+    assert "baseline" in rules_of(model, X[1], times[1], np.ones(100))
+
+
+def test_within_sites_no_equation_is_of_one_bin():
+    X, times, _ = patients(100, leave=5)
+    model = FederatedCox(ties="breslow", digits="table").fit(X, times, [np.ones(100)] * 2)
+    assert len(model.inference_[0].coefficients) == 4
+    assert "baseline" not in rules_of(model, X[1], times[1], np.ones(100))

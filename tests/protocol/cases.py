@@ -231,6 +231,7 @@ def ordinal(k: int = 2) -> Federation:
 
 
 BEYOND = (("baseline", "common"), ("schoenfeld", "km"), ("times", "[5.0, 10.0, 20.0]"))
+IN_BINS = (("baseline", "bins"), ("times", "[5.0, 10.0, 20.0]"))
 WITHOUT_INTERCEPT = (Item.COEFFICIENTS, Item.INFERENCE, Item.ROBUST)
 WITH_ROBUST = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, Item.ROBUST)
 
@@ -249,6 +250,14 @@ def cox(k: int = 2, **asked) -> Federation:
     y = [np.column_stack((time, np.arange(len(time)) % 4 > 0, np.arange(len(time)) % 2)) for time in times]
     about = ModelPlan(Family.COX, "log", tolerance=1e-3, digits=Digits.TABLE, ties=Ties.EFRON, beside=("strata",))
     return Federation(D, Task.COX, H, labels=y, glm=about, **asked)
+
+
+def cox_in_bins(k: int = 2) -> Federation:
+    """The same times in three bins, whose hazards are of all parties."""
+    parties = cox(k).parties
+    D, y = [own.table.rows(0, own.table.shape[0]) for own in parties], [own.labels[:, :2] for own in parties]
+    about = ModelPlan(Family.COX, "cloglog", tolerance=1e-3, digits=Digits.TABLE, ties=Ties.EFRON, bins=3)
+    return Federation(D, Task.COX, H, labels=y, glm=about, options=completed(Task.COX, IN_BINS))
 
 
 def survival(k: int = 2) -> Federation:
@@ -395,6 +404,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "cox": cox,
     "cox with clusters": lambda k=2: cox(k, **robust("cluster", cox(k)) | {"release": WITHOUT_INTERCEPT}),
     "cox with a clock and a common baseline": lambda k=2: cox(k, options=completed(Task.COX, BEYOND)),
+    "cox in bins of time": cox_in_bins,
     "survival": survival,
     "ordinal": ordinal,
     "describe": describe,

@@ -61,7 +61,8 @@ def asked_in(study):
         if study.task is not Task.MIXED:
             job |= {key: getattr(study.glm, key) for key in ("least_class", "least_events")}
         if study.task is Task.COX:
-            job |= {"label": "y", "event": "died", "strata": "clinic", "ties": str(study.glm.ties)}
+            job |= {"label": "y", "event": "died", "ties": str(study.glm.ties)}
+            job |= {"strata": "clinic"} if "strata" in study.glm.beside else {}
             said = dict(study.options)
             job |= {key: said[key] for key in ("schoenfeld", "baseline") if key in said}
             job |= {"times": json.loads(said["times"])} if "times" in said else {}

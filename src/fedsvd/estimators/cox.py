@@ -51,11 +51,14 @@ class FederatedCox(RobustErrors, FederatedModel):
     schoenfeld : {"none", "km", "rank", "identity", "log"}, default="none"
         The clock of the test of proportional hazards (``zph``): R's ``cox.zph`` with strata by site. "km" and "rank"
         are of each site's own records. It opens about half as many bits as the fit.
-    baseline : {"site", "common"}, default="site"
-        Whether there is also a baseline hazard of all parties together, level between ``times``; between institutions
-        every owner is asked.
+    baseline : {"site", "common", "bins"}, default="site"
+        "common": there is also a baseline hazard of all parties together, level between ``times``; between institutions
+        every owner is asked. "bins": it takes the place of those of sites, and records of all sites are compared:
+        grouped proportional hazards (``glm`` with link cloglog), with ``ties="breslow"`` R's ``coxph(Surv(bin, event),
+        ties = "breslow")``. A column that is constant inside every site has an effect then. Exact numbers of events and
+        records of each bin are opened.
     times : sequence of float, default=()
-        Of a common baseline; in one process about 40 even ones are made where none are given.
+        Of a baseline of all parties; of a common one about 40 even ones are made in one process where none are given.
     least_count : int, default=5
         What counts of events of a common baseline are multiples of.
     digits : str, default="auto"
@@ -72,7 +75,7 @@ class FederatedCox(RobustErrors, FederatedModel):
         With ``schoenfeld``: the score of effects that change with time, and its variance; ``zph()`` has the tests.
     common_hazard_ : ndarray of shape (n_times, 4)
         With ``baseline="common"``: times, events and exposure since the time before, the cumulative hazard of a sample
-        of zeros.
+        of zeros. With "bins" the exposure is the number of records at risk.
     n_iter_ : int
         How many iterations it took.
     target_name_ : str
@@ -157,7 +160,11 @@ class FederatedCox(RobustErrors, FederatedModel):
         if "event" not in beside:
             raise ConfigError("a Cox model needs events", "give 1 where the event was seen, 0 where follow-up ended")
         ties = one_of("ties", self.ties, tuple(Ties))
-        return ModelPlan(Family.COX, LINKS[Family.COX][0], ties=ties, beside=beside, **self._iterations())
+        bins = len(self.times) if self.baseline == Baseline.BINS else 0
+        if self.baseline == Baseline.BINS and not bins:
+            raise ConfigError("a baseline of all parties in bins needs their times", "times=[12, 24, 36], say")
+        link = LINKS[Family.COX][int(bins > 0 and ties != Ties.BRESLOW)]
+        return ModelPlan(Family.COX, link, ties=ties, bins=bins, beside=beside, **self._iterations())
 
     def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan, **said: Any) -> None:
         self._even: tuple[float, ...] = ()
@@ -244,7 +251,7 @@ class FederatedCox(RobustErrors, FederatedModel):
     def _common(self) -> Float:
         self._expect_fitted()
         if not hasattr(self, "common_hazard_"):
-            raise ConfigError("this fit has no common baseline hazard", 'FederatedCox(baseline="common")')
+            raise ConfigError("this fit has no common baseline hazard", 'FederatedCox(baseline="common"), or "bins"')
         return np.asarray(self.common_hazard_)
 
     def baseline_hazard(self, party: Any = 1, stratum: int = 0) -> Float:

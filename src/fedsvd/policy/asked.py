@@ -30,3 +30,13 @@ ASKED: Mapping[What, tuple[str, Callable[[PlannedStep], str]]] = {
     What.EXPOSURE: ("baseline", _baseline),
 }
 """By what a step opens."""
+
+
+def in_bins(bins: int) -> tuple[str, str]:
+    """A baseline of all parties in bins: each has an equation, which its coefficients solve to all their digits."""
+    return "baseline", (
+        f"the study estimates one hazard of all parties in each of {bins} bins of time. Its coefficients say, to all "
+        "their digits, the sum of hazards of those who left between two times: where columns have few values, which "
+        'combinations of them five leavers have can be computed. Researchers can leave baseline = "bins" out, and '
+        "compare records within sites"
+    )

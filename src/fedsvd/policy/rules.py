@@ -8,7 +8,7 @@ What earlier studies of a party's records forbid is in ``earlier_rules.py``.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fedsvd.policy.asked import ASKED
+from fedsvd.policy.asked import ASKED, in_bins
 from fedsvd.policy.foreign import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
@@ -197,6 +197,8 @@ def _always_asked(plan: SessionPlan) -> Iterator[Finding]:
         if step.what in ASKED:
             rule, text = ASKED[step.what]
             yield Finding(rule, text(step), below=False, asks=True)
+    if plan.glm is not None and plan.glm.bins:
+        yield Finding(*in_bins(plan.glm.bins), below=False, asks=True)
 
 
 def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

@@ -215,3 +215,26 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
     }
 )
 """The facts of every family."""
+
+IN_BINS = replace(
+    FACTS[Family.COX],
+    beside=("event",),
+    extra=lambda about: about.bins,  # log hazards
+    offsets=False,
+    centred=True,
+    more_sums=lambda about: 2 * about.bins,  # events of each bin, and records at risk in it
+    sums_weights=True,
+    whole_counts=False,
+    score_test=False,
+    null_sums=False,  # it follows from these
+    more_bits=36,  # long steps open it again
+    own_bits=lambda about, P: 32 * about.bins - 60 * about.bins * (about.bins - 1),  # none is of two bins
+    name="Cox model in bins",
+    begins="the number of events, and of records at risk, in each bin of time, and the mean of each column in 16 bits",
+    learns=(
+        "Every party learns how many records of all parties were at risk in each bin of time, and how many had the "
+        "event in it, exactly.",
+    ),
+    stays=("Which records they were stays with each party, and so does every time inside a bin.",),
+)
+"""The same of a Cox model with one baseline of all parties, level in bins of time: a generalised linear model."""

@@ -54,6 +54,12 @@ def schoenfeld_numbers(plan: SessionPlan) -> int:
     return 0 if about is None or about.clock is Clock.NONE else p + p * (p + 1)
 
 
+def bins_of(plan: SessionPlan) -> Float | None:
+    """The ends of the bins of a model with one baseline of all parties; None of any other."""
+    about = HazardsPlan.of(plan)
+    return None if about is None or about.baseline is not Baseline.BINS else about.times
+
+
 def baseline_times(plan: SessionPlan) -> int:
     """At how many times a common baseline is opened; 0 where each party has its own alone."""
     about = HazardsPlan.of(plan)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.families import FACTS, ModelFacts, Outcome
+from fedsvd.protocol.families import FACTS, IN_BINS, ModelFacts, Outcome
 from fedsvd.protocol.tasks import LINKS, Family, Task, Ties
 
 MOST_EVALUATIONS = 1 << 15
@@ -67,6 +67,7 @@ class ModelPlan:
     least_events: int = 0  # events for each coefficient, likewise
     digits: Digits = Digits.ALL  # of the sums
     ties: str = ""  # of a Cox model; empty for all others
+    bins: int = 0  # of times, in which a Cox model has one baseline of all parties; 0: each party has its own
     reml: bool = True  # of a mixed model: by the restricted likelihood, else by the likelihood
     correlated: bool = True  # of a mixed model: a random slope and intercept of one group may be
     beside: tuple[str, ...] = ()  # columns between target and offset, in the order of ``facts``; needed ones are added
@@ -93,6 +94,10 @@ class ModelPlan:
 
     def _expect_facts(self) -> None:
         facts = self.facts
+        grouped = self.bins > 0 and self.ties != Ties.BRESLOW
+        if FACTS[self.family].outcome is Outcome.TIMES and (self.link == "cloglog") != grouped:
+            fix = 'baseline = "bins" has link cloglog, and with ties = "breslow" link log; any other link log'
+            raise ConfigError(f"link is {self.link!r} of a Cox model of {self.bins} bins", fix)
         if (facts.outcome is Outcome.TIMES) != (self.ties in tuple(Ties)):
             raise ConfigError(f"ties is {self.ties!r}", f"one of {', '.join(Ties)}, of a Cox model alone")
         if not set(self.beside) <= set(facts.beside):
@@ -110,7 +115,8 @@ class ModelPlan:
                 'digits = "more" has standard errors to 1e-7',
             )
         if self.offset and not facts.offsets:
-            raise ConfigError("an offset has no meaning for several classes", "leave offset out")
+            several = "an offset has no meaning for several classes"
+            raise ConfigError(f"a {facts.name} model has no offset" if self.bins else several, "leave offset out")
 
     def _expect_classes(self) -> None:
         of_classes, least = self.facts.outcome is Outcome.CLASSES, self.facts.least_classes
@@ -126,7 +132,7 @@ class ModelPlan:
     @property
     def facts(self) -> ModelFacts:
         """How its family differs from others."""
-        return FACTS[self.family]
+        return IN_BINS if self.bins else FACTS[self.family]
 
     @property
     def most_digits(self) -> Digits:
@@ -192,7 +198,7 @@ class ModelPlan:
     @property
     def counted(self) -> bool:
         """Whether these are whole numbers."""
-        return self.facts.whole_counts or (self.classes > 0 and not self.weighted)
+        return self.facts.whole_counts or (self.classes + self.bins > 0 and not self.weighted)
 
     @property
     def sums_weights(self) -> bool:

@@ -297,6 +297,7 @@ class Baseline(StrEnum):
 
     SITE = "site"  # each party its own, which stays there
     COMMON = "common"  # also one of all parties, between public times
+    BINS = "bins"  # one of all parties in the place of theirs, level between public times: records of all are compared
 
 
 class RankTest(StrEnum):
@@ -319,7 +320,7 @@ LINKS: dict[Family, tuple[str, ...]] = {
     Family.QUASIPOISSON: ("log",),
     Family.MULTINOMIAL: ("logit",),
     Family.NEGATIVE_BINOMIAL: ("log",),
-    Family.COX: ("log",),
+    Family.COX: ("log", "cloglog"),
     Family.ORDINAL: ("logit", "probit", "cloglog"),
     Family.MIXED: ("identity",),
 }

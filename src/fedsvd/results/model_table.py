@@ -21,10 +21,12 @@ from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.cox import cohort
 from fedsvd.roles.user.glm import GLMResult
+from fedsvd.roles.user.hazard_bins import records
 from fedsvd.roles.user.mixed import predicted
 from fedsvd.roles.user.models import split_labels
 from fedsvd.statistics.cox import deviance_residuals
 from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.hazard_bins import BinsInference
 from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.model_table import GLModel, columns, model_from, values
 from fedsvd.statistics.multinomial import MultinomialInference
@@ -159,6 +161,8 @@ def martingale(to: PartyResult, models: Sequence[GLModel], table: MatrixSource, 
     """Of own records of a Cox model: the hazard relative to a record of zeros, martingale residuals and dfbeta."""
     about = to.plan.glm
     assert about is not None
+    if isinstance(models[0], BinsInference):
+        return _in_bins(to, models[0], table, eta, labels)
     own = cohort(about, table.rows(0, table.shape[0]), labels)
     facts = {"rows": len(labels), "events": int(labels[:, 1].sum())}
     left = own.martingale(models[0].solution)
@@ -168,6 +172,19 @@ def martingale(to: PartyResult, models: Sequence[GLModel], table: MatrixSource, 
     if is_array(covariance):  # R's dfbeta: by how much a coefficient would change without a record, nearly
         zero = np.zeros(own.p)
         arrays["dfbeta"] = own.scores(Point(models[0].solution, zero, information=False)).rows @ covariance
+    return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
+
+
+def _in_bins(to: PartyResult, model: BinsInference, table: MatrixSource, eta: Float, labels: Float) -> Values:
+    """The same by the baseline of all parties."""
+    about, edges = to.plan.glm, np.array(model.edges)
+    assert about is not None
+    own = records(about, table.rows(0, table.shape[0]), labels, edges)
+    seen = (labels[:, 1] > 0.0) & (labels[:, 0] <= edges[-1])
+    left = own.martingale(np.diff(model.hazard[:, 3], prepend=0.0), eta[:, 0])
+    arrays = {"fitted": np.exp(eta), "residuals": left[:, None]}
+    arrays["deviance_residuals"] = deviance_residuals(left, seen.astype(np.float64))[:, None]
+    facts = {"rows": len(labels), "events": int(np.count_nonzero(seen))}
     return Values(arrays, {"own_rows": facts}, labels={CLASS: to.targets})
 
 

@@ -30,7 +30,7 @@ from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.piecewise import time_in_bins
-from fedsvd.statistics.records import OwnRecords, largest_of
+from fedsvd.statistics.records import OwnRecords, largest_of, own_way
 from fedsvd.statistics.robust import Scores
 from fedsvd.statistics.undefined import PENALISED, Number
 from fedsvd.statistics.whole_model import score_test
@@ -38,7 +38,6 @@ from fedsvd.types import Float
 
 _NO_PAIR = 2.0**-60  # of a total without pairs noise alone is left
 _NOISE_BITS = 3  # of a table: what rounding and noise at home take of its last bits, so that errors are those of 1e-5
-_OWN_STEPS, _SHORT = 15, 1e-3  # of a fit of own records, in deviations of a column
 _FAR = 300.0  # exp of it is finite, and so is a sum of records of it
 
 
@@ -211,21 +210,7 @@ class Cohort(OwnRecords):
         """From zero to the fit of own records alone, held near it by a prior: a deviation of 1 a column's spread."""
         beta = np.zeros(self.p)
         spread = self.spread(Point(beta, beta, information=False))
-        prior = np.diag(np.square(np.where(spread > 0.0, spread, 1.0)))
-
-        def objective(at: Float) -> float:
-            return self.deviance(at) + float(at @ prior @ at)
-
-        for _ in range(_OWN_STEPS):
-            yield beta
-            own = self.evaluate(beta, True)
-            step: Float = np.linalg.solve(own.information + prior, own.score - prior @ beta)
-            while objective(beta + step) > objective(beta) and np.abs(step).max() > 0.0:
-                step = step / 2.0
-            beta = beta + step
-            if np.abs(step * spread).max() < _SHORT:
-                break
-        yield beta
+        return own_way(self.evaluate, beta, np.where(spread > 0.0, spread, 1.0))
 
     def spread(self, at: Point) -> Float:
         """The root mean square of each column about the mean of its stratum."""

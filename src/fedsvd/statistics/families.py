@@ -302,6 +302,7 @@ COX = Family(
     lambda y: True,
     "finite times",
 )
+_COX_IN_BINS = [replace(COX, name="cox-bins", link_name=link) for link in ("cloglog", "log")]
 NEGATIVE_BINOMIAL = replace(POISSON, name="negative-binomial")  # whose likelihood is in ``negative_binomial.py``
 _ORDINAL = [
     replace(family, name="ordinal", link_name=link, inside=lambda y: True, targets="the number of a class")
@@ -317,6 +318,7 @@ FAMILIES = {
     **{(family.name, family.link_name): family for family in _QUASI},
     ("negative-binomial", "log"): NEGATIVE_BINOMIAL,
     ("cox", "log"): COX,
+    **{("cox-bins", family.link_name): family for family in _COX_IN_BINS},
     **{("ordinal", family.link_name): family for family in _ORDINAL},
     ("mixed", "identity"): MIXED,
 }

@@ -63,7 +63,7 @@ class MixedRecords(OwnRecords):
     def __init__(self, X: Float, y: Float, codes: Float, slopes: Float, random: Random) -> None:
         self._X, self._y, self._codes, self._slopes, self.random = X, y, codes, slopes, random
         self.weight = float(len(y))
-        self.tested = slice(0, 1 + X.shape[1])
+        self.tested, self.by_expected = slice(0, 1 + X.shape[1]), True
         self._made: tuple[Float, Clusters] | None = None
 
     @property

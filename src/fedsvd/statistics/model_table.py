@@ -19,6 +19,7 @@ from fedsvd.statistics.cox_table import CoxInference
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.hazard_bins import BinsInference
 from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.negative_binomial import NegativeBinomialInference
@@ -31,6 +32,7 @@ from fedsvd.types import Float
 GLModel = GLMInference | MultinomialInference
 KINDS: Mapping[str, type[GLMInference]] = {
     "cox": CoxInference,
+    "cox-bins": BinsInference,
     "ordinal": OrdinalInference,
     "negative-binomial": NegativeBinomialInference,
     "mixed": MixedInference,

@@ -43,6 +43,7 @@ class CountRecords(RowRecords):
     ) -> None:
         super().__init__(X, y, weights, offset)
         self._first = int(intercept)
+        self.by_expected = True
         self.tested = slice(0, self._first + X.shape[1])  # of t a record's part may be of either sign
 
     def moments(self) -> Float:

@@ -21,6 +21,7 @@ MOST_DEVIANCE, GROWN = 16.0, 8.0
 FEW = 1e-10
 """Of the largest eigenvalue: directions that own rows do not have."""
 
+_OWN_STEPS, _SHORT = 15, 1e-3  # of a fit of own records, in deviations of a column
 _BY_TRACE = 0.5  # a record whose trace is above is measured by its largest eigenvalue
 
 
@@ -29,6 +30,7 @@ class OwnRecords(ABC):
 
     weight: float  # of own records, by which an own deviance is judged
     tested: slice = slice(None)  # parameters whose information is tested for single records
+    by_expected: bool = False  # whether the expected one is, whichever is sent
 
     @abstractmethod
     def part(self, at: Point) -> Evaluation:
@@ -108,6 +110,25 @@ def largest_share(records: OwnRecords, at: Point, information: Float, scale: Flo
     root = vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None]
     with np.errstate(all="ignore"):
         return records.largest_part(at, root)
+
+
+def own_way(evaluate: Callable[[Float, bool], Evaluation], start: Float, scale: Float) -> Iterator[Float]:
+    """Parameters on the way from a start to the fit of own records, held near it by a prior of deviation 1 / scale."""
+    beta, prior = start, np.diag(np.square(scale))
+
+    def objective(at: Float) -> float:
+        return evaluate(at, False).deviance + float((at - start) @ prior @ (at - start))
+
+    for _ in range(_OWN_STEPS):
+        yield beta
+        own = evaluate(beta, True)
+        step: Float = np.linalg.solve(own.information + prior, own.score - prior @ (beta - start))
+        while objective(beta + step) > objective(beta) and np.abs(step).max() > 0.0:
+            step = step / 2.0
+        beta = beta + step
+        if np.abs(step * scale).max() < _SHORT:
+            break
+    yield beta
 
 
 def largest_of(traces: Float, exact: Callable[[int], float]) -> float:

@@ -23,11 +23,11 @@ def counted_by(dictionary: Dictionary | None, study: StudySection, targets: Sequ
     if study.roc:
         return study.model_copy(update=_agreed(dictionary, study, "thresholds", targets))
     if not study.counted_columns:
-        common = study.baseline is Baseline.COMMON
-        study = study.model_copy(update=_agreed(dictionary, study, "times", targets)) if common else study
-        if common and not study.times:
+        joint = study.baseline is not Baseline.SITE
+        study = study.model_copy(update=_agreed(dictionary, study, "times", targets)) if joint else study
+        if joint and not study.times:
             fix = "times = [30, 60, 90], or times of the label column in the dictionary"
-            raise ConfigError("a common baseline needs the times between which it is level", fix)
+            raise ConfigError("a baseline of all parties needs the times between which it is level", fix)
         return study
     said = _agreed(dictionary, study, "times", targets)
     if study.group is not None and not study.groups and dictionary is not None and study.group in dictionary.names:

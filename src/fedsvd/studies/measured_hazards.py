@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsvd.policy.own_rows import Grid
 from fedsvd.protocol.families import Outcome
-from fedsvd.protocol.hazards import HazardsPlan, baseline_times
+from fedsvd.protocol.hazards import HazardsPlan, baseline_times, bins_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.cox import cohort
 from fedsvd.statistics.fives import cumulative, few_cells
@@ -19,8 +19,12 @@ from fedsvd.studies.parties import PartyData
 
 
 def bins_of_departures(plan: SessionPlan, party: PartyData, least: int) -> tuple[Grid, ...]:
-    """Bins of a common baseline, and in how many of them few own records left: their hazards are between two sums."""
-    about, labels = HazardsPlan.of(plan), party.labels
+    """Bins of a baseline of all parties, and in how many of them few own records left or had the event."""
+    about, labels, edges = HazardsPlan.of(plan), party.labels, bins_of(plan)
+    if labels is not None and edges is not None:
+        time, event = labels[:, 0], labels[:, 1]
+        steps = np.stack([cumulative(time[some], edges) for some in (event > 0.0, event == 0.0, event >= 0.0)])
+        return (Grid("time bins of events, departures and ends of follow-up", few_cells(steps, least), steps.size),)
     if about is None or labels is None or not baseline_times(plan):
         return ()
     left = cumulative(labels[:, 0], about.times)

@@ -8,7 +8,7 @@ from pydantic import model_validator
 from fedsvd.prepare.identifiers import BETWEEN
 from fedsvd.protocol.families import FACTS, Outcome
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, OWN_FAMILY, Criterion, Item, Robust, Split, Task
+from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, OWN_FAMILY, Baseline, Criterion, Item, Robust, Split, Task, Ties
 from fedsvd.studies.sections import Section, with_keys
 from fedsvd.studies.study import released
 from fedsvd.tasks.job_rules import MODEL_RULES
@@ -103,10 +103,11 @@ def model_of(keys: StudySection) -> ModelPlan:
     """The model that a job file asks for."""
     expect(MODEL_RULES, keys)
     family = OWN_FAMILY.get(keys.task, keys.family)
-    facts = FACTS[family]
+    facts, bins = FACTS[family], len(keys.times) if keys.baseline is Baseline.BINS else 0
+    grouped = bins > 0 and keys.ties is not Ties.BRESLOW
     return ModelPlan(
         family,
-        keys.link or LINKS[family][0],
+        keys.link or LINKS[family][int(grouped)],
         classes=len(keys.classes),
         offset=keys.offset is not None,
         weighted=keys.weights is not None,
@@ -116,6 +117,7 @@ def model_of(keys: StudySection) -> ModelPlan:
         least_events=keys.least_events,
         digits=keys.digits,
         ties=str(keys.ties) if facts.outcome is Outcome.TIMES else "",
+        bins=bins,
         reml=keys.criterion is Criterion.REML,
         correlated=keys.correlated,
         beside=tuple(key for key, _ in keys.sides if key in facts.beside),

@@ -21,7 +21,7 @@ from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, arra
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, What, digits, fives, sizes
-from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
+from fedsvd.protocol.tasks import Answer, Baseline, Item, Labels, Split, Task
 from fedsvd.statistics.fives import expect_grid
 from fedsvd.tasks.declared import Declared
 from fedsvd.tasks.glm import NAIVE
@@ -34,6 +34,7 @@ OUTPUTS = (
     fact("classes"),
     fact("columns"),
     array("covariance", CLASS, TERM, TERM),
+    hidden("estimates", CLASS, TERM),
     NAIVE,
     array("fitted", RECORD, CLASS, to=To.OWN),
     array("residuals", RECORD, CLASS, to=To.OWN),
@@ -53,7 +54,16 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     """Those of a model by few digits, and of what is asked for after the fit."""
     about, numbers, bins = HazardsPlan.of(plan), schoenfeld_numbers(plan), baseline_times(plan)
     found = model_steps(plan)
+    if about is not None and about.baseline is Baseline.BINS:
+        expect_grid(about.times)
+        if plan.glm is None or plan.glm.bins != len(about.times):
+            raise ConfigError("a baseline in bins has one hazard for each of its times", "plan it again")
     if numbers:
+        if plan.glm is not None and plan.glm.bins:
+            raise ConfigError(
+                "the test of proportional hazards is within sites, and a baseline in bins is of all of them",
+                'leave schoenfeld out, or baseline = "bins"',
+            )
         if plan.alpha:
             raise ConfigError("the test of proportional hazards has no ridge", "leave schoenfeld or alpha out")
         found += sizes(f"{CLOCK} sizes", 1), digits(CLOCK, 1, CLOCK_BITS, What.TIMED)

@@ -263,11 +263,14 @@ MODEL = (
         "job",
         word(Baseline),
         Baseline.SITE,
-        "Whose baseline hazard: of each site, at home, or also a common one between --times, which asks every owner.",
+        "Whose baseline hazard: of each site, at home, also a common one between --times, or one of all in bins.",
         (
             '`"site"`: each party has a baseline hazard of its own records, which stays there; `"common"`: also one of '
             "all parties, level between `times`, from events in multiples of `least_count` and time at risk in 12 "
-            "bits. It asks every owner"
+            'bits. It asks every owner; `"bins"`: one of all parties in the place of theirs, level between `times`, by '
+            "which records of all sites are compared: grouped proportional hazards (link cloglog), or with `ties = "
+            '"breslow"` Breslow\'s likelihood on bins. How many records are at risk and have the event in each bin is '
+            "opened, which asks the owner of a bin of 1 to 4; without `entry`, `strata` and `offset`"
         ),
         tasks=(Task.COX,),
         script=True,

@@ -54,7 +54,7 @@ SURVIVAL = (
         (
             "the times at which counts of events and departures are opened: rising numbers, at most 200. Public, and "
             "chosen before any data is seen; a dictionary's `times` of the label column, of which a job's are some. Of "
-            "`cox` those between which a common baseline is level"
+            "`cox` those between which a baseline of all parties is level"
         ),
         unset="the dictionary's `times`",
         tasks=(*_TASKS, Task.COX),

@@ -130,7 +130,7 @@ def test_the_test_of_proportional_hazards_and_a_common_baseline_are_tables(fedsv
     page_text = page(times.folder / "both").text
     assert "Proportional hazards" in page_text
     unnamed = fedsvd("cox", *times.options(), *words)
-    assert "common baseline needs the times" in unnamed.err
+    assert "baseline of all parties needs the times" in unnamed.err
 
 
 @pytest.mark.parametrize("name", ["made", "pbc"])

@@ -127,13 +127,15 @@ def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
         "digits": Digits.MORE,
     }
     survival = {"ties": Ties.BRESLOW, "beside": ("entry", "strata")}
-    mixed = {"reml": False, "correlated": False}
-    assert {*other, *survival, *mixed} == {field.name for field in fields(ModelPlan)}
+    mixed, bins = {"reml": False, "correlated": False}, {"bins": 3}
+    assert {*other, *survival, *mixed, *bins} == {field.name for field in fields(ModelPlan)}
     digests = {replace(plan, glm=replace(model, **{name: value})).digest for name, value in other.items()}
     assert len({plan.digest, *digests}) == len(other) + 1
     cox = ModelPlan(Family.COX, "log", ties=Ties.EFRON, digits=Digits.TABLE)
     changed = {replace(plan, glm=replace(cox, **{name: value})).digest for name, value in survival.items()}
     assert len({replace(plan, glm=cox).digest, *changed}) == len(survival) + 1
+    binned = replace(cox, ties=Ties.BRESLOW)
+    assert replace(plan, glm=binned).digest != replace(plan, glm=replace(binned, **bins)).digest
     grouped = ModelPlan(Family.MIXED, "identity", beside=("subject",), digits=Digits.TABLE)
     changed = {replace(plan, glm=replace(grouped, **{name: value})).digest for name, value in mixed.items()}
     assert len({replace(plan, glm=grouped).digest, *changed}) == len(mixed) + 1

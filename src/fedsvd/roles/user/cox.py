@@ -8,7 +8,9 @@ record was at risk. A user without events sends zeros and noise, and passes all 
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError
+from fedsvd.protocol.hazards import bins_of
 from fedsvd.protocol.model import ModelPlan
+from fedsvd.roles.user import hazard_bins
 from fedsvd.roles.user.digits import DigitsSession
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.hazards import OwnTimes, after_fit
@@ -26,6 +28,9 @@ def script(work: Work) -> Script:
     about = work.plan.glm
     if work.labels is None or about is None:
         raise LocalProtocolError("a Cox model needs this party's times and events", "name their columns (label, event)")
+    edges = bins_of(work.plan)
+    if edges is not None:
+        return (yield from hazard_bins.script(work, about, edges, work.labels))
     session, errors = DigitsSession(work), (yield from errors_of(work))
     home: CoxHome = yield Local("evaluate", lambda: CoxHome(work, about))
     steps = fit_by_digits(about.ties, shape_of(work.plan, about, errors), alpha=work.plan.alpha)

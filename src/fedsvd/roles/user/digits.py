@@ -203,6 +203,6 @@ class DigitsSession(DigitSums):
             outcome = np.rint(outcome)
         outcome = outcome.tolist()
         weight = float(moments[0]) if self._about.sums_weights else float(self._work.plan.n)
-        if len(outcome) == 1:
+        if not self._about.facts.class_counts:  # the first is of all of it
             return {"weight": weight, "target": outcome[0]}
         return {"weight": weight, **{f"class {k}": value for k, value in enumerate(outcome)}}

@@ -69,7 +69,7 @@ class RecordsHome(OwnParts):
     def _leverage(self, at: Point) -> float:
         """The largest part of a record in the own information, on the directions that it has."""
         tested = self.records.tested
-        at = replace(at, information=True, expected=at.expected or tested != slice(None), final=False)
+        at = replace(at, information=True, expected=at.expected or self.records.by_expected, final=False)
         own = self._evaluated(at)
         assert own.information is not None
         scale = self._scales(len(own.score))[tested]

@@ -96,6 +96,16 @@ CASES = {
     "cox with a common baseline": {
         "job": {"task": "cox", "label": "y", "event": "died", "baseline": "common", "times": [6.0], "least_count": 7}
     },
+    "cox in bins": {
+        "job": {
+            "task": "cox",
+            "label": "y",
+            "event": "died",
+            "ties": "breslow",
+            "baseline": "bins",
+            "times": [6.0, 9.0],
+        }
+    },
     "ordinal": {"job": {"task": "ordinal", "label": "y", "classes": ["low", "mid", "high"], "link": "probit"}},
     "survival": {
         "job": {
