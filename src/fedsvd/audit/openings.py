@@ -12,6 +12,7 @@ from fedsvd.audit.openings_directions import directions
 from fedsvd.audit.openings_patterns import logistic, robust
 from fedsvd.audit.openings_sums import cuts, dropped, rosters, singled
 from fedsvd.audit.openings_table import OpenedTable, Played, opened_table
+from fedsvd.audit.openings_times import departures
 from fedsvd.data.source import MatrixSource
 from fedsvd.policy.rules import Policy
 
@@ -44,8 +45,10 @@ class OpeningsAudit:
         }
 
 
-def audit_openings(source: MatrixSource, label: str, policy: Policy, seed: int = 0) -> OpeningsAudit:
-    """Play every attack on this table under this policy."""
+def audit_openings(
+    source: MatrixSource, label: str, policy: Policy, seed: int = 0, event: str | None = None
+) -> OpeningsAudit:
+    """Play every attack on this table under this policy; with ``event`` the label is a time, at which records left."""
     started = monotonic()
     table = opened_table(source, label, seed)
     played = (
@@ -56,5 +59,6 @@ def audit_openings(source: MatrixSource, label: str, policy: Policy, seed: int =
         rosters(table, policy),
         cuts(table),
         directions(table, policy),
+        *(departures(table, policy, event) if event is not None else ()),
     )
     return OpeningsAudit(table, played, monotonic() - started)

@@ -16,6 +16,9 @@ from fedsvd.cli.output import Format, Output, duration, facts, listing
 def audit_openings(
     data: Annotated[Path, typer.Argument(help="Your own table; its records play all parties.")],
     label: Annotated[str, typer.Option("--label", help="The column that models are fitted to.")],
+    event: Annotated[
+        str | None, typer.Option("--event", help="The column of events, 0 or 1, where the label is a time.")
+    ] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="Your policy.toml; the rules of a new kit.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Which records which party has, and of noise.")] = 0,
     scratch: Scratch = None,
@@ -29,7 +32,7 @@ def audit_openings(
     from fedsvd.policy.rules import Policy
 
     rules = Policy() if policy is None else read_policy(policy)
-    record = played(open_source(data, scratch=scratch), label, rules, seed).record()
+    record = played(open_source(data, scratch=scratch), label, rules, seed, event).record()
     Output(format).answer(record, lambda console: _show(console, record))
 
 

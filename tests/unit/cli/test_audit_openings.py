@@ -37,6 +37,17 @@ def test_in_json_and_with_a_policy_that_stops_nothing(fedsvd, own):
     assert (first["read"], first["of"], first["verdict"]["stop"]) == (100, 100, "not stopped")
 
 
+def test_with_events_who_left_between_two_times_is_played(fedsvd, own):
+    table = pd.read_csv("own.csv")
+    table["months"] = np.ceil(np.random.default_rng(5).exponential(20.0, 150))
+    table.to_csv("times.csv", index=False)
+    said = fedsvd("audit-openings", "times.csv", "--label", "months", "--event", "ill", "--format", "json")
+    assert said.code == 0, said.err
+    exact, rounded = said.json["attacks"][-2:]
+    assert exact["read"] > 0 == rounded["read"]
+    assert "cells" in exact["verdict"]["rules"]
+
+
 def test_a_label_that_the_table_has_not_is_an_error(fedsvd, own):
     said = fedsvd("audit-openings", "own.csv", "--label", "sick")
     assert said.code == 1
