@@ -15,8 +15,9 @@ import statsmodels.datasets as econometric
 from tests.kit import kit
 
 MADE = ("made", "heart")
-OF_R = ("lung", "colon", "pbc", "veteran")
+OF_R = ("lung", "colon", "pbc", "veteran", "mgus2")
 GRID = {"made": (1, 24), "heart": (60, 30), "lung": (30, 34), "colon": (90, 37), "pbc": (180, 27), "veteran": (30, 34)}
+GRID["mgus2"] = 12, 30
 """The width of a bin, and how many there are."""
 
 
@@ -62,9 +63,9 @@ def _heart() -> pd.DataFrame:
 
 
 def _of_r(name: str) -> pd.DataFrame:
-    data = kit(name)
-    by = {"lung": data.get("sex"), "colon": data.get("lev5"), "pbc": data.get("edema"), "veteran": data.get("trt")}
-    return data.assign(group=1 + np.unique(by[name] > by[name].min(), return_inverse=True)[1])
+    data, by = kit(name), {"lung": "sex", "colon": "lev5", "pbc": "edema", "veteran": "trt", "mgus2": "male"}[name]
+    status = (data["status"] > 0).astype(int)  # of two causes any
+    return data.assign(status=status, group=1 + np.unique(data[by] > data[by].min(), return_inverse=True)[1])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # R's answers on the tables of tests/survival_data.py, as JSON: Rscript tests/vectors/survival.R FOLDER > survival-r.json
 suppressMessages({library(survival); library(jsonlite)})
 folder <- commandArgs(TRUE)[1]
-grids <- list(made = c(1, 24), heart = c(60, 30), lung = c(30, 34), colon = c(90, 37), pbc = c(180, 27), veteran = c(30, 34))
+grids <- list(made = c(1, 24), heart = c(60, 30), lung = c(30, 34), colon = c(90, 37), pbc = c(180, 27), veteran = c(30, 34), mgus2 = c(12, 30))
 
 # Counts in bins, half of the censored at risk: a censored record is half a record that left before the bin's events and
 # half of one that left after them, as case weights.

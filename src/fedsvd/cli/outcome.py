@@ -19,7 +19,7 @@ from fedsvd.results.foreign_tables import outputs
 from fedsvd.results.hazard_tables import tables_beyond_fit
 from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
-from fedsvd.results.report.model import quality_in_words, roc_in_words
+from fedsvd.results.report.model import printed_ratios, quality_in_words, roc_in_words
 from fedsvd.results.report.survival import in_words
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import PARTIES
@@ -94,7 +94,7 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
             console.print(listing(at.header, at.rows))
     for words in in_words(shared):
         console.print(words)
-    for beyond in tables_beyond_fit(shared):
+    for beyond in (*printed_ratios(shared), *tables_beyond_fit(shared)):
         console.print(beyond.title)
         console.print(listing(beyond.header, beyond.rows))
     for own in _with_own_tables(results):

@@ -42,6 +42,7 @@ class CoxInference(GLMInference):
 
     title: ClassVar[str] = "Cox regression, stratified by site"
     ratio: ClassVar[str] = "hazard ratio"
+    prints_ratios: ClassVar[bool] = True
     naive_first: ClassVar[bool] = True
     says_tests: ClassVar[bool] = True
     expects: ClassVar[str] = "a Cox model has hazard ratios, and no expected outcome"

@@ -139,6 +139,7 @@ class GLMInference:
     title: ClassVar[str] = "Generalised linear model"
     expects: ClassVar[str] = ""  # why it has no marginal effects, where it has none
     says_tests: ClassVar[bool] = False  # whether ``said`` has tests of all effects
+    prints_ratios: ClassVar[bool] = False  # whether ratios are printed next to coefficients, as R prints them
     naive_first: ClassVar[bool] = False  # broom's std.error is the model's own where errors are robust
 
     @property

@@ -154,6 +154,7 @@ class BinsInference(GLMInference):
 
     title: ClassVar[str] = "Proportional hazards, one baseline of all sites in bins of time"
     ratio: ClassVar[str] = "hazard ratio"
+    prints_ratios: ClassVar[bool] = True
     expects: ClassVar[str] = "a model of hazards has hazard ratios, and no expected outcome"
 
     @property

@@ -53,6 +53,7 @@ def test_a_command_gives_the_stratified_table_own_residuals_and_predictions(feds
     assert said.code == 0, said.err
     effects, errors, likelihoods = expected(times.joint, "breslow")
     assert "Cox regression, stratified by site" in said.out
+    assert "hazard ratio (95 % interval)" in said.out
     table = pd.read_csv(times.folder / "out/parties/north/coefficients.csv", float_precision="round_trip")
     assert list(table["term"]) == FEATURES
     assert (np.abs(table["coef"] - effects) / errors).max() < DIGITS_STEP_BAR

@@ -11,6 +11,7 @@ from fedsvd.results.report.figures import figures
 from fedsvd.results.report.regression import own_clusters
 from fedsvd.results.report.sections import Grid, Section, facts_of, grid
 from fedsvd.results.result import PartyResult
+from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.pooled_roc import PooledROC
 from fedsvd.statistics.summary import ratio_of
 
@@ -85,6 +86,13 @@ def _ratios(result: PartyResult) -> Iterator[Grid]:
             title, cells = ratios_of(ratio, what), summary.printed()
             header = ("term", f"{ratio} ({100 * model.level:g} % interval)", "p")
             yield grid(title + _cut(len(cells)), header, cells[:_TERMS])
+
+
+def printed_ratios(result: PartyResult) -> Iterator[Grid]:
+    """The same of models whose coefficients are printed with their ratios."""
+    models = models_of(result) if result.plan.glm is not None else ()
+    if any(isinstance(model, GLMInference) and model.prints_ratios for model in models):
+        yield from _ratios(result)
 
 
 def _tables(result: PartyResult) -> Iterator[Grid]:
