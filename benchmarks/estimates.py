@@ -1,4 +1,7 @@
-"""What a run was expected to take against what it needed: ``python -m benchmarks.estimates [--scale 0.5] [NAME ...]``.
+"""What a run was expected to take against what it needed.
+
+    python -m benchmarks.estimates [--scale 0.5] [NAME ...]     all shapes, or these
+    python -m benchmarks.estimates --new                        ten that nothing was fitted to; time and bytes alone
 
 Each shape is estimated as the command line estimates it, and then run in a process of its own. ``bytes`` are those of
 all links and must be equal. ``time`` is expected over needed, on the clock: within 1.5 on an idle machine, within 2.5
@@ -8,11 +11,10 @@ first user, the last user and the CSP, each living through the session again alo
 roles of a few megabytes are left out, where the interpreter's own memory would be measured.
 
 What the data decides is estimated as the command line does, but for the iterations of a model, of which bytes are
-compared for as many as there were, and for the steps of a search, of which bytes and time are. Sparse tables are
-estimated as dense ones: a plan does not know how many entries are not zero. Times below half a second count as half a
-second: the command line says "less than a second" of them. ``--scale`` shrinks or stretches both sides of every
-shape. Rows are printed as they are measured; ``--json FILE`` writes them with the machine, its load and the rates. The
-exit status says whether all bars were met.
+compared for as many as there were, and for the steps of a search, of which bytes and time are. Times below half a
+second count as half a second: the command line says "less than a second" of them. ``--scale`` shrinks or stretches
+both sides of every shape. Rows are printed as they are measured; ``--json FILE`` writes them with the machine, its load
+and the rates. The exit status says whether all bars were met.
 """
 
 import argparse
@@ -25,11 +27,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.macro.shapes import Shape, shapes
+from benchmarks.macro.shapes import Shape, shapes, unseen
 from benchmarks.measure import Row, fingerprint
 from fedsvd.cost.calibration import rated
 from fedsvd.cost.rates import Gains, Rates
@@ -84,13 +87,14 @@ def compared(shape: Shape, machine: Rates, memory: bool = True) -> Compared:
     """Estimated, run on the clock, and role by role again for its memory."""
     from benchmarks.macro import replay
     from fedsvd.cost.estimate import predict
-    from fedsvd.protocol.tasks import Scheme, Task
+    from fedsvd.data.sparse import share_stored
     from fedsvd.randomness.seed import Seed
     from fedsvd.studies.run import plan_for, run_study
 
     parties = shape.parties()
     plan = plan_for(shape.study, parties, Seed(bytes(32)))[0].plan
-    cost = predict(plan, machine)
+    stored = tuple(share_stored(party.table) for party in parties)
+    cost = predict(plan, machine, stored=stored)
     clock = work = float("inf")
     spent, outcome = 0.0, None
     while spent < _LONG_ENOUGH and (outcome is None or spent + clock < 2 * _LONG_ENOUGH):
@@ -100,12 +104,9 @@ def compared(shape: Shape, machine: Rates, memory: bool = True) -> Compared:
         took = perf_counter() - began
         clock, work, spent = min(clock, took), min(work, process_time() - busy), spent + took
     counted, stages = outcome.certificate.bytes_total, outcome.certificate.seconds_by_stage
-    models = outcome.parties[0].models if shape.study.task is Task.GLM else ()
-    passes = outcome.parties[0].checked.order.passes if plan.scheme is Scheme.STEPS else ()
-    cost = predict(plan, machine, passes=passes) if passes else cost
-    expected_bytes = predict(
-        plan, machine, iterations=max((model.iterations for model in models), default=None), passes=passes
-    ).bytes_total
+    decisions = decided(outcome)
+    cost = predict(plan, machine, passes=decisions["passes"], stored=stored) if decisions["passes"] else cost
+    expected_bytes = predict(plan, machine, **decisions).bytes_total
     found = Compared(
         shape.name,
         shape.samples,
@@ -127,6 +128,18 @@ def compared(shape: Shape, machine: Rates, memory: bool = True) -> Compared:
     return found
 
 
+def decided(outcome: Any) -> dict[str, Any]:
+    """What the data decided: the passes of each block of a search, the iterations of a model."""
+    from fedsvd.protocol.tasks import Scheme, Task
+
+    own, plan = outcome.parties[0], outcome.plan
+    models = own.models if plan.task is Task.GLM else ()
+    return {
+        "passes": own.checked.order.passes if plan.scheme is Scheme.STEPS else (),
+        "iterations": max((model.iterations for model in models), default=None),
+    }
+
+
 def warm_up() -> None:
     """Everything loaded that a session loads when it first needs it."""
     from dataclasses import replace
@@ -146,7 +159,9 @@ def alone(name: str, scale: float, machine: Rates, memory: bool) -> Compared:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         warm_up()
-        return compared(next(shape for shape in shapes() if shape.name == name).scaled(scale), machine, memory)
+        return compared(
+            next(shape for shape in (*shapes(), *unseen()) if shape.name == name).scaled(scale), machine, memory
+        )
 
 
 # --- all shapes -------------------------------------------------------------------------------------------------------
@@ -164,8 +179,8 @@ def measured(names: list[str], scale: float, machine: Rates, memory: bool = True
         json.dumps(asdict(machine)),
     ]
     command += [] if memory else ["--no-memory"]
-    for shape in shapes():
-        if not names or shape.name in names:
+    for shape in (*shapes(), *unseen()):
+        if shape.name in (names or [shape.name for shape in shapes()]):
             done = subprocess.run([*command, "--alone", shape.name], stdout=subprocess.PIPE, text=True, check=False)
             if done.returncode:
                 print(f"{shape.name}: failed, exit status {done.returncode}", file=sys.stderr, flush=True)
@@ -189,7 +204,10 @@ def rows() -> Iterator[Row]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.estimates", description="expected against needed")
-    parser.add_argument("names", nargs="*", choices=[[], *(shape.name for shape in shapes())], metavar="NAME")
+    parser.add_argument(
+        "names", nargs="*", choices=[[], *(shape.name for shape in (*shapes(), *unseen()))], metavar="NAME"
+    )
+    parser.add_argument("--new", action="store_true", help="ten shapes that no rate was fitted to: time and bytes")
     parser.add_argument("--scale", type=float, default=1.0, help="of both sides of every shape")
     parser.add_argument("--json", type=Path, help="where the table is written as well")
     parser.add_argument("--no-memory", action="store_true", help="time and bytes only, in a third of the time")
@@ -211,9 +229,10 @@ def main() -> int:
             )
         )
         return 0
-    found, before, began = rated(), os.getloadavg()[0], perf_counter()
+    names = [shape.name for shape in unseen()] if asked.new else asked.names
+    found, before, began = rated(afresh=asked.new), os.getloadavg()[0], perf_counter()
     console, done = Console(width=160), []
-    for row in measured(asked.names, asked.scale, found.machine, not asked.no_memory):
+    for row in measured(names, asked.scale, found.machine, not (asked.no_memory or asked.new)):
         done.append(row)
         print(_in_a_line(row), flush=True)
         for stage, (expected, needed) in row.stages.items() if asked.stages else ():

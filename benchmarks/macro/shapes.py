@@ -134,6 +134,41 @@ def by_steps() -> tuple[Shape, ...]:
     )
 
 
+def unseen() -> tuple[Shape, ...]:
+    """Ten shapes that no rate was fitted to, of all families and of few and many parties."""
+    release = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
+    pca = Study(Task.PCA, components=3, scheme="steps", release=release)
+    gram = Study(Task.PCA, components=8, scheme="sum")
+    logistic = Study(Task.GLM, targets=1, glm=ModelPlan(Family.BINOMIAL, "logit"))
+    share = replace(pca, components=None, components_by="0.5")
+    return (
+        Shape("new, pca by steps", pca, 15_000, 2_500, 4, draw=factors),
+        Shape("new, pca by steps, a share", share, 9_000, 700, 2, draw=factors),
+        Shape(
+            "new, svd by steps, columns",
+            Study(Task.SVD, V, components=4, scheme="steps"),
+            3_500,
+            5_000,
+            2,
+            draw=factors,
+        ),
+        Shape(
+            "new, lsa by steps, sparse",
+            Study(Task.LSA, components=20, scheme="steps"),
+            15_000,
+            9_000,
+            3,
+            draw=sparse_factors,
+        ),
+        Shape("new, svd by gram", Study(Task.SVD), 90_000, 350, 4),
+        Shape("new, pca by gram", gram, 15_000, 1_100, 2),
+        Shape("new, pca, thirty parties", gram, 30_000, 240, 30),
+        Shape("new, regression", Study(Task.LR, targets=1), 60_000, 500, 5),
+        Shape("new, regression, columns", Study(Task.LR, V, targets=1, label_user=1), 50_000, 150, 3),
+        Shape("new, logistic", logistic, 150_000, 40, 2),
+    )
+
+
 def shapes() -> tuple[Shape, ...]:
     """From a fraction of a second to some seconds each, on two cores."""
     svd, pca = Study(Task.SVD), Study(Task.PCA, components=10)

@@ -1,11 +1,15 @@
 """The benchmark of estimates has many shapes of every task, and names what is off."""
 
+import numpy as np
 import pytest
 from benchmarks import estimates
-from benchmarks.macro.shapes import by_steps, shapes
+from benchmarks.macro.shapes import by_steps, shapes, unseen
+from tests.tolerances import A_TENTH
 
 from fedsvd.cost.estimate import predict
 from fedsvd.cost.rates import Rates
+from fedsvd.data.open import open_source
+from fedsvd.data.sparse import share_stored
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.randomness.seed import Seed
@@ -27,6 +31,27 @@ def test_bytes_of_a_shape_are_those_that_were_expected(name):
     parties = small.parties()
     expected = predict(plan_for(small.study, parties, Seed(bytes(32)))[0].plan, Rates())
     assert run_study(small.study, parties, policy=Policy.permissive()).certificate.bytes_total == expected.bytes_total
+
+
+@pytest.mark.parametrize("shape", unseen(), ids=lambda shape: shape.name)
+def test_bytes_of_ten_shapes_that_nothing_was_fitted_to_are_those_that_were_expected(shape):
+    """Given what the data decides: how many steps a search takes, and how many iterations a model."""
+    small = shape.scaled(0.2 if shape.study.components_by else 0.06)  # a share takes records
+    outcome = run_study(small.study, small.parties(), policy=Policy.permissive())
+    expected = predict(outcome.plan, Rates(), **estimates.decided(outcome))
+    assert outcome.certificate.bytes_total == expected.bytes_total
+
+
+def test_a_sparse_table_takes_less_than_a_dense_one_as_far_as_it_is_known_to_be():
+    shape = next(shape for shape in unseen() if "sparse" in shape.name).scaled(0.06)
+    parties = shape.parties()
+    plan = plan_for(shape.study, parties, Seed(bytes(32)))[0].plan
+    stored = tuple(share_stored(party.table) for party in parties)
+    assert all(0 < share < A_TENTH for share in stored)
+    sparse, dense = predict(plan, Rates(), stored=stored), predict(plan, Rates())
+    assert sparse.seconds_on_one_machine < dense.seconds_on_one_machine
+    assert sparse.bytes_total == dense.bytes_total
+    assert share_stored(open_source(np.eye(3))) == 1.0
 
 
 @pytest.mark.parametrize("shape", by_steps(), ids=lambda shape: shape.name)

@@ -32,11 +32,18 @@ class Estimate:
         return f"{self.rates}; {'the network is not counted' if link is None else f'a link of {byte_size(link)}/s'}"
 
 
-def estimate(plan: SessionPlan, *, link: str | None = None, afresh: bool = False, in_memory: bool = True) -> Estimate:
+def estimate(
+    plan: SessionPlan,
+    *,
+    link: str | None = None,
+    afresh: bool = False,
+    in_memory: bool = True,
+    stored: tuple[float, ...] = (),
+) -> Estimate:
     """What this plan costs at this machine's rates, measured afresh where that is asked for."""
     speed = None if link is None else link_speed(link)
     found = rated(afresh)
-    return Estimate(predict(plan, found.machine, in_memory=in_memory, link=speed), found.source)
+    return Estimate(predict(plan, found.machine, in_memory=in_memory, link=speed, stored=stored), found.source)
 
 
 def link_speed(text: str) -> float:

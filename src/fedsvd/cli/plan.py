@@ -37,6 +37,7 @@ def plan(
     # Imported here: --help needs neither the cost model nor what opens data.
     from fedsvd.cli.cost import compared_line, cost_record, cost_table, estimate, family_record, in_words
     from fedsvd.cli.study import point_out
+    from fedsvd.data.sparse import share_stored
     from fedsvd.studies.job_data import prepare
     from fedsvd.studies.job_file import read_job
     from fedsvd.studies.jobs import plan_job, plan_matching
@@ -47,13 +48,14 @@ def plan(
     with output.notices_of_warnings(tuple(party.name for party in asked.parties)):
         prepared = prepare(asked, scratch)
     planned = plan_job(prepared)
-    estimated = estimate(planned.plan, link=link, afresh=calibrate)
+    stored = tuple(share_stored(party.table) for party in prepared.parties)
+    estimated = estimate(planned.plan, link=link, afresh=calibrate, stored=stored)
     matching = plan_matching(prepared)
     record = _record(prepared, planned, None if matching is None else matching.plan) | {
         "cost": cost_record(planned.plan, estimated, prepared.names)
     }
     other = other_family(prepared.study, planned)
-    compared = None if other is None else (other.plan, estimate(other.plan, link=link))
+    compared = None if other is None else (other.plan, estimate(other.plan, link=link, stored=stored))
     record |= {"bits": expected_bits(planned.plan), "openings": openings_record(planned.plan)}
     if planned.plan.scheme is Scheme.STEPS:
         record["steps"] = expected_in_words(planned.plan)

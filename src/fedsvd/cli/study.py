@@ -8,6 +8,7 @@ from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.outcome import show_outcome
 from fedsvd.cli.output import Output
 from fedsvd.cli.signals import if_interrupted
+from fedsvd.data.sparse import share_stored
 from fedsvd.protocol.certificate import WRITING
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
@@ -110,7 +111,9 @@ def show_estimate(output: Output, prepared: Prepared, plan: SessionPlan | None =
         first = estimate(matching.plan).cost
         moved = f"{byte_size(first.bytes_total)} between the roles"
         output.line(f"records are matched first: {moved}, {roughly(first.seconds_on_one_machine)}")
-    estimated = estimate(plan, in_memory=all(fits_memory(plan, i, prepared.write) for i in range(plan.k)))
+    in_memory = all(fits_memory(plan, i, prepared.write) for i in range(plan.k))
+    stored = tuple(share_stored(party.table) for party in prepared.parties)
+    estimated = estimate(plan, in_memory=in_memory, stored=stored)
     cost = estimated.cost
     without = "without starting the processes" if apart else "no network"
     cores = "1 core" if cost.cores == 1 else f"{cost.cores} cores"

@@ -11,6 +11,7 @@ from fedsvd.protocol.directions import first_width, later_width, most_steps, rea
 _FOUR_NORMS = 4.0
 _SVD = 20.0  # flops of a small SVD for each entry and column
 _SQUARES, _MANY = 5.0, 2  # the same of the leading ones, where there are as many times more
+_SPARSE = 2.0  # bytes of fresh arrays that take as long as a stored entry times one number, with 3 to 28 columns
 _OF_COLUMNS = 3.0  # products of a block with earlier columns: one in each of two passes, and what is taken off
 _PASSES, _OWN = 4.0, 16.0  # flops for each entry of the basis and column of an image, and of the image by itself
 
@@ -26,14 +27,16 @@ def _blocks(user: User) -> list[tuple[int, int]]:
 
 def _product(user: User, columns: float) -> Work:
     """The cost of X_i, or its transpose, times this number of columns; X_i is read once for each step."""
-    entries = float(user.plan.m * user.n_i)
-    return Work(gemm=2.0 * entries * columns, memory=8.0 * entries * len(user.expected.passes))
+    entries, steps = user.stored * user.plan.m * user.n_i, len(user.expected.passes)
+    if user.stored < 1.0:
+        return Work(memory=(8.0 * steps + _SPARSE * columns) * entries)
+    return Work(gemm=2.0 * entries * columns, memory=8.0 * entries * steps)
 
 
 def lengths(user: User) -> Pieces:
     """Norms of all features at this user; where there are means these say it."""
     if not user.plan.centre:
-        yield Piece("products", Work(memory=8.0 * _FOUR_NORMS * user.plan.m * user.n_i))
+        yield Piece("products", Work(memory=8.0 * _FOUR_NORMS * user.stored * user.plan.m * user.n_i))
 
 
 def directions(user: User) -> Pieces:

@@ -119,6 +119,7 @@ def predict(
     link: float | None = None,
     iterations: int | None = None,
     passes: tuple[int, ...] = (),
+    stored: tuple[float, ...] = (),
     searched: bool = True,
 ) -> Cost:
     """The cost of a session on this plan.
@@ -128,12 +129,14 @@ def predict(
     is left open half of that work is counted. The sum for the correction is made in any case, if need be of zeros.
     Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
     in bytes a second, one way at a time; its delay is not counted. ``iterations`` are those of each model, ``passes``
-    those of each block of the family ``steps``. Unless it is ``searched``, the trace shows what U leaves out (step 7).
+    those of each block of the family ``steps``. Of sparse tables ``stored`` is the share of the entries that are, user
+    by user: a plan does not know it, and a dense table is counted where it is not given. Unless it is ``searched``,
+    the trace shows what U leaves out (step 7).
     """
     ill = 0.5 if well_conditioned is None else float(not well_conditioned)
     expected = Expected(full_rank(plan) if rank is None else rank, ill, in_memory, searched=searched)
     expected = expected if iterations is None else replace(expected, iterations=iterations)
-    expected = replace(expected, passes=passes) if passes else expected
+    expected = replace(expected, passes=passes or expected.passes, stored=stored)
     sent, messages, longest = traffic(plan, expected)
     steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
     steps[CSP] = provider_steps(plan, expected)

@@ -115,16 +115,23 @@ def factorise(plan: SessionPlan, expected: Expected) -> Pieces:
 
 
 def _of_words(plan: SessionPlan, expected: Expected) -> Pieces:
+    """Of an even Gram matrix, rounded; the factor of the words is made for what that would cost digits of."""
     solves, R, size = _solves(plan), wide_factor(plan.M), float(plan.M) ** 2
-    yield Piece("factorise", R.work, R.numbers, keeps=(("R", size),), frees=("words",))
     side = plan.m if solves else plan.M
-    found = dense_svd(side, side)
-    if not solves and side >= FEW * plan.planned_rank:
-        # What does not come from a Gram matrix after all needs the memory of an SVD.
-        top = top_svd(side, side, plan.planned_rank, expected.ill, found)
-        found = Kernel(top.work + Work(gemm=float(side) ** 3, solve=float(side) ** 3 / 3), found.numbers)
-    extra = Work(qr=4 / 3 * plan.M**3) if solves else Work(gemm=2.0 * plan.M * plan.planned_rank**2)
-    yield Piece("factorise", found.work + extra, found.numbers)
+    cube, found = float(side) ** 3, dense_svd(side, side)
+    if solves:
+        rounded, extra = Work(solve=cube, memory=24.0 * size), Work(qr=4 / 3 * plan.M**3)
+    elif side >= FEW * plan.planned_rank:
+        top = top_svd(side, side, plan.planned_rank, 0.0, found)
+        rounded = top.work + Work(solve=cube / 3, memory=24.0 * size)
+        found, extra = Kernel(top.work, found.numbers), Work(gemm=cube, solve=cube / 3)
+    else:
+        yield Piece("factorise", R.work, R.numbers, keeps=(("R", size),), frees=("words",))
+        yield Piece("factorise", found.work + Work(gemm=2.0 * plan.M * plan.planned_rank**2), found.numbers)
+        return
+    # Where the data does not say otherwise, half of what comes after the attempt is counted; memory is that of all.
+    yield Piece("factorise", rounded + R.work * expected.ill, R.numbers, keeps=(("R", size),), frees=("words",))
+    yield Piece("factorise", (found.work + extra) * expected.ill, found.numbers)
 
 
 def answering(plan: SessionPlan, expected: Expected) -> Pieces:

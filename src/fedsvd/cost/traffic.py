@@ -60,6 +60,7 @@ class Expected:
     iterations: int = 6  # of each model, where the data decides how many; scores of a regression table
     passes: tuple[int, ...] = (USUAL_PASSES,) * USUAL_STEPS  # of each block of the family `steps`
     answers: int = 1  # blocks of an answer of the same family, where a share of the variance is asked for
+    stored: tuple[float, ...] = ()  # of each user's entries, the share that is stored; 1 where its table is dense
     searched: bool = True  # whether the space outside of U is: not where the trace shows that little is there
 
 

@@ -40,6 +40,7 @@ class User:
         self.n_i, self.width = plan.counts[i], plan.widths[i]
         self.rows = plan.m if plan.by_rows else plan.M
         self.r = released_columns(plan, expected)
+        self.stored = expected.stored[i] if expected.stored else 1.0
         self.centred = plan.centre and not plan.stacks_labels  # as it is read
 
     @cached_property
@@ -101,7 +102,9 @@ def seeding(user: User) -> Pieces:
     plan = user.plan
     yield Piece("keys", Work(keys=11.0 * plan.k, scalars=0.3 * plan.m * plan.check_ids))
     if not plan.matches:
-        yield Piece("reading", Work(memory=12.0 * user.rows * user.n_i))  # once, to see that it is all numbers
+        yield Piece(
+            "reading", Work(memory=12.0 * user.stored * user.rows * user.n_i)
+        )  # once, to see that it is all numbers
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from fedsvd.errors import UnknownFormat
 from fedsvd.storage.faults import reading
 from fedsvd.types import Array
 
+_LOOKED_AT = 4096  # rows, to see how sparse a table is
+
 
 @runtime_checkable
 class SparsePanels(Protocol):
@@ -32,6 +34,14 @@ class SparsePanels(Protocol):
 
     def sparse_columns(self, start: int, stop: int) -> Any:
         """Columns ``start .. stop-1`` as a float64 ``csc_array``, all stored entries finite."""
+
+
+def share_stored(source: MatrixSource) -> float:
+    """The share of a table's entries that are stored, from its first rows; 1 where it is dense."""
+    if not isinstance(source, SparsePanels):
+        return 1.0
+    rows = min(source.shape[0], _LOOKED_AT)
+    return min(1.0, float(source.sparse_rows(0, rows).nnz) / max(rows * source.shape[1], 1))
 
 
 class SparseBase(MatrixSource, SparsePanels):
