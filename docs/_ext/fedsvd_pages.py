@@ -61,7 +61,7 @@ def cli_page() -> str:
     from fedsvd.cli.main import cli
 
     command = typer.main.get_command(cli)
-    lines = ["# Command line", "", "Made from the commands themselves; `fedsvd COMMAND --help` says the same.", ""]
+    lines = ["# Command line", "", "Made from the commands themselves; `--help` of each command says the same.", ""]
     lines += [
         "Every command takes `--help`. Exit codes: 0 done, 1 an error with a code, 2 misuse, 3 a defect.",
         "`fedsvd --install-completion` adds completion to your shell, `fedsvd --show-completion` prints it.",

@@ -266,6 +266,24 @@ class FederatedTable(Federated):
         """
         return table_one(self._described, style, decimals)
 
+    def summary(self) -> TableOne:
+        """Table 1 as ``tableone`` prints it, under the name that models have for their table: ``as_table()``.
+
+        Returns
+        -------
+        TableOne
+        """
+        return self.as_table()
+
+    def tidy(self) -> "pd.DataFrame":
+        """All numbers of the table in long form: ``numbers_``.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        return self.numbers_
+
     def write(self, path: str | Path, style: str = TABLEONE, decimals: int = 1) -> None:
         """Write Table 1; the suffix says how: .html, .tex, .docx, .csv or .txt.
 

@@ -19,6 +19,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import ComponentRule, Item, Task, is_rule
 from fedsvd.statistics.components import Choice
 from fedsvd.statistics.projection import Components, Outliers, outliers, standardised
+from fedsvd.statistics.summary import Summary
 from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
@@ -243,6 +244,25 @@ class FederatedPCA(FederatedTransformer):
         label = "column" if matrix == "rotation" else "row"
         places = np.tile(np.arange(1, count + 1), len(values))
         return pandas.DataFrame({label: np.repeat(rows, count), "PC": places, "value": np.ravel(values)})
+
+    def summary(self) -> Summary:
+        """The importance of the components, as R's ``summary`` of ``prcomp`` has it.
+
+        Returns
+        -------
+        Summary
+            ``print`` shows it as text, a notebook as a table; ``to_latex()``, ``to_html()``, ``to_docx(path)``.
+        """
+        found = self.tidy()
+        facts = {"rows": self.n_samples_, "features": self.n_features_in_, "components": len(found)}
+        heads = {"standard deviation": "std.dev", "share of variance": "percent", "cumulative": "cumulative"}
+        return Summary(
+            "Principal components",
+            tuple((name, str(value)) for name, value in facts.items()),
+            tuple(f"PC{k}" for k in found["PC"]),
+            {head: tuple(found[name].tolist()) for head, name in heads.items()},
+            (),
+        )
 
     @property
     def loadings_(self) -> Float:

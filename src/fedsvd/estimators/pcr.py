@@ -1,11 +1,13 @@
 """Regression on the principal components of samples that several parties hold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from fedsvd.errors import ConfigError
+from fedsvd.estimators.after_fit import AfterFit
 from fedsvd.estimators.base import Federated, one_of, whole_number
 from fedsvd.estimators.linear_model import LinearPredictor
 from fedsvd.estimators.parameters import documented
@@ -25,7 +27,7 @@ _RULES = (ComponentRule.MLE, ComponentRule.GAVISH_DONOHO)
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class FederatedPCR(LinearPredictor):
+class FederatedPCR(AfterFit, LinearPredictor):
     """Principal component regression over samples that stay with their parties.
 
     The result is that of scikit-learn's ``make_pipeline(PCA(n_components), LinearRegression())`` on the joint table,
@@ -135,11 +137,22 @@ class FederatedPCR(LinearPredictor):
         Summary
             ``print`` shows it as text, a notebook as a table.
         """
+        self._chosen(target)
+        return linear_summary(self.inference_[target], self._feature_names(), self.target_names_[target])
+
+    def _all_models(self) -> tuple[LinearInference, ...]:
         self._expect_fitted()
-        if target not in range(len(self.inference_)):
-            raise ConfigError(f"target is {target!r}", f"between 0 and {len(self.inference_) - 1}")
-        names = [f"component {j + 1}" for j in range(len(self.singular_values_))]
-        return linear_summary(self.inference_[target], names, self.target_names_[target])
+        return self.inference_
+
+    def _model_labels(self) -> Sequence[str]:
+        return self.target_names_
+
+    def _key(self) -> str:
+        return "response"
+
+    def _feature_names(self) -> Sequence[str]:
+        """Terms of the table are the components."""
+        return [f"component {j + 1}" for j in range(len(self.singular_values_))]
 
     def _asked(self, most: int) -> int | str:
         """A number of components, or a rule as text."""

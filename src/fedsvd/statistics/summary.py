@@ -80,7 +80,8 @@ class Summary:
         return documents.written(documents.docx(self._titled(), ("", *self.cells), self.rows(), self.notes), path)
 
     def _titled(self) -> str:
-        return f"{self.title}: {dict(self.facts).get('target', '')}, {dict(self.facts).get('rows', '')} rows"
+        target, rows = (dict(self.facts).get(name, "") for name in ("target", "rows"))
+        return f"{self.title}: {target + ', ' if target else ''}{rows} rows"
 
     def to_html(self) -> str:
         """The table as one HTML fragment without styles of its own."""

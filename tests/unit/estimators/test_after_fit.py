@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from statsmodels.stats.anova import anova_lm
 from tests.tolerances import GLM_BAR, RESULT_BAR, STATISTIC_BAR, assert_close, assert_each_close
 
-from fedsvd import FederatedGLM, FederatedLinearRegression, FederatedLogisticRegression, FederatedPCA
+from fedsvd import FederatedGLM, FederatedLinearRegression, FederatedLogisticRegression, FederatedPCA, FederatedPCR
 from fedsvd.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -267,3 +267,22 @@ def test_ratios_of_overdispersed_counts_have_their_p_values_by_quasi_likelihood(
 def test_exponentials_of_a_linear_regression_are_refused_with_a_reason(linear):
     with pytest.raises(ConfigError, match="is no ratio"):
         linear[0].summary(exponentiate=True)
+
+
+def test_components_and_a_regression_on_them_have_tables_as_models_have(tmp_path):
+    found = FederatedPCA(2).fit(parts([*X_OF[:2], "pressure"]))
+    table = found.summary()
+    assert table.names == ("PC1", "PC2")
+    assert table.cells["cumulative"] == tuple(found.tidy()["cumulative"])
+    assert "Principal components: 420 rows" in table.to_latex()
+    assert "PC1" in table.to_html()
+    table.to_docx(tmp_path / "components.docx")
+    pcr = FederatedPCR(2).fit(parts(X_OF), parts("pressure"))
+    scores = JOINT[X_OF].to_numpy() @ pcr.components_.T
+    theirs = sm.OLS(JOINT["pressure"].to_numpy(), sm.add_constant(scores - scores.mean(axis=0))).fit()
+    tidy = pcr.tidy()
+    assert tidy["term"].tolist() == ["(Intercept)", "component 1", "component 2"]
+    assert_each_close(tidy["estimate"], theirs.params, RESULT_BAR)
+    assert_each_close(tidy["p.value"], theirs.pvalues, STATISTIC_BAR)
+    assert_each_close(pcr.glance()["r.squared"], [theirs.rsquared], STATISTIC_BAR)
+    assert_each_close(pcr.wald_test(["component 1", "component 2"]).p, theirs.f_pvalue, STATISTIC_BAR)

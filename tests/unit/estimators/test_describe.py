@@ -56,6 +56,12 @@ def three():
     return frames, FederatedTable("arm", nonnormal=["bili"], correlations=True, federation=ANY).fit(frames)
 
 
+def test_summary_and_tidy_are_the_names_that_models_have_for_both_tables(three):
+    _, table = three
+    assert str(table.summary()) == str(table.as_table())
+    assert table.tidy().equals(table.numbers_)
+
+
 def test_counts_means_and_gaps_are_those_of_the_joint_table(three):
     frames, table = three
     joint = pd.concat(frames)
