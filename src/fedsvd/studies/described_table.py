@@ -37,7 +37,8 @@ def table_words(
     dropped = words.missing is Missing.DROP
     gaps = {} if dropped else {"missing": Missing.CONSTANT, "indicators": True}
     found = words.model_copy(update={"columns": taken, "ordinal": levels, **gaps})
-    return found.described_by(dictionary, {}, viewed, taken)
+    found = found.described_by(dictionary, {}, viewed, taken)
+    return found if dropped else found.with_gaps_counted()
 
 
 def table_plan(

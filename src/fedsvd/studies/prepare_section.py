@@ -49,6 +49,7 @@ class PrepareSection(Section):
     _dictionary: Dictionary | None = PrivateAttr(None)
     _less_one: bool = PrivateAttr(False)  # whether categories have no column for one level, since there is a constant
     _counts: CountRule | None = PrivateAttr(None)  # joint counts are taken of what a dictionary describes
+    _gaps_counted: bool = PrivateAttr(False)  # whether gaps are counted, and what stands in them is not
 
     @model_validator(mode="before")
     @classmethod
@@ -90,6 +91,12 @@ class PrepareSection(Section):
         """The section with joint counts of the columns, and what becomes of what is rare."""
         found = self.model_copy()
         found._counts = counts
+        return found
+
+    def with_gaps_counted(self) -> Self:
+        """The section of a study that counts gaps."""
+        found = self.model_copy()
+        found._gaps_counted = True
         return found
 
     def beside_constant(self) -> Self:
@@ -209,7 +216,9 @@ class PrepareSection(Section):
         if self.missing is Missing.DROP:
             of = f" of the view {self.view!r} of the dictionary" if self.view else ""
             lines.append(f"rows with a missing entry{of} are left out")
-        if self.missing is Missing.CONSTANT:
+        if self._gaps_counted:
+            lines.append("missing entries are counted, and nothing is filled in")
+        elif self.missing is Missing.CONSTANT:
             lines.append(f"missing entries become {self.constant:g}")
         if self.missing is Missing.MEAN:
             lines.append("missing entries become the joint mean of their column")
@@ -218,7 +227,7 @@ class PrepareSection(Section):
             lowered += f", at most {self.rank} above it" if self.rank else ""
             lines.append(f"missing entries are completed by low-rank imputation (soft-impute: {lowered})")
         marked = self.indicators
-        if marked:
+        if marked and not self._gaps_counted:
             all_of = "every column" if self.missing is Missing.CONSTANT else "every column with a gap at some party"
             of = all_of if isinstance(marked, bool) else every(marked)
             lines.append(f"{INDICATOR.format('NAME')} says where an entry was missing, for {of}")

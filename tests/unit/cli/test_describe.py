@@ -44,7 +44,9 @@ def test_a_job_file_without_a_dictionary_runs_where_all_tables_are_here(fedsvd, 
     said = fedsvd("run", "job.toml")
     assert said.code == 0, said.err
     assert row("table-1", "n") == [str(n) for n in (*tables.groupby("arm").size(), len(tables))]
-    assert fedsvd("plan", "job.toml").code == 0
+    planned = fedsvd("plan", "job.toml")
+    assert planned.code == 0, planned.err
+    assert "missing entries are counted, and nothing is filled in" in planned.out
     assert fedsvd("verify", "results/table-1").code == 0
 
 
