@@ -37,6 +37,8 @@ from fedsvd.studies.party_rows import without_zero_label_weights
 from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
+_GROUPS = ("strata", "subject")  # what names groups of a party's own rows
+
 
 @dataclass(frozen=True, repr=False)
 class _NewRows:
@@ -149,7 +151,11 @@ class FederatedModel(Federated, ModelTable):
         said |= {"targets": target.called(target.values, 1)}
         labels = [_one_column(joint_labels(y, tables.counts))]
         words = {"weights": "sample_weight"}
-        given_too = [(key, extra[key]) for key in extra if extra[key] is not None]
+        given_too = [
+            (key, _numbered(each, tables.counts) if key in _GROUPS else each)
+            for key, each in extra.items()
+            if each is not None
+        ]
         labels += [_flat(joint_labels(each, tables.counts, words.get(key, key))) for key, each in given_too]
         about = replace(about, offset=extra["offset"] is not None, weighted=extra["weights"] is not None)
         parties = tables.parties(cut(np.column_stack(labels), tables.edges))
@@ -269,6 +275,17 @@ def _by_name(X: Any, asked: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The tables without the columns that are named, and what these hold; arrays stay as they are."""
     rest, found = set_aside(X, {key: value for key, value in asked.items() if isinstance(value, str)})
     return rest, asked | {key: np.concatenate(columns) for key, columns in found.items()}
+
+
+def _numbered(names: Any, counts: Sequence[int]) -> Any:
+    """Names of groups as numbers, as a job has them: of one party alone, so that any numbers will do."""
+    parts = names if isinstance(names, list | tuple) and all(np.ndim(part) for part in names) else [names]
+    if not any(np.asarray(part).dtype.kind in "USOT" for part in parts):
+        return names
+    # None and NaN are of no group; NaN is the one value that differs from itself.
+    if any(each is None or each != each for part in parts for each in np.asarray(part, dtype=object).tolist()):
+        raise DataError("the group of some rows is missing", "leave out rows without a group")
+    return np.unique(texts_of_rows(names, counts), return_inverse=True)[1].astype(np.float64)
 
 
 def _one_column(y: Float) -> Float:

@@ -24,6 +24,7 @@ from fedsvd.prepare.rule import LowRank
 from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.table_map import given_map
 from fedsvd.protocol.tasks import Split, Task
+from fedsvd.studies.doubts import repeated_ids
 from fedsvd.studies.job_data import in_order
 from fedsvd.studies.job_dictionary import by_dictionary
 from fedsvd.studies.match_section import MatchSection
@@ -168,6 +169,7 @@ def prepared(
         (opened,), section = _described(found, section, dictionary, labels, id, Split(split))
         source = renamed(opened, section.rename)
         _expect_id([source], id)
+        _warn_of_repeated([source], id, Split(split))
         if preparation_study(section, Split.HORIZONTAL) is not None:
             fault = "this preparation takes numbers of all parties' tables, and one table is given"
             raise ConfigError(fault, "give a list with every party's table, or run a job between the parties")
@@ -183,6 +185,7 @@ def prepared(
         for place, source in enumerate(tables, start=1)
     ]
     _expect_id(sources, id)
+    _warn_of_repeated(sources, id, Split(split))
     alone = Split(split) is Split.VERTICAL
     recipes = _recipes(section, sources, labels, id, Split(split), policy)
     for place, recipe in enumerate(recipes, start=1):
@@ -192,6 +195,13 @@ def prepared(
         prepared_for(section, source, _held(labels, source) if alone else labels, id, alone, recipe).table
         for source, recipe in zip(sources, recipes, strict=True)
     ]
+
+
+def _warn_of_repeated(sources: Sequence[MatrixSource], id: str | None, split: Split) -> None:
+    """Point out ids that rows share where rows are split: estimators are given tables without the column of ids."""
+    if isinstance(id, str) and split is Split.HORIZONTAL:
+        for text in repeated_ids([source.column(id).astype(np.str_) for source in sources]):
+            warn_caller(spelt(text, Surface.KEYWORDS), DataWarning)
 
 
 def _expect_id(sources: Sequence[MatrixSource], id: str | None) -> None:

@@ -119,9 +119,9 @@ def this_machine(folder: Path) -> Host:
     )
 
 
-def examine_machine(machine: Host, memory: int, disk: int = 0) -> Iterator[Check]:
-    """Whether a machine has a budget of ``memory`` bytes, and write ``disk`` bytes."""
-    yield _disk(machine.disk_free, max(disk, _LEAST_DISK))
+def examine_machine(machine: Host, memory: int, disk: int = 0, of: str = "the kit's state") -> Iterator[Check]:
+    """Whether a machine has a budget of ``memory`` bytes, and write ``disk`` bytes where ``of`` is."""
+    yield _disk(machine.disk_free, max(disk, _LEAST_DISK), of)
     yield _memory(machine.memory_free, memory)
     yield _blas(machine)
 
@@ -133,7 +133,7 @@ def examine_installation(folder: Path) -> Iterator[Check]:
     machine = this_machine(folder)
     loops = "compiled" if machine.compiled else "by NumPy: install fedsvd again where there is a C compiler, for speed"
     yield passed("loops over words", loops)
-    yield from examine_machine(replace(machine, compiled=True), DEFAULT_MEMORY)
+    yield from examine_machine(replace(machine, compiled=True), DEFAULT_MEMORY, of="this folder")
     yield passed("GPU", _gpu())
     for extra, modules in _EXTRAS.items():
         lacking = [name for name in modules if find_spec(name) is None]
@@ -151,10 +151,10 @@ def _gpu() -> str:
     return ", ".join(torch.cuda.get_device_name(i) for i in range(count)) or "a driver, and no device for PyTorch"
 
 
-def _disk(free: int, needed: int) -> Check:
-    text = f"{byte_size(free)} free where the kit's state is"
+def _disk(free: int, needed: int, of: str) -> Check:
+    text = f"{byte_size(free)} free where {of} is"
     if free < needed:
-        return failed("disk", f"{text}, {byte_size(needed)} are wanted", "free space, or move the kit to a larger disk")
+        return failed("disk", f"{text}, {byte_size(needed)} are wanted", "free space, or move it to a larger disk")
     return passed("disk", text)
 
 

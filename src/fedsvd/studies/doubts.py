@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.compared import counts_rows, zeros_lost
 from fedsvd.data.source import MatrixSource
@@ -19,7 +20,7 @@ from fedsvd.errors import DataError, DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
 from fedsvd.prepare.spellings import spelt_apart
 from fedsvd.prepare.units import Spread, units_between
-from fedsvd.protocol.model import Digits
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.table import TablePlan
 from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.studies.parties import PartyData
@@ -54,7 +55,7 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
     if study.glm is not None and study.glm.facts.against_rest and not study.glm.weighted:
         yield from ((text, DataWarning) for text in of_shares(parties))
     if study.split is Split.HORIZONTAL:
-        yield from ((text, DataWarning) for text in of_repeated(parties))
+        yield from ((text, DataWarning) for text in of_repeated(parties, study.glm))
         yield from ((text, DataWarning) for text in (of_levels(study.table, parties) if study.table else ()))
         classes = study.glm is not None and study.glm.classes > 0
         for text in other_units(parties, () if classes else targets):
@@ -84,13 +85,25 @@ def of_ids(parties: Sequence[PartyData]) -> Iterator[str]:
     yield from map(str, zeros_lost("id", held))
 
 
-def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
+def of_repeated(parties: Sequence[PartyData], model: ModelPlan | None = None) -> Iterator[str]:
     """Records that a study of split rows has twice: ids of one table or of two, and one table given twice."""
-    own = [None if party.ids is None else np.unique(np.asarray(party.ids, np.str_)) for party in parties]
-    for index, (ids, party) in enumerate(zip(own, parties, strict=True), start=1):
-        if ids is not None and party.ids is not None and len(ids) < len(party.ids):
+    grouped = model is not None and bool(model.facts.grouped)
+    yield from repeated_ids([*map(_ids, parties)], grouped or any(party.clusters is not None for party in parties))
+    first_rows = [_beginning_of(party.table) for party in parties]
+    for (i, first), (j, second) in combinations(enumerate(parties, start=1), 2):
+        if first.table is second.table or first.table.shape != second.table.shape:
+            continue
+        if _same_beginning(first_rows[i - 1], first_rows[j - 1]):
+            yield f"party {i} and party {j} bring the same table: each of its records counts twice. Name another file"
+
+
+def repeated_ids(held: Sequence[NDArray[np.str_] | None], clustered: bool = False) -> Iterator[str]:
+    """Ids that several rows of one party have, and no clusters say so, or rows of two parties."""
+    own = [None if ids is None else np.unique(ids) for ids in held]
+    for index, (ids, rows) in enumerate(zip(own, held, strict=True), start=1):
+        if ids is not None and rows is not None and len(ids) < len(rows) and not clustered:
             yield (
-                f"party {index}: {len(party.ids) - len(ids)} of {len(party.ids)} rows have an id that another row has "
+                f"party {index}: {len(rows) - len(ids)} of {len(rows)} rows have an id that another row has "
                 "too: rows of one person are not independent. Name the id as cluster too (cluster) for "
                 "standard errors, or leave repeated rows out"
             )
@@ -103,12 +116,16 @@ def of_repeated(parties: Sequence[PartyData]) -> Iterator[str]:
                 f"party {i} and party {j} have {shared} ids in common: records that both bring count twice. Leave them "
                 "out at one of them, if they are the same people"
             )
-    first_rows = [_beginning_of(party.table) for party in parties]
-    for (i, first), (j, second) in combinations(enumerate(parties, start=1), 2):
-        if first.table is second.table or first.table.shape != second.table.shape:
-            continue
-        if _same_beginning(first_rows[i - 1], first_rows[j - 1]):
-            yield f"party {i} and party {j} bring the same table: each of its records counts twice. Name another file"
+
+
+def _ids(party: PartyData) -> NDArray[np.str_] | None:
+    """The ids of a party's rows: those of the study, or an index that has a name or holds texts."""
+    if party.ids is not None:
+        return np.asarray(party.ids, np.str_)
+    labels = party.table.row_labels()
+    if labels is None or (party.table.label_name is None and labels.dtype.kind in "iu"):
+        return None
+    return labels.astype(np.str_)
 
 
 def of_levels(table: TablePlan, parties: Sequence[PartyData]) -> Iterator[str]:

@@ -83,7 +83,11 @@ def silent_dictionary(
     lacking = [name for name in (*taken, *categorical) if any(name not in names_of(each) for each in sources)]
     if lacking:
         where = next(i for i, each in enumerate(sources, start=1) if lacking[0] not in names_of(each))
-        fix = f"name columns that every party has (columns), or rename it there (rename){near(lacking[0], held)}"
+        there = sources[where - 1].names
+        if there is None:
+            fix = "give it as a data frame, or as a file with a header"
+            raise DataError(f"the table of party {where} has no column names, and a description is by names", fix)
+        fix = f"name columns that every party has (columns), or rename it there (rename){near(lacking[0], there)}"
         raise DataError(f"the table of party {where} has no column {lacking[0]!r}", fix)
     found: dict[str, dict[str, Any]] = {}
     for name in taken:

@@ -8,18 +8,19 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from sklearn.linear_model import Ridge, RidgeCV
-from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
+from tests.tolerances import MIXED_LIKELIHOOD_BAR, RESULT_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd import (
     FederatedGLM,
     FederatedLinearRegression,
     FederatedLogisticRegression,
+    FederatedMixedLM,
     FederatedPCR,
     FederatedRidgeCV,
     Policy,
     Simulation,
 )
-from fedsvd.errors import ConfigError, NotNumeric
+from fedsvd.errors import ConfigError, DataError, NotNumeric
 
 RNG = np.random.default_rng(26)
 # Blinds are fresh in every fit, and what they cost grows with the square of the condition: 1.6 here, so
@@ -207,3 +208,22 @@ def test_split_columns_are_scored_by_the_name_of_the_label_that_one_party_has():
     assert_close(model.score(tables, "cost"), expected, STATISTIC_BAR)
     with pytest.raises(ConfigError, match=r"no party has such a column.*cost"):
         model.score(tables, "costs")
+
+
+def test_groups_may_be_texts_by_name_or_by_values():
+    rng = np.random.default_rng(11)
+    sites = [
+        pd.DataFrame(
+            {"x": rng.normal(size=60), "y": rng.normal(size=60), "who": [f"{site}{row // 4}" for row in range(60)]}
+        )
+        for site in "ab"
+    ]
+    X, y = [site[["x"]] for site in sites], [site["y"] for site in sites]
+    own = Simulation(policy=Policy.permissive())
+    expected = FederatedMixedLM(federation=own).fit(X, y, subject=[np.arange(60) // 4] * 2).coef_
+    for who in ([site["who"] for site in sites], np.concatenate([site["who"] for site in sites])):
+        found = FederatedMixedLM(federation=own).fit(X, y, subject=who).coef_
+        assert_close(found, expected, MIXED_LIKELIHOOD_BAR)
+    lost = [sites[0]["who"].where(np.arange(60) > 3), sites[1]["who"]]
+    with pytest.raises(DataError, match="the group of some rows is missing"):
+        FederatedMixedLM(federation=own).fit(X, y, subject=lost)

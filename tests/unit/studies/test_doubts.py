@@ -8,7 +8,7 @@ import pytest
 from tests.tolerances import RESULT_BAR, assert_close
 
 import fedsvd
-from fedsvd import FederatedGLM, FederatedLinearRegression, Policy, Simulation
+from fedsvd import FederatedGLM, FederatedLinearRegression, FederatedMixedLM, Policy, Simulation
 from fedsvd.data.open import open_source
 from fedsvd.data.suspects import misread_columns
 from fedsvd.errors import ConfigError, DataWarning
@@ -105,6 +105,31 @@ def test_records_that_count_twice_are_pointed_out():
     assert text.startswith("party 1 and party 3 have 4 ids in common")
     numbers = [[str(i) for i in range(60)]] * 3  # which every site gives by itself
     assert repeated(numbers) == []
+
+
+def test_rows_of_one_person_are_pointed_out_in_python_unless_clusters_say_so(tmp_path):
+    rng = np.random.default_rng(6)
+    index = [pd.Index([f"{site}{row // 2}" for row in range(60)], name="patient") for site in "abc"]
+    X = [pd.DataFrame(rng.normal(size=(60, 2)), index=each, columns=["x", "z"]) for each in index]
+    y = [pd.Series(rng.normal(size=60), index=each) for each in index]
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        FederatedLinearRegression(federation=OWN).fit(X, y)
+    said = [str(each.message) for each in seen]
+    assert [text.split(" rows have an id")[0] for text in said] == [f"party {i}: 30 of 60" for i in (1, 2, 3)]
+    assert all("(cluster=)" in text for text in said)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FederatedLinearRegression(inference=True, cov_type="cluster", federation=OWN).fit(
+            X, y, groups=[each.to_numpy() for each in index]
+        )
+        FederatedMixedLM(federation=OWN).fit(X, y, subject=[each.to_numpy() for each in index])
+        plain = [each.reset_index(drop=True) for each in X]
+        FederatedLinearRegression(federation=OWN).fit(plain, [each.to_numpy() for each in y])
+    for site, table in zip("abc", X, strict=True):
+        table.to_csv(tmp_path / f"{site}.csv")
+    with pytest.warns(DataWarning, match="party 1: 30 of 60 rows have an id"):
+        fedsvd.prepared(tmp_path / "a.csv", id="patient")
 
 
 def test_one_table_given_twice_is_pointed_out():
