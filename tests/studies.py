@@ -60,14 +60,18 @@ def joint_table(seed: int = 7, rows: int = ROWS) -> pd.DataFrame:
     return table
 
 
-def hospitals(folder: Path, classes: tuple[str, ...] | None = None, events: bool = False) -> Files:
+def hospitals(
+    folder: Path, classes: tuple[str, ...] | None = None, events: bool = False, treated: bool = False
+) -> Files:
     """Rows are split: three hospitals with the same columns, in three formats; an outcome in classes of one size.
 
-    With ``events`` the outcome is a time, at which two of three records have an event.
+    With ``events`` the outcome is a time, at which two of three records have an event; half may have been ``treated``.
     """
     joint = joint_table()
     if events:
         joint["event"] = (np.arange(len(joint)) % 3 > 0).astype(int)
+    if treated:
+        joint["treated"] = np.arange(len(joint)) // 2 % 2
     if classes:
         edges = joint["outcome"].quantile(np.arange(1, len(classes)) / len(classes)).to_numpy()
         joint["outcome"] = np.array(classes)[np.searchsorted(edges, joint["outcome"].to_numpy())]

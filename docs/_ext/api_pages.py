@@ -31,6 +31,7 @@ TASKS = {
     "FederatedLogisticRegression": "glm",
     "FederatedOrdinalRegression": "ordinal",
     "FederatedMixedLM": "mixed",
+    "FederatedPropensity": "propensity",
     "FederatedCox": "cox",
     "FederatedKaplanMeier": "survival",
     "FederatedTable": "describe",
@@ -43,6 +44,7 @@ NEAR = (
     ("FederatedLinearRegression", "FederatedRidgeCV", "FederatedPCR", "FederatedGLM", "FederatedMixedLM"),
     ("FederatedGLM", "FederatedLogisticRegression", "FederatedOrdinalRegression", "FederatedCox"),
     ("FederatedCox", "FederatedKaplanMeier"),
+    ("FederatedPropensity", "FederatedLogisticRegression", "FederatedCox", "FederatedTable"),
     ("FederatedTable", "FederatedKaplanMeier", "FederatedStatistic"),
 )
 """Groups of classes that one may take in each other's place."""

@@ -73,6 +73,13 @@ STUDIES: dict[str, Study] = {
     "Linear mixed model, restricted likelihood": Study(
         Task.MIXED, targets=2, glm=ModelPlan(Family.MIXED, "identity", beside=("subject",), digits=Digits.TABLE)
     ),
+    "Effect of a treatment by propensity weights": Study(
+        Task.PROPENSITY,
+        targets=2,
+        robust=Robust.HC0,
+        release=(*declared(Task.PROPENSITY).released, Item.ROBUST),
+        glm=ModelPlan(Family.PROPENSITY, "logit", effect="gaussian", beside=("treatment",), digits=Digits.TABLE),
+    ),
     "Prediction, split columns": Study(Task.PREDICT, _COLUMNS, targets=1, label_user=1, trust_rows=True),
     "Matching by hashes": Study(Task.MATCH, _COLUMNS, align=Align.SERVER),
     "Matching by blinded points": Study(Task.MATCH, _COLUMNS, align=Align.ECDH),

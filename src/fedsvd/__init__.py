@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.pcr import FederatedPCR
     from fedsvd.estimators.prepared import prepared
+    from fedsvd.estimators.propensity import FederatedPropensity
     from fedsvd.estimators.ridge_cv import FederatedRidgeCV
     from fedsvd.estimators.statistic import FederatedStatistic
     from fedsvd.estimators.survival import FederatedKaplanMeier
@@ -51,6 +52,7 @@ __all__ = [
     "FederatedOrdinalRegression",
     "FederatedPCA",
     "FederatedPCR",
+    "FederatedPropensity",
     "FederatedRidgeCV",
     "FederatedSVD",
     "FederatedStatistic",
@@ -119,6 +121,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import pca
 
             return pca.FederatedPCA
+        case "FederatedPropensity":
+            from fedsvd.estimators import propensity
+
+            return propensity.FederatedPropensity
         case "FederatedRidgeCV":
             from fedsvd.estimators import ridge_cv
 

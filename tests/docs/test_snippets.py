@@ -95,6 +95,7 @@ def test_a_federation_in_five_commands_as_typed(tmp_path):
         "table-1",
         "mixed-models",
         "ordinal-and-counts",
+        "propensity",
     ],
 )
 def test_a_how_to_as_typed(name, tmp_path):

@@ -48,6 +48,13 @@ JOBS: dict[str, dict[str, object]] = {
         "more": '[dictionary]\nfile = "dictionary.toml"\n[prepare]\ncolumns = ["age", "high", "weight"]',
     },
     "cox": {"task": "cox", "label": "outcome", "event": "event", "ties": "breslow", "id": "patient"},
+    "propensity": {
+        "task": "propensity",
+        "label": "outcome",
+        "treatment": "treated",
+        "estimand": "ATT",
+        "id": "patient",
+    },
     "ordinal": {"task": "ordinal", "label": "outcome", "classes": ["low", "mid", "high"], "id": "patient"},
 }
 
@@ -67,7 +74,7 @@ main = ["age", "dose", "weight"]
 """
 """Of the job that describes a table: groups by age, levels of the dose."""
 
-FEW_DIGITS = {"cox", "ordinal"}
+FEW_DIGITS = {"cox", "ordinal", "propensity"}
 """Jobs of which no report is recorded: how often their sums are asked for depends on the noise of a run."""
 
 
@@ -80,8 +87,8 @@ def folder_of(name: str, folder: Path) -> Path:
         files = companies(place)
     else:
         classes = asked.get("classes")
-        events = asked["task"] in ("cox", "survival")
-        files = hospitals(place, tuple(classes) if isinstance(classes, list) else None, events)
+        named = tuple(classes) if isinstance(classes, list) else None
+        files = hospitals(place, named, "event" in asked, "treatment" in asked)
     (place / "dictionary.toml").write_text(DICTIONARY, encoding="utf-8")
     more = asked.pop("more", "")
     job = files.job(**asked)

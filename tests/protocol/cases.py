@@ -306,6 +306,30 @@ def mixed(k: int = 2, reml: bool = True) -> Federation:
     return Federation(D, Task.MIXED, H, labels=y, glm=about)
 
 
+def propensity(k: int = 2, of_times: bool = False) -> Federation:
+    """A treatment that a feature tells something of, and an outcome that both do; or a time, with clusters."""
+    rng = np.random.default_rng(1)
+    D = [rng.normal(size=(60 + i, 1)) for i in range(k)]
+    treated = [(rng.random(len(own)) < 1.0 / (1.0 + np.exp(-own[:, 0] / 2.0))).astype(float) for own in D]
+    y = [own[:, 0] + who + rng.normal(size=len(own)) for own, who in zip(D, treated, strict=True)]
+    labels = [(np.exp(each / 2.0), who, np.arange(len(who)) % 4 > 0) for each, who in zip(y, treated, strict=True)]
+    effect, beside = ("cox", ("treatment", "event")) if of_times else ("gaussian", ("treatment",))
+    about = ModelPlan(Family.PROPENSITY, "logit", tolerance=1e-3, digits=Digits.TABLE, effect=effect, beside=beside)
+    asked = {"robust": "HC0"}
+    if of_times:
+        asked = {"robust": "cluster", "clusters": [np.arange(len(own)) % 5 for own in D]}
+    return Federation(
+        D,
+        Task.PROPENSITY,
+        H,
+        labels=[np.column_stack(each[: 1 + len(beside)]) for each in labels],
+        glm=about,
+        release=WITHOUT_INTERCEPT,
+        options=(("estimand", "ATE"), ("stabilised", True), ("trim", 0.0)),
+        **asked,
+    )
+
+
 def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
@@ -411,6 +435,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "describe without groups": lambda k=2: describe(k, table=ALL_RECORDS),
     "mixed": mixed,
     "mixed by maximum likelihood": lambda k=2: mixed(k, False),
+    "propensity": propensity,
+    "propensity of times with clusters": lambda k=2: propensity(k, True),
     "predict": predict,
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
@@ -423,7 +449,14 @@ CASES: dict[str, Callable[..., Federation]] = {
     "match by blinded points, two ids a message": lambda k=2: match(Align.ECDH, k, memory=512),
 }
 
-FREE = ("ordinal", "mixed", "mixed by maximum likelihood", "cox with clusters")
+FREE = (
+    "ordinal",
+    "mixed",
+    "mixed by maximum likelihood",
+    "cox with clusters",
+    "propensity",
+    "propensity of times with clusters",
+)
 """Cases in which the data decides more than the number of iterations: which ask for information, and for slopes;
 how many pieces a sum needs."""
 
@@ -450,6 +483,7 @@ LEAST = (
     "ordinal",
     "describe",
     "mixed",
+    "propensity",
     "predict",
     "preparation dealt by the TA",
     "foreign dealt by the TA",

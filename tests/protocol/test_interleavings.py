@@ -41,7 +41,7 @@ def _bits(value):
 
 
 # Many batches or sums, whose orders multiply: other schedules below play them.
-ENDLESS = {case for case in CASES if "tall" in case or "glm" in case}
+ENDLESS = {case for case in CASES if "tall" in case or "glm" in case or "propensity" in case}
 
 
 @pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])

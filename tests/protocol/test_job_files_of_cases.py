@@ -68,6 +68,10 @@ def asked_in(study):
             job |= {"times": json.loads(said["times"])} if "times" in said else {}
         elif study.task is Task.MIXED:
             job |= {"label": "y", "subject": "patient", "criterion": "reml" if study.glm.reml else "ml"}
+        elif study.task is Task.PROPENSITY:
+            of_times = "event" in study.glm.beside
+            job |= {"label": "y", "treatment": "who", **({"event": "died"} if of_times else {"family": "gaussian"})}
+            job |= dict(study.options)
         elif study.task is Task.ORDINAL:
             job["link"] = study.glm.link
         else:

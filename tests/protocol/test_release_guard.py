@@ -65,6 +65,11 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     if task is Task.MIXED:
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL, "centre": True}
         fields["glm"] = ModelPlan(Family.MIXED, "identity", digits=Digits.TABLE, beside=("subject",))
+    if task is Task.PROPENSITY:
+        fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL, "centre": True, "robust": "HC0"}
+        about = {"digits": Digits.TABLE, "least_class": 10, "least_events": 5, "beside": ("treatment",)}
+        fields["glm"] = ModelPlan(Family.PROPENSITY, "logit", effect="gaussian", **about)
+        fields["options"] = completed(task, ())
     if task is Task.DESCRIBE:
         fields |= {"scheme": Scheme.SUM, "mode": Mode.A, "split": Split.HORIZONTAL}
         fields["table"] = TablePlan((Variable("sex", ("f", "m")), Variable("age", (), 18.0, 99.0)), digits=Digits.TABLE)

@@ -35,6 +35,7 @@ from fedsvd.protocol.model import (
 )
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.propensity import stage_of
 from fedsvd.protocol.step_messages import Sent, Session, messages_of_steps
 from fedsvd.protocol.steps import SIGNS, SUMS, PlannedStep, StepKind, in_round
 from fedsvd.protocol.sums import FELL, LOST, NULL_SPACE, ORDER, STEPPED, null_space_numbers, summed
@@ -165,7 +166,9 @@ def _rounds(plan: SessionPlan, expected: Expected, step: PlannedStep) -> Iterato
     if plan.glm is None:
         yield from (set() for _ in range(expected.iterations if plan.few_digits else step.times))
         return
-    yield from evaluations_of(plan, plan.glm, expected)
+    stage = stage_of(plan, step.name)
+    assert stage.glm is not None
+    yield from evaluations_of(stage, stage.glm, expected)
 
 
 def _not_needed(passes: int) -> set[str]:

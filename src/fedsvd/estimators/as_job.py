@@ -98,6 +98,8 @@ class _Columns:
             sides = {**dict.fromkeys(about.beside, True), "offset": about.offset, "weights": about.weighted}
             self._sides = [key for key, given in sides.items() if given]
             family = {"ties": about.ties} if about.ties else {"family": str(about.family), "link": about.link}
+            if about.facts.weighs:
+                family = {"link": about.link} | ({} if "event" in about.beside else {"family": about.effect})
             self.words |= {**family, "digits": str(about.digits)}
             self.words |= {"least_class": about.least_class, "least_events": about.least_events}
             if about.classes:

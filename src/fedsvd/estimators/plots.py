@@ -218,6 +218,8 @@ class Plots:
             objects |= dict.fromkeys(("inference", "models"), estimator.inference_)
         if hasattr(estimator, "classes_"):
             facts["classes"] = [str(name) for name in estimator.classes_]
+        if found.known.get("columns"):
+            facts["columns"] = found.known["columns"]
         names = getattr(estimator, "feature_names_in_", None)
         features = here.features if names is None else tuple(map(str, names))
         targets = found.targets or here.targets

@@ -84,6 +84,7 @@ class OwnRows:
     visits: bool = False  # whether persons have several rows, each of which is counted
     fills: tuple[str, ...] = ()  # columns with gaps that are filled with numbers unlike their entries
     classes: tuple[int, ...] = ()  # records of each
+    compared: tuple[int, ...] = ()  # own records, treated and others, that a study weights by a score
     events: int = 0  # of two parties, where each has the other's sums: own events whose rows are summed
     clusters: tuple[int, ...] = ()  # records of each
     random: bool = False  # whether they have random effects
@@ -266,6 +267,12 @@ def _classes(own: OwnRows, policy: Policy) -> Iterator[Finding]:
         text = (
             f"{len(few)} classes of the outcome have 1 to {policy.least_count - 1} of your records: what the model "
             "says of such a class it says of them"
+        )
+        yield Finding("classes", text, below=False, asks=True)
+    elif small := [records for records in own.compared if 0 < records < 2 * policy.least_count]:
+        text = (
+            f"{min(small)} of your records are treated, or are not: one of these may have more than a fifth of their "
+            f"weight, at most {min(1.0, 2.0 / min(small)):.0%}; {2 * policy.least_count} are asked for"
         )
         yield Finding("classes", text, below=False, asks=True)
     elif 0 < own.events < _FEWEST_EVENTS:

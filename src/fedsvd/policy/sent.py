@@ -40,6 +40,7 @@ _SUMMED = {
     What.PERMUTED: "Gram matrices of its columns, each permuted among its records",
     What.LEFT_OUT: "squared errors of rows left out, for each penalty",
     What.SQUARED_SCORES: "squared scores",
+    What.BALANCE: "sums of its weights, and of its covariates by treatment, without and with these",
     What.QUALITY: "ordered pairs of its own cases and controls, and squared errors of probabilities",
     What.ROC: "how many of its cases and controls are at or below each value of the linear predictor",
     What.NULL_SPACE: "products that find the solution of least norm",

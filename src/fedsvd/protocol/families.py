@@ -64,6 +64,8 @@ class ModelFacts:
     # --- judged at home
     weighs_by_outcome: bool = False  # records weigh about as much as their outcome
     few_events: bool = False  # two parties: fewer than fifty own events ask
+    # --- stages
+    weighs: bool = False  # records are weighted by their score in a second model, of the treatment's effect
     # --- words
     name: str = ""  # in a sentence
     begins: str = "the mean of each column in 16 bits"  # what is opened first
@@ -85,6 +87,31 @@ def _mixed_bits(about: "ModelPlan", P: int) -> int:
     p = P - v
     triangle = p * (p + 1) // 2
     return 100 + (120 * triangle + 30 * v * triangle if about.reml else 0)
+
+
+EFFECTS: Mapping[str, Family] = MappingProxyType(
+    {
+        "gaussian": Family.GAUSSIAN,
+        "binomial": Family.QUASIBINOMIAL,
+        "poisson": Family.QUASIPOISSON,
+        "cox": Family.COX,
+    }
+)
+"""Families of an outcome whose weighted model says the effect of a treatment; weights are no numbers of trials."""
+SCORE = Family.BINOMIAL
+"""That of a propensity score."""
+
+
+def effect_on(family: str | None, events: bool) -> str:
+    """The key of ``EFFECTS`` of an outcome of this family, or of a time with its events."""
+    return "cox" if events else str(family or "gaussian")
+
+
+def _weighted_bits(about: "ModelPlan", P: int) -> int:
+    """Of the second model of a treatment's effect, and of the balance of P - 1 covariates."""
+    more = about.digits == "more"
+    outcome = 2 * 160 + 200 + 6 * (29 if more else 24)
+    return outcome + 4 * (51 if more else 31) + (P - 1) * (8 * (46 if more else 18) + 1)
 
 
 _CLASS_COUNTS = (
@@ -211,6 +238,31 @@ FACTS: Mapping[Family, ModelFacts] = MappingProxyType(
                 "of its random effects stay there.",
             ),
             draws=("residuals", "qq"),
+        ),
+        Family.PROPENSITY: ModelFacts(
+            Task.PROPENSITY,
+            Outcome.CLASSES,
+            beside=("treatment", "event"),
+            needs=("treatment",),
+            counted_at=1,
+            offsets=False,
+            only_few_digits=True,
+            sums_weights=False,
+            own_bits=_weighted_bits,
+            weighs=True,
+            name="propensity",
+            learns=(
+                "Every party learns, for the treated and for all others, the sum of the weights and of their squares, "
+                "and how covariates are spread in both groups before and after weighting, in a few digits; and the "
+                "coefficients of a model of the outcome on the treatment alone, weighted, by the same steps.",
+            ),
+            stays=(
+                "A record's propensity score and weight stay with its party. Before a sum with weights is sent the "
+                "party tests that no record has more than a fifth of its group's own weight. Trimming leaves out none "
+                "or at least five of its records of a group.",
+            ),
+            counts=_CLASS_COUNTS,
+            draws=(),
         ),
     }
 )

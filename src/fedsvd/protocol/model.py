@@ -4,11 +4,11 @@ One evaluation is one request of ``statistics.glm.fit``: two sums, of totals and
 needs is found during it; a plan has as many as it may need at most.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.families import FACTS, IN_BINS, ModelFacts, Outcome
+from fedsvd.protocol.families import EFFECTS, FACTS, IN_BINS, SCORE, ModelFacts, Outcome
 from fedsvd.protocol.tasks import LINKS, Family, Task, Ties
 
 MOST_EVALUATIONS = 1 << 15
@@ -70,6 +70,7 @@ class ModelPlan:
     bins: int = 0  # of times, in which a Cox model has one baseline of all parties; 0: each party has its own
     reml: bool = True  # of a mixed model: by the restricted likelihood, else by the likelihood
     correlated: bool = True  # of a mixed model: a random slope and intercept of one group may be
+    effect: str = ""  # of a propensity study: the family of the outcome (``EFFECTS``)
     beside: tuple[str, ...] = ()  # columns between target and offset, in the order of ``facts``; needed ones are added
 
     def __post_init__(self) -> None:
@@ -114,6 +115,10 @@ class ModelPlan:
                 "them",
                 'digits = "more" has standard errors to 1e-7',
             )
+        effect, of_times = self.effect_facts, facts.weighs and "event" in self.beside
+        if facts.weighs != (effect is not None) or (effect is not None and effect.outcome is Outcome.TIMES) != of_times:
+            known = f"{', '.join(EFFECTS)}, the last of them with a column of events"
+            raise ConfigError(f"the effect of a treatment on a {self.effect or 'missing'} outcome", f"one of {known}")
         if self.offset and not facts.offsets:
             several = "an offset has no meaning for several classes"
             raise ConfigError(f"a {facts.name} model has no offset" if self.bins else several, "leave offset out")
@@ -145,7 +150,29 @@ class ModelPlan:
 
     def scored(self, features: int, intercept: bool) -> int:
         """Those of them whose scores are squared for robust errors."""
+        if self.facts.weighs:
+            return self.stages[1].scored(1, "event" not in self.beside)  # a treatment alone
         return self.coefficients(features, intercept) - self.facts.known
+
+    @property
+    def effect_facts(self) -> ModelFacts | None:
+        """Of the outcome of a propensity study."""
+        return FACTS[EFFECTS[self.effect]] if self.effect in EFFECTS else None
+
+    @property
+    def stages(self) -> "tuple[ModelPlan, ModelPlan]":
+        """Of a propensity study: the model of who was treated, and the weighted one of the outcome on the treatment."""
+        treated = replace(self, family=SCORE, effect="", beside=())
+        family, of_times = EFFECTS[self.effect], "event" in self.beside
+        return treated, ModelPlan(
+            family,
+            LINKS[family][0],
+            weighted=True,
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+            digits=self.digits,
+            ties=str(Ties.EFRON) if of_times else "",
+        )
 
     def column(self, name: str) -> int | None:
         """The place of a column of ``beside`` among the labels; None where parties bring none."""

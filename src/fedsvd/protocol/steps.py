@@ -80,6 +80,7 @@ class What(StrEnum):
     RESIDUALS = "residuals"  # the squares of a linear model's, in few digits
     TABLE = "table"  # how many records have each level in each group, and miss each column
     RANKS = "ranks"  # sums of ranks of records of each group, among each party's own
+    BALANCE = "balance"  # sums of propensity weights, and of covariates of the treated and of others, by them
     QUALITY = "quality"  # pairs of a case and a control in their order, and squared errors of probabilities
     ROC = "roc"  # how many cases and controls are at or below edges of the linear predictor; ``step`` as of fives
     LEFT_OUT = "left out"  # errors of rows that were left out

@@ -50,6 +50,11 @@ class Task(StrEnum):
         "Linear mixed model",
         "Linear model with random effects of persons or clinics, on the joint table",
     )
+    PROPENSITY = (
+        "propensity",
+        "Effect of a treatment",
+        "Effect of a treatment by propensity weights: scores, balance, a weighted model, on the joint table",
+    )
     PREDICT = "predict", "Prediction"
     MATCH = "match", "Record matching"  # which records all parties have, before a study on split columns
     PREPARE = "prepare", "Joint preparation of tables"  # joint numbers that tables are prepared with, before a study
@@ -241,6 +246,7 @@ class Family(StrEnum):
     COX = "cox"  # times to an event, stratified by site: of task cox alone
     ORDINAL = "ordinal"  # classes in an order: of task ordinal alone
     MIXED = "mixed"  # numbers in groups that have random effects: of task mixed alone
+    PROPENSITY = "propensity"  # who was treated, and an outcome weighted by that: of task propensity alone
 
 
 OWN_FAMILY = {task: family for task in Task for family in Family if task.value == family.value}
@@ -258,6 +264,14 @@ class Criterion(StrEnum):
 
     REML = "reml"
     ML = "ml"
+
+
+class Estimand(StrEnum):
+    """Whose effect a weighted comparison is of."""
+
+    OVERLAP = "overlap"  # those who might have been treated or not: weights are bounded
+    ATE = "ATE"  # all
+    ATT = "ATT"  # the treated
 
 
 class Ties(StrEnum):
@@ -323,5 +337,6 @@ LINKS: dict[Family, tuple[str, ...]] = {
     Family.COX: ("log", "cloglog"),
     Family.ORDINAL: ("logit", "probit", "cloglog"),
     Family.MIXED: ("identity",),
+    Family.PROPENSITY: ("logit", "probit"),
 }
 """The links of each family, the usual one first."""

@@ -96,6 +96,19 @@ def _tables(
     yield Table("covariance", table)
 
 
+def effect_tables(to: PartyResult, model: GLMInference | MultinomialInference) -> Iterator[Table]:
+    """The same of one model whose only feature is a treatment."""
+    return _tables((model,), terms_of(to), [], [model.covariance] if is_array(model.covariance) else [])
+
+
+def terms_of(result: PartyResult) -> list[str]:
+    """The names of a model's features: columns of the table; of a weighted effect the treatment."""
+    about = result.plan.glm
+    if about is not None and about.facts.weighs:
+        return [str(result.facts.get("columns", {}).get("treatment", "treatment"))]
+    return list(result.feature_names(result.plan.m))
+
+
 def classes_of(result: PartyResult) -> list[str]:
     """The names of the classes: those of the study, else numbers; empty where the target is no class."""
     about = result.plan.glm
@@ -109,7 +122,7 @@ def models_of(result: PartyResult) -> tuple[GLModel, ...]:
     if "models" in result.objects:
         return tuple(result.objects["models"])
     said: Sequence[Mapping[str, Any]] = result.facts.get("models", ())
-    intercept = result.plan.centre
+    intercept = bool(said[0].get("intercept", result.plan.centre)) if said else result.plan.centre
     if "contrasts" in result.arrays:
         w = [result.arrays["contrasts"]]
     else:
@@ -134,7 +147,7 @@ def summaries(result: PartyResult) -> list[tuple[str, Summary]]:
     """The table of each model, and what it predicts."""
     if not result.facts.get("models"):
         return []
-    names, target, classes = list(result.feature_names(result.plan.m)), result.targets[0], classes_of(result)
+    names, target, classes = terms_of(result), result.targets[0], classes_of(result)
     models, found = models_of(result), []
     for k, model in enumerate(models):
         if isinstance(model, MultinomialInference):

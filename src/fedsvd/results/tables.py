@@ -26,6 +26,7 @@ from fedsvd.results import (
     describe_table,
     foreign_tables,
     model_table,
+    propensity_table,
     regression_table,
     survival_tables,
 )
@@ -38,6 +39,7 @@ from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.roles.user.prediction import RegressionResult
+from fedsvd.roles.user.propensity import PropensityResult
 from fedsvd.roles.user.survival import SurvivalResult
 from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.types import Float
@@ -102,6 +104,8 @@ def _values(to: PartyResult, computed: Any, tables: bool) -> Values:
             return canonical_tables.canonical(to, computed, tables)
         case RegressionResult():
             return regression_table.regression(to, computed, tables)
+        case PropensityResult():
+            return propensity_table.effect(to, computed, tables)
         case GLMResult():
             return model_table.model(to, computed, tables)
         case SurvivalResult():
@@ -173,6 +177,8 @@ def _at_home(to: PartyResult, computed: Any, data: Data) -> Values:
         case RegressionResult(fitted=fitted) if fitted is not None:
             found = scored(to, "fitted", fitted, data.labels)
             return found if data.labels is None else found | regression_table.fit(to, computed, data.labels, fitted)
+        case PropensityResult():
+            return propensity_table.own_weights(to, computed)
         case GLMResult():
             eta = _fitted(data.table, computed)
             if data.labels is not None and to.plan.glm is not None and to.plan.glm.offset:

@@ -309,6 +309,7 @@ _ORDINAL = [
     for link, family in (("logit", LOGIT), ("probit", PROBIT), ("cloglog", LOGIT))
 ]  # whose likelihood is in ``ordinal.py``
 MIXED = replace(GAUSSIAN, name="mixed")
+_PROPENSITY = [replace(family, name="propensity", inside=lambda y: True) for family in (LOGIT, PROBIT)]
 FAMILIES = {
     ("gaussian", "identity"): GAUSSIAN,
     ("binomial", "logit"): LOGIT,
@@ -321,6 +322,7 @@ FAMILIES = {
     **{("cox-bins", family.link_name): family for family in _COX_IN_BINS},
     **{("ordinal", family.link_name): family for family in _ORDINAL},
     ("mixed", "identity"): MIXED,
+    **{(family.name, family.link_name): family for family in _PROPENSITY},
 }
 
 

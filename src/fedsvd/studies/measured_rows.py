@@ -22,6 +22,7 @@ from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_mad
 from fedsvd.prepare.telling_fills import telling_fills
 from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.protocol.families import Outcome
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import CAPPED_AT, What
@@ -78,8 +79,11 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     from fedsvd.studies.measured_hazards import bins_of_departures, largest_hazard
 
     own = replace(own, grids=bins_of_departures(plan, party, policy.least_count))
-    if plan.k == 2 and plan.glm is not None and plan.glm.facts.few_events and party.labels is not None:
-        own = replace(own, events=int(np.count_nonzero(party.labels[:, plan.glm.facts.counted_at])))
+    if plan.k == 2 and plan.glm is not None and (event := _event(plan.glm)) and party.labels is not None:
+        own = replace(own, events=int(np.count_nonzero(party.labels[:, event])))
+    if plan.glm is not None and plan.glm.facts.weighs and party.labels is not None:
+        treated = party.labels[:, plan.glm.facts.counted_at].astype(np.intp)
+        own = replace(own, compared=tuple(_counted(treated, persons_of(party, plan)).tolist()))
     own = rows.judged(own, policy)
     value, column = (0.0, 0) if few_records(rows.records, own.columns, policy) else largest_hazard(plan, party)
     return replace(own, design=Leverage(value, rows.called(column))) if value > own.design.value else own
@@ -359,9 +363,17 @@ def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
     if facts.outcome not in (Outcome.CLASSES, Outcome.TIMES):
         return ()
     y = party.labels[:, facts.counted_at]
+    effect = plan.glm.effect_facts
+    if effect is not None and effect.outcome in (Outcome.CLASSES, Outcome.TIMES):  # sums tell who of a group has one
+        y = y + 2.0 * party.labels[:, plan.glm.column("event") or 0]
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
     return tuple(_counted(y.astype(np.intp), persons_of(party, plan)).tolist())
+
+
+def _event(about: ModelPlan) -> int:
+    """The label column whose rows are summed over events; 0 where there is none."""
+    return (about.column("event") or 0) if (about.effect_facts or about.facts).few_events else 0
 
 
 def _grids(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Grid, ...]:

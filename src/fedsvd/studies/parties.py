@@ -299,7 +299,12 @@ def expect_target(about: ModelPlan, labels: Float) -> None:
     from fedsvd.statistics.families import family_named
 
     y = labels[:, 0]
-    if about.facts.outcome is Outcome.TIMES:
+    if about.facts.weighs:
+        from fedsvd.statistics.propensity import expect_treated
+
+        event = about.column("event")
+        expect_treated(labels[:, about.facts.counted_at], y, None if event is None else labels[:, event], about.effect)
+    elif about.facts.outcome is Outcome.TIMES:
         from fedsvd.statistics.cox import expect_times
 
         entry = about.column("entry")

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import model_validator
 
 from fedsvd.prepare.identifiers import BETWEEN
-from fedsvd.protocol.families import FACTS, Outcome
+from fedsvd.protocol.families import FACTS, Outcome, effect_on
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import LINKS, MODEL_TASKS, OWN_FAMILY, Baseline, Criterion, Item, Robust, Split, Task, Ties
 from fedsvd.studies.sections import Section, with_keys
@@ -73,7 +73,9 @@ class StudySection(Section):
         """Which standard errors are asked for, beyond the usual ones."""
         if self.cluster is not None:
             return Robust.CLUSTER
-        return None if self.cov_type == "nonrobust" else Robust(self.cov_type)
+        if self.cov_type == "nonrobust":
+            return Robust.HC0 if self.task is Task.PROPENSITY else None  # weights need them
+        return Robust(self.cov_type)
 
     @property
     def at_side(self) -> tuple[str, ...]:
@@ -83,7 +85,7 @@ class StudySection(Section):
     @property
     def sides(self) -> list[tuple[str, str]]:
         """Key and name of each; a key of several columns comes once for each."""
-        keys = ("event", "entry", "strata", "subject", "slope", "offset", "weights")
+        keys = ("treatment", "event", "entry", "strata", "subject", "slope", "offset", "weights")
         listed = {key: named if isinstance(named := getattr(self, key), tuple) else (named,) for key in keys}
         return [(key, name) for key, names in listed.items() for name in names if name is not None]
 
@@ -120,5 +122,6 @@ def model_of(keys: StudySection) -> ModelPlan:
         bins=bins,
         reml=keys.criterion is Criterion.REML,
         correlated=keys.correlated,
+        effect=effect_on(keys.family, keys.event is not None) if facts.weighs else "",
         beside=tuple(key for key, _ in keys.sides if key in facts.beside),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsvd.protocol.families import FACTS
+from fedsvd.protocol.families import EFFECTS, FACTS
 from fedsvd.protocol.tasks import FAMILIES, Check, Ids, Split, Task, Write
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.model_rules import OWN_CLUSTERS, vertical
@@ -101,6 +101,21 @@ MODEL_RULES = (
         "task 'cox' needs the column of events",
         'event = "status", say (1 where the event was seen, 0 where follow-up ended), or a formula: '
         "Surv(time, status) ~ age",
+    ),
+    Rule(
+        lambda study: study.task is Task.PROPENSITY and study.treatment is None,
+        "task 'propensity' needs the column of treatments",
+        'treatment = "treated", say: 1 where a record was treated, 0 where not',
+    ),
+    Rule(
+        lambda study: study.task is Task.PROPENSITY and study.event is not None and study.family is not None,
+        "an outcome with a column of events is a time, and has no family",
+        "leave family or event out",
+    ),
+    Rule(
+        lambda study: study.task is Task.PROPENSITY and str(study.family or "gaussian") not in EFFECTS,
+        lambda study: f"the effect of a treatment on a {study.family} outcome is not offered",
+        f"one of {', '.join(name for name in EFFECTS if name != 'cox')}; a time with its event",
     ),
     Rule(
         lambda study: study.task is Task.ORDINAL and len(study.classes) < 3,

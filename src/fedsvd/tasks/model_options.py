@@ -16,12 +16,14 @@ from fedsvd.protocol.tasks import (
     Task,
     Ties,
 )
-from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, Option
+from fedsvd.tasks.option import CLI, ESTIMATOR, Option
+from fedsvd.tasks.treatment_options import TREATMENT
 from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, SLOPES, THRESHOLDS, number, optional, whole, word
 
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
 _MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
-_WEIGHTED = tuple(task for task in MODEL_TASKS if task not in {facts.task for facts in FACTS.values() if facts.grouped})
+_WEIGHTED = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if not (facts.grouped or facts.weighs)))
+_COUNTED = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if not facts.grouped))
 _WEIGHTED_MODELS = ", ".join(f"`{task}`" for task in _WEIGHTED)
 _OFFSETS = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if facts.offsets))
 _ROBUST = tuple(dict.fromkeys(facts.task for facts in FACTS.values() if facts.robust))
@@ -145,8 +147,8 @@ MODEL = (
             "has"
         ),
         unset="needed for `glm`",
-        tasks=(Task.GLM,),
-        defaults={CLI: NEEDED, ESTIMATOR: Family.GAUSSIAN},
+        tasks=(Task.GLM, Task.PROPENSITY),
+        defaults={"FederatedPropensity": None, ESTIMATOR: Family.GAUSSIAN},
     ),
     Option(
         "link",
@@ -156,8 +158,10 @@ MODEL = (
         "The link; the family's usual one where left out.",
         '`"identity"`, `"logit"` or `"probit"`, `"log"`, `"log"`, `"logit"`; of `ordinal` also `"cloglog"`',
         unset="the family's usual",
-        tasks=(Task.GLM, Task.ORDINAL),
-        defaults={"FederatedLogisticRegression": "logit", "FederatedOrdinalRegression": "logit"},
+        tasks=(Task.GLM, Task.ORDINAL, Task.PROPENSITY),
+        defaults=dict.fromkeys(
+            ("FederatedLogisticRegression", "FederatedOrdinalRegression", "FederatedPropensity"), "logit"
+        ),
     ),
     Option(
         "classes",
@@ -210,9 +214,10 @@ MODEL = (
         "The column of events: 1 where one was seen, 0 where follow-up ended.",
         "the column that says whether the event was seen at the time that `label` names (1), or follow-up ended (0)",
         unset="needed for `cox`, `survival`",
-        tasks=(Task.COX, Task.SURVIVAL),
+        tasks=(Task.COX, Task.SURVIVAL, Task.PROPENSITY),
         columns=True,
     ),
+    *TREATMENT,
     Option(
         "entry",
         "job",
@@ -408,7 +413,7 @@ MODEL = (
             "rows of the smallest class (events, for `poisson` and `cox`), below which the session ends before a Gram "
             f"matrix is opened ({_WEIGHTED_MODELS})"
         ),
-        tasks=_WEIGHTED,
+        tasks=_COUNTED,
     ),
     Option(
         "least_events",
@@ -417,6 +422,6 @@ MODEL = (
         5,
         "Events for each coefficient, below which the session ends.",
         f"events, or rows of the smallest class, for each coefficient; likewise ({_WEIGHTED_MODELS})",
-        tasks=_WEIGHTED,
+        tasks=_COUNTED,
     ),
 )

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 from fedsvd.protocol.model import FEW
+from fedsvd.protocol.propensity import TRIMS
 from fedsvd.protocol.tasks import (
     MODEL_TASKS,
     Answer,
@@ -193,6 +194,20 @@ MODELS = (
         'leave mode out (mode "A")',
     ),
 )
+
+PROPENSITY = (
+    Rule(
+        lambda study: study.task is Task.PROPENSITY and study.robust is None,
+        "the errors of a weighted effect are robust",
+        'set cov_type = "HC0", or name clusters',
+    ),
+    Rule(
+        lambda study: study.task is Task.PROPENSITY and dict(study.options).get("trim", 0.0) not in TRIMS,
+        lambda study: f"trim = {dict(study.options)['trim']:g}: a limit of a job's own could be moved past one person",
+        f"one of {', '.join(f'{trim:g}' for trim in TRIMS)}",
+    ),
+)
+"""Of treatments, scores and weights."""
 
 ROBUST_MODELS = (
     Rule(

@@ -46,14 +46,15 @@ def tables(folder, rows=(120, 110, 130)):
         frame = pd.DataFrame({"age": age, "dose": dose, "patient": np.arange(n) // 2})
         frame["time"] = rng.exponential(400, n).round() + 1
         frame["event"] = rng.integers(0, 2, n)
+        frame["treated"] = rng.integers(0, 2, n)
         effect = np.repeat(rng.normal(size=n), 2)[:n]  # of a patient
         frame["outcome"] = (0.02 * age + dose + effect + rng.normal(size=n)).round(3)
         (folder / "data").mkdir(exist_ok=True)
         frame.to_csv(folder / f"data/{name}.csv", index=False)
 
 
-LABELLED = ("lr", "pcr", "glm", "ordinal", "mixed")
-AT_SIDE = {"mixed": ["patient"], "cox": ["time", "event"], "survival": ["time", "event"]}
+LABELLED = ("lr", "pcr", "glm", "ordinal", "mixed", "propensity")
+AT_SIDE = {"mixed": ["patient"], "propensity": ["treated"], "cox": ["time", "event"], "survival": ["time", "event"]}
 
 
 def at_hand(task, folder):

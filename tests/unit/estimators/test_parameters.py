@@ -43,8 +43,8 @@ IN_THE_STUDY = ("scheme", "mode", "trust", "block_size")
 ABOUT_THE_RUN = ("memory", "device", "engine", "policy", "random_state", "verbose")
 
 
-def test_there_are_fourteen_estimators():
-    assert len(ALL) == 14
+def test_there_are_fifteen_estimators():
+    assert len(ALL) == 15
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -128,7 +128,8 @@ def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
     }
     survival = {"ties": Ties.BRESLOW, "beside": ("entry", "strata")}
     mixed, bins = {"reml": False, "correlated": False}, {"bins": 3}
-    assert {*other, *survival, *mixed, *bins} == {field.name for field in fields(ModelPlan)}
+    treated = {"effect": "poisson"}
+    assert {*other, *survival, *mixed, *bins, *treated} == {field.name for field in fields(ModelPlan)}
     digests = {replace(plan, glm=replace(model, **{name: value})).digest for name, value in other.items()}
     assert len({plan.digest, *digests}) == len(other) + 1
     cox = ModelPlan(Family.COX, "log", ties=Ties.EFRON, digits=Digits.TABLE)
@@ -136,6 +137,8 @@ def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
     assert len({replace(plan, glm=cox).digest, *changed}) == len(survival) + 1
     binned = replace(cox, ties=Ties.BRESLOW)
     assert replace(plan, glm=binned).digest != replace(plan, glm=replace(binned, **bins)).digest
+    weighted = ModelPlan(Family.PROPENSITY, "logit", effect="gaussian", beside=("treatment",), digits=Digits.TABLE)
+    assert replace(plan, glm=weighted).digest != replace(plan, glm=replace(weighted, **treated)).digest
     grouped = ModelPlan(Family.MIXED, "identity", beside=("subject",), digits=Digits.TABLE)
     changed = {replace(plan, glm=replace(grouped, **{name: value})).digest for name, value in mixed.items()}
     assert len({replace(plan, glm=grouped).digest, *changed}) == len(mixed) + 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.model import Digits, ModelPlan
 from fedsvd.protocol.tasks import (
     Align,
     Check,
@@ -55,6 +55,7 @@ QUALITY = (*declared(Task.GLM).released, Item.QUALITY)
 ROC = (*QUALITY, Item.ROC)
 BINOMIAL = ModelPlan(Family.BINOMIAL, "logit")
 FIVES = (("roc", 5),)
+EFFECT = ModelPlan(Family.PROPENSITY, "logit", effect="gaussian", beside=("treatment",), digits=Digits.TABLE)
 SQUARES = (*declared(Task.GLM).released, Item.ROBUST)
 # Studies that few draws would hit: they say three things that do not go together, and nothing else that is wrong.
 RARE = [
@@ -121,12 +122,26 @@ RARE = [
         {"release": ROC, "options": FIVES, "glm": ModelPlan(Family.POISSON, "log")},
     ),
     ("the release of roc goes with", Task.GLM, H, {"release": (*QUALITY[:-1], Item.ROC), "glm": BINOMIAL}),
+    ("the errors of a weighted effect are robust", Task.PROPENSITY, H, {"targets": 2, "glm": EFFECT}),
+    (
+        "trim = 0.07: a limit of a job's own",
+        Task.PROPENSITY,
+        H,
+        {
+            "targets": 2,
+            "glm": EFFECT,
+            "release": (*declared(Task.PROPENSITY).released, Item.ROBUST),
+            "robust": Robust.HC0,
+            "options": (("trim", 0.07),),
+        },
+    ),
     ("thresholds are those of a ROC curve", Task.GLM, H, {"options": (("thresholds", "[0.5]"),), "glm": BINOMIAL}),
 ]
 
 
 def rare(task, split, asked):
-    return Study(task, split, targets=int(task in (Task.LR, Task.PCR, Task.GLM, Task.COX)), **asked)
+    targets = int(task in (Task.LR, Task.PCR, Task.GLM, Task.COX))
+    return Study(task, split, **{"targets": targets, **asked})
 
 
 @pytest.mark.parametrize(("text", "task", "split", "asked"), RARE)
@@ -172,6 +187,7 @@ def test_a_broken_rule_is_an_error_with_its_fault_and_its_fix():
 
 LR, COLUMNS = {"task": "lr", "label": "y"}, {"task": "svd", "split": "vertical", "id": "key"}
 GLM = {"task": "glm", "label": "y", "family": "binomial"}
+TREATED = {"task": "propensity", "label": "y", "treatment": "t"}
 PARTIES = [{"name": "a"}, {"name": "b"}]
 # Rules of a job file: what breaks each of them, and what is said of it.
 REFUSED = {
@@ -225,6 +241,10 @@ REFUSED = {
             "slope": "s",
             "criterion": "ml",
             "correlated": False,
+            "treatment": "t",
+            "estimand": "ATE",
+            "stabilised": True,
+            "trim": 0.1,
         }.items()
     ]
     + [
@@ -246,6 +266,9 @@ REFUSED = {
     "MODEL_RULES": [
         ({"job": {"task": "glm", "label": "y"}}, "task 'glm' needs a family"),
         ({"job": {"task": "cox", "label": "y"}}, "task 'cox' needs the column of events"),
+        ({"job": {"task": "propensity", "label": "y"}}, "task 'propensity' needs the column of treatments"),
+        ({"job": {**TREATED, "event": "e", "family": "poisson"}}, "an outcome with a column of events is a time"),
+        ({"job": {**TREATED, "family": "gamma"}}, "the effect of a treatment on a gamma outcome is not offered"),
         ({"job": {"task": "ordinal", "label": "y", "classes": ["a", "b"]}}, "task 'ordinal' needs the names of three"),
         ({"job": {"task": "mixed", "label": "y"}}, "task 'mixed' needs the column of subjects"),
         ({"job": {**GLM, "classes": ["a", "a"]}}, "a class is named twice"),

@@ -205,10 +205,14 @@ def _rows(rows: Rows, ax: Any) -> None:
     if rows.intervals:
         ends = np.array([(each.value - each.low, each.high - each.value) for each in rows.effects]).T
         ax.errorbar(values, places, xerr=ends, fmt="none", ecolor=colours, elinewidth=1.5)
+    if rows.before:
+        ax.scatter(rows.before, places, s=22, facecolors="none", edgecolors=COLOURS[1], zorder=3, label="before")
     if rows.intervals or rows.dots:
-        ax.scatter(values, places, s=22, color=colours, zorder=3)
+        ax.scatter(values, places, s=22, color=colours, zorder=3, label="after" if rows.before else None)
     else:
         ax.barh(places, values, 0.7, color=colours)
+    if rows.before:
+        ax.legend(frameon=False, fontsize="small")
     if rows.limit is not None:
         ax.axvline(rows.limit, color=_MUTED, linewidth=0.8, linestyle="--", zorder=0)
     ax.axvline(none, color=_MUTED, linewidth=0.8, linestyle="--" if rows.intervals else "-", zorder=0)

@@ -1,11 +1,12 @@
 """Which drawings a result has: those that its outputs declare, as far as the reader holds these outputs."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.families import Outcome
 from fedsvd.protocol.outputs import Kind, Output, To
-from fedsvd.results.drawings import components, described, models, ranking, survival
+from fedsvd.results.drawings import balanced, components, described, models, ranking, survival
 from fedsvd.results.drawings.picture import USUAL, Picture, Wish
 from fedsvd.results.result import PartyResult
 
@@ -29,7 +30,7 @@ DRAWINGS: Mapping[str, Callable[[PartyResult, Wish], Iterator[Picture]]] = {
     "leverage": models.leverage,
     "caterpillar": models.caterpillar,
     "survival": survival.survival,
-    "love": described.love,
+    "love": lambda result, wish: chain(described.love(result, wish), balanced.love(result, wish)),
     "histogram": described.histograms,
 }
 

@@ -56,6 +56,8 @@ def _outline(stairs: Float, edges: Float) -> Float:
 
 def love(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     """Standardised differences of every variable, the largest of all pairs of groups."""
+    if "described" not in result.facts:
+        return
     found = description(result)
     rows = []
     for variable in found.variables:

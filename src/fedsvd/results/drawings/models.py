@@ -39,10 +39,13 @@ _BY = {
 def forest(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     """Coefficients with their intervals: ratios in the columns' own units, or changes for one standard deviation."""
     if result.plan.glm is not None:
-        names = list(result.feature_names(result.plan.m))
+        names = model_table.terms_of(result)
         for model, (what, summary) in zip(model_table.models_of(result), model_table.summaries(result), strict=True):
             model = model if wish.level is None else glm_columns.at_level(model, wish.level)
-            yield from _forest(what, model, _of_model(model, summary.names, names), ratio_of(model), wish)
+            rows = _of_model(model, summary.names, names)
+            if result.plan.glm.facts.weighs:  # a treatment has no unit but its own
+                rows = [(*row[:4], math.nan) for row in rows]
+            yield from _forest(what, model, rows, ratio_of(model), wish)
         return
     coefficients = result.arrays.get("coefficients")
     names = [] if coefficients is None else list(result.feature_names(coefficients.shape[1]))
@@ -79,10 +82,11 @@ def _deviations(model: GLModel) -> list[float] | None:
 
     Its inverse is the weighted Gram matrix of a constant and the features; a multinomial model's has such blocks.
     """
-    assert is_array(model.covariance)
+    own = model.covariance if model.naive is None else model.naive  # whichever errors are shown
+    assert is_array(own)
     q = model.coefficients.shape[-1]
     try:
-        gram = np.linalg.inv(model.covariance)[:q, :q]
+        gram = np.linalg.inv(own)[:q, :q]
     except np.linalg.LinAlgError:
         return None
     if not gram[0, 0] > 0.0:

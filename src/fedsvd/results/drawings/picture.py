@@ -128,6 +128,7 @@ class Rows:
     span: Range | None = None
     among: tuple[Effect, ...] = ()
     dots: bool = False  # points without intervals
+    before: tuple[float, ...] = ()  # a second, hollow point in each row: what the number was before
     limit: float | None = None  # what values are compared with: a dashed line
 
 

@@ -139,6 +139,8 @@ def _rows(title: str, rows: Rows) -> str:
         css, middle = "s1" if value >= 0 else "s2", y + lead + 8
         if rows.intervals:
             parts.append(svg.line(scale(low), middle, scale(high), middle, f"stroke {css}"))
+        if rows.before:
+            parts.append(svg.dot(scale(rows.before[j]), middle, "s2 hollow", each.says))
         if rows.intervals or rows.dots:
             parts.append(svg.dot(scale(value), middle, css, each.says))
         else:

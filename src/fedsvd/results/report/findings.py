@@ -11,6 +11,7 @@ import numpy as np
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.results.drawings.components import loading_scale, samples_of, shares, weights
 from fedsvd.results.report import components, model, regression
+from fedsvd.results.report.balanced import balance_sections
 from fedsvd.results.report.declared import declared_outputs
 from fedsvd.results.report.described import described
 from fedsvd.results.report.figures import figures
@@ -28,6 +29,7 @@ def findings(result: PartyResult) -> Iterator[Section]:
     yield from described(result)
     if result.facts.get("models"):
         yield model.model_section(result)
+    yield from balance_sections(result)
     if result.plan.targets and result.plan.glm is None and result.arrays.keys() & {"coefficients", "intercept"}:
         yield _regression(result)
     if "singular_values" in result.arrays and any(output.table == "spectrum" for output in result.outputs):

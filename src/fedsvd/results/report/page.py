@@ -88,10 +88,14 @@ def what_was_computed(result: PartyResult) -> tuple[str, ...]:
     samples, features = _shape(plan)
     task = plan.task.in_a_sentence + ("" if plan.foreign is None else f" ({plan.foreign.name})")
     return (
-        f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
+        f"{plan.k} parties computed {_a(task)} of one joint table of {samples} rows and {features} columns. Each holds "
         f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
         *((f"The rows were {how_rows_belong(plan)}.",) if plan.rows_unchecked else ()),
     )
+
+
+def _a(words: str) -> str:
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def how_it_was_computed(result: PartyResult) -> Section:
@@ -146,6 +150,8 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
             own = plan.glm.column("strata") is not None
             rows.append(("ties", plan.glm.ties))
             rows.append(("strata", "sites, and the values of a column at each" if own else "sites"))
+        elif plan.glm.facts.weighs:
+            rows.append(("family", f"{plan.glm.effect}, weighted by a {plan.glm.link} score"))
         else:
             rows.append(("family", f"{plan.glm.family}, link {plan.glm.link}"))
         rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (maximum likelihood)"))

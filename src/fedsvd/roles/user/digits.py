@@ -12,7 +12,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.protocol.model import HOME_TESTS
+from fedsvd.protocol.model import HOME_TESTS, START_SIZES
 from fedsvd.protocol.openings import SIZE_BITS, granted_bits
 from fedsvd.protocol.steps import SIZE_CLASSES
 from fedsvd.randomness.keystream import Keystream
@@ -23,7 +23,7 @@ from fedsvd.roles.user.sums import any_of, batches_of_numbers
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import words128
 from fedsvd.statistics.irls import not_converged
-from fedsvd.statistics.newton import NOISE, Fitting, refused
+from fedsvd.statistics.newton import NOISE, Fitting, powers, refused
 from fedsvd.statistics.newton_requests import Asked, Point, Sizes, Totals
 from fedsvd.types import Float, Ring
 
@@ -41,9 +41,11 @@ def name_of(asked: Sizes | Asked) -> str:
 class DigitSums:
     """Sums of few digits of one session; ``bits`` were opened so far."""
 
-    def __init__(self, work: Work) -> None:
-        self._work, self._granted = work, min(float(granted_bits(work.plan)), work.granted)
-        self.bits = 0.0
+    def __init__(self, work: Work, after: "DigitSums | None" = None) -> None:
+        self._work = work
+        self._granted: float = min(float(granted_bits(work.plan)), work.granted) if after is None else after._granted
+        self.bits: float = 0.0 if after is None else after.bits
+        self.users = work.plan.k
         self.opened_means = work.opened_means
 
     def sizes(self, name: str, own: Float) -> Script:
@@ -88,18 +90,26 @@ class DigitSums:
 
 
 class DigitsSession(DigitSums):
-    """The sums of all models of one session, numbered by evaluations."""
+    """The sums of all models of one session, numbered by evaluations.
 
-    def __init__(self, work: Work) -> None:
-        super().__init__(work)
+    A second model of another kind has names of its own, after a ``prefix``, and goes on to count bits ``after`` the
+    first.
+    """
+
+    def __init__(self, work: Work, prefix: str = "", after: DigitSums | None = None) -> None:
+        super().__init__(work, after)
+        self._prefix = prefix
         assert work.plan.glm is not None
         self._about = work.plan.glm
+        self.digits = self._about.digits
         self._coefficients = work.plan.M - 1
         self._evaluations, self._number = count(1), 1
         next(self._evaluations)
         self._scored = False
         self.residual = 0.0
         self.means: Float | None = None  # of the features, at all users together
+        self.scales = np.ones(work.plan.m)  # powers of two above their spread about these
+        self.counted: dict[str, float] = {}  # of the outcome
 
     def play(self, model: Model) -> Script:
         """The fit of one model."""
@@ -124,10 +134,16 @@ class DigitsSession(DigitSums):
         if asked.of in ("columns", "start", "tilt"):
             self._next_evaluation()
         own: Float = yield Local("evaluate", lambda: home.sizes(asked))
-        exponents = yield from self.sizes(f"{name_of(asked)} {self._number}", own)
+        exponents = yield from self.sizes(self._named(name_of(asked)), own)
         if (exponents == SIZE_CLASSES.stop).any():
             raise refused()
+        if asked.of == "start" and asked.at is not None and not asked.at.constant_only:
+            self.scales = powers(exponents[START_SIZES:])
         return exponents
+
+    def _named(self, name: str) -> str:
+        """The name of a sum in this evaluation."""
+        return f"{self._prefix}{name} {self._number}"
 
     def _totals(self, home: OwnParts, asked: Asked) -> Script:
         """The total of what every user rounded at home."""
@@ -137,12 +153,12 @@ class DigitsSession(DigitSums):
             self._next_evaluation()
         values: Float = yield Local("evaluate", lambda: home.values(asked))
         units = self._padded(asked.units, asked)
-        name = f"{name_of(asked)} {self._number}"
-        total, sent = yield from self.total(name, self._padded(values, asked), units)
+        total, sent = yield from self.total(self._named(name_of(asked)), self._padded(values, asked), units)
         home.sent(asked, sent[: len(values)])
         found = total[: len(values)]
         if asked.of == "moments":
-            expect_counts(self._work.plan, self._counts(found))
+            self.counted = self._counts(found)
+            expect_counts(self._work.plan, self.counted)
             columns = slice(self._about.moments, None)
             if self._work.plan.centre or self._about.facts.centred:
                 self.means = found[columns] / self._work.plan.n
@@ -165,7 +181,7 @@ class DigitsSession(DigitSums):
         units = self._padded(np.concatenate((np.zeros(HOME_TESTS), asked.units)), asked)
         numbers = self._padded(np.concatenate((np.zeros(HOME_TESTS), values)), asked)
         words = self._tested(stands_out, beyond, numbers, units)
-        total = yield from self._opened(f"score {self._number}", words, units)
+        total = yield from self._opened(self._named("score"), words, units)
         failed = total[:HOME_TESTS] != 0.0
         if failed[0]:
             return Totals(None)
@@ -174,9 +190,9 @@ class DigitsSession(DigitSums):
     def _tested(self, stands_out: bool, beyond: bool, numbers: Float, units: Float) -> Ring:
         """Words of a score; none of them says anything where a test failed, but for the two that say so."""
         if not (stands_out or beyond):
-            whole, noise = self._rounded(f"score {self._number}", numbers, units)
+            whole, noise = self._rounded(self._named("score"), numbers, units)
             return words128.to_words(whole, 0, noise=noise, terms=self._work.plan.k)
-        stream = Keystream.of(self._work.own, "noise", "refused", str(self._number))
+        stream = Keystream.of(self._work.own, "noise", "refused", self._named("score"))
         words = stream.words(2 * len(numbers)).reshape(-1, 2).astype(np.uint64)
         words[:, 1] &= _HIDING
         words[:HOME_TESTS][~np.array([stands_out, beyond])] = 0

@@ -124,6 +124,17 @@ CASES = {
             "until": 9.0,
         }
     },
+    "propensity": {
+        "job": {
+            "task": "propensity",
+            "label": "y",
+            "treatment": "w",
+            "family": "poisson",
+            "estimand": "ATT",
+            "stabilised": True,
+            "trim": 0.05,
+        }
+    },
     "description by a dictionary": {
         "job": {
             "task": "describe",
