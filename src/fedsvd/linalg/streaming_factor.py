@@ -182,7 +182,10 @@ class StreamingFactor:
         """How many columns have been absorbed as one chunk: many, where nothing was seen and they look even."""
         count = min(int(X.shape[1]), self._longest(X))
         first = self._seen == 0 and self.width >= _WIDE and isinstance(X, np.ndarray) and count > 2 * self.width
-        if not first or not looks_even(X[:, : 2 * self.width], self._shift):
+        if not first:
+            return 0
+        if not looks_even(X[:, : 2 * self.width], self._shift):
+            self._uneven = True  # a part is not even: the whole is not, and its product would be in vain
             return 0
         if not self._add_gram(X[:, :count], self._shift):
             return 0

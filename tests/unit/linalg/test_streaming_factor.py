@@ -417,3 +417,21 @@ def test_pieces_in_threads_make_the_factor_of_the_data():
     np.testing.assert_array_equal(*found)
     expected = np.linalg.svd(X, compute_uv=False)
     tolerances.assert_close(np.linalg.svd(found[0], compute_uv=False), expected, tolerances.FACTOR_BAR)
+
+
+def test_features_of_which_some_are_not_even_are_not_multiplied_with_each_other(monkeypatch):
+    """All columns are as long as each other, so that their lengths say nothing; the Gram matrix would be in vain."""
+    rng, m, plain = np.random.default_rng(6), 512, []
+    Q = np.linalg.qr(rng.standard_normal((m, m)))[0]
+    X = Q @ (np.geomspace(1.0, 1e-8, m)[:, None] * rng.standard_normal((m, 1_300)))
+    multiplied = streaming_factor.gram_of_columns
+
+    def watched(X, **how):
+        plain.append(how.get("R") is None)
+        return multiplied(X, **how)
+
+    monkeypatch.setattr(streaming_factor, "gram_of_columns", watched)
+    factor = absorb(X, 1_300)
+    assert error(factor.factor(), X) <= tolerances.FACTOR_BAR
+    assert plain
+    assert not any(plain)
