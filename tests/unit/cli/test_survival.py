@@ -1,14 +1,19 @@
 """``fedsvd survival``: curves and the test on screen, in files, in the report, and read back; a dictionary's times."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from tests.studies import hospitals
-from tests.tolerances import CURVE_BAR, assert_close
+from tests.survival_data import edges_of, table
+from tests.tolerances import CURVE_BAR, WITHIN_MORE_BAR, assert_close
 from tests.unit.results.report.pages import page
 
 from fedsvd import FederatedKaplanMeier, load
 
+R = json.loads((Path(__file__).parents[2] / "vectors" / "survival-r.json").read_text(encoding="utf-8"))
 DICTIONARY = """name = "wards"
 [columns.outcome]
 role = "time"
@@ -38,6 +43,24 @@ def test_a_command_gives_curves_a_report_and_what_is_loaded(fedsvd, times):
     assert isinstance(loaded, FederatedKaplanMeier)
     assert_close(loaded.tidy()["estimate"].to_numpy(), table["estimate"].to_numpy(), CURVE_BAR)
     assert "Numbers at risk" in page(times.folder / "out").text
+
+
+def test_a_weighted_test_and_a_restricted_mean_from_files_are_rs(fedsvd, tmp_path):
+    data, said_by_r, parties = table("made"), R["made"], []
+    for site, own in data.groupby("site"):
+        own[["time", "status", "group"]].to_csv(tmp_path / f"site{site}.csv", index=False)
+        parties += ["--party", tmp_path / f"site{site}.csv"]
+    grid = [word for edge in edges_of("made") for word in ("--times", edge)]
+    groups = [word for group in (1, 2, 3) for word in ("--groups", group)]
+    words = ["--formula", "Surv(time, status) ~ group", *groups, *grid, "--digits", "more", "--counts", "exact"]
+    asked = ["--test", "fleming-harrington", "--until", said_by_r["until"]]
+    said = fedsvd("survival", *parties, *words, *asked, "--out", tmp_path / "out")
+    assert said.code == 0, said.err
+    assert f"Fleming-Harrington test within sites: chi-squared {said_by_r['fleming']:.4g} on 2" in said.out
+    found = load(tmp_path / "out")
+    assert abs(found.test_.statistic / said_by_r["fleming"] - 1.0) < WITHIN_MORE_BAR
+    shares = found.glance()["records"] / len(data)
+    assert abs(shares @ found.glance()["rmean"] - said_by_r["rmean"]) < said_by_r["rmean.se"]
 
 
 def test_times_are_the_dictionarys_and_others_are_refused(fedsvd, times):

@@ -51,7 +51,9 @@ def test_counts_in_fives_are_within_their_bound_and_the_test_to_four_digits(name
     assert abs(found.test_.statistic / R[name]["logrank"] - 1.0) < WITHIN_BAR
 
 
-@pytest.mark.parametrize("test, key", [("gehan", "gehan"), ("tarone-ware", "tarone"), ("peto", "peto")])
+@pytest.mark.parametrize(
+    "test, key", [("gehan", "gehan"), ("tarone-ware", "tarone"), ("peto", "peto"), ("fleming-harrington", "fleming")]
+)
 def test_weighted_kin_are_rs(test, key):
     found = fitted("made", test=test, digits="more")
     assert abs(found.test_.statistic / R["made"][key] - 1.0) < WITHIN_MORE_BAR

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from fedsvd.protocol.counted import CurvesPlan
-from fedsvd.protocol.tasks import Task
+from fedsvd.protocol.tasks import RankTest, Task
 from fedsvd.results.drawings.survival import at_risk
 from fedsvd.results.report.figures import figures
 from fedsvd.results.report.sections import Section, grid
@@ -43,7 +43,9 @@ def test_in_words(test: dict[str, object]) -> str:
     if test["statistic"] is None:
         return f"The {test['test']} test within sites compares nothing: no event was seen next to another group."
     chi = f"chi-squared {test['statistic']:.4g} on {test['df']} degrees of freedom, p = {test['p']:.3g}"
-    return f"{str(test['test']).capitalize()} test within sites: {chi}."
+    name = str(test["test"])
+    called = name.capitalize() if name == RankTest.LOG_RANK else name.title()  # the others are names of persons
+    return f"{called} test within sites: {chi}."
 
 
 def _cell(value: object) -> str:
