@@ -187,7 +187,7 @@ CASES = {
         "job": ROWS,
         "prepare": {"drop": ["name"], "missing": "constant", "constant": -1.5, "indicators": True},
     },
-    "prepared by low rank": {"job": ROWS, "prepare": {"missing": "low-rank", "penalty": 0.25, "rounds": 7}},
+    "prepared by low rank": {"job": ROWS, "prepare": {"missing": "low-rank", "penalty": 0.25, "rounds": 7, "rank": 3}},
     "prepared by a formula": {
         "job": {"task": "lr", "inference": True},
         "prepare": {"formula": "y ~ age + C(sex) + site", "centre": "none"},
