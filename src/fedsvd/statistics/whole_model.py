@@ -81,4 +81,7 @@ def shown(model: GLMInference) -> dict[str, Fact]:
     tests = {"likelihood ratio": likelihood_ratio(model), "Wald": wald(model)}
     law = "F" if isinstance(model.freedom, int) else "chi2"
     found = {name: test for name, test in tests.items() if test is not None}
-    return {f"{name} ({law}, df {df})": f"{value:.6g}, p {p:.3g}" for name, (value, df, p) in found.items()}
+    return {
+        f"{name} ({law}, df {df})": f"{value:.6g}, p {f'{p:.3g}' if p > 0.0 else '<1e-300'}"
+        for name, (value, df, p) in found.items()
+    }

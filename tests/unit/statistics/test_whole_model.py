@@ -81,3 +81,12 @@ def test_parts_of_the_score_test_add_up_to_it_whatever_the_first_step_was():
     ]
     found = np.sum(parts, axis=0)
     assert_close(found[0] + found[1:] @ found[1:], U @ np.linalg.solve(total, U), STATISTIC_BAR)
+
+
+def test_a_p_value_below_all_numbers_is_said_as_one():
+    x = np.linspace(0.0, 6.0, 240)
+    tables = np.array_split(x[:, None], 3)
+    counts = np.array_split(np.exp(x).round(), 3)
+    model = FederatedGLM("poisson").fit(tables, counts)
+    assert "p <1e-300" in str(model.summary())
+    assert ", p 0" not in str(model.summary())
