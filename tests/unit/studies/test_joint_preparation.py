@@ -305,7 +305,7 @@ class TestInPython:
         with pytest.raises(ShapeError, match="different numbers of columns"):
             fedsvd.prepared(parts, missing="mean", categories=["sex", "ward"], id="patient", policy=ALLOWED)
         with pytest.raises(DataError, match="hold text"):
-            fedsvd.prepared([joint, joint], missing="mean", id="patient", policy=ALLOWED)
+            fedsvd.prepared([joint[:150], joint[150:]], missing="mean", id="patient", policy=ALLOWED)
 
     def test_an_owners_policy_is_asked(self, joint):
         with pytest.raises(ReleaseRefused, match="least_count"):
