@@ -15,7 +15,6 @@ from fedsvd.results.write import read_result
 
 LABEL = "Survival of two arms over eleven years, and hazard ratios of five measurements with their intervals"
 FIGURE = FIGURES / "manuscript.svg"
-_BANDS = "<style>.band{stroke:none;opacity:.15}.band.s1{fill:#2563c9}.band.s2{fill:#c2500a}</style>"
 
 
 def drawn(folder: Path) -> str:
@@ -29,7 +28,7 @@ def drawn(folder: Path) -> str:
         for j, each in enumerate(found)
     )
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 870 366" role="img" aria-label="{LABEL}">'
-    return f'{head}{STYLE}{_BANDS}<rect class="paper" width="870" height="366"/>{parts}</svg>\n'
+    return f'{head}{STYLE}<rect class="paper" width="870" height="366"/>{parts}</svg>\n'
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ d <- joint(".csv"); v <- joint("-visits.csv")
 table <- function(x) list(mean = as.vector(tapply(x, d$arm, mean)), sd = as.vector(tapply(x, d$arm, sd)))
 curve <- summary(survfit(Surv(years, died) ~ arm, d), times = c(2, 4, 6, 8, 10))
 test <- survdiff(Surv(years, died) ~ arm + strata(site), d)
-cox <- summary(coxph(Surv(years, died) ~ age + edema + log(bili) + log(albumin) + log(protime) + strata(site), d))
-mixed <- lmer(log(bili) ~ year * arm + (year | id), v, control = lmerControl(optCtrl = list(ftol_abs = 1e-14, xtol_abs = 1e-14)))
+cox <- summary(coxph(Surv(years, died) ~ age + edema + log(bili) + log(albumin) + log(protime) + strata(site), d, control = coxph.control(eps = 1e-13)))
+mixed <- lmer(log(bili) ~ year * arm + (year | id), v, control = lmerControl("bobyqa", optCtrl = list(rhoend = 1e-10, maxfun = 1e5)))
 out <- list(R = R.version.string, survival = as.character(packageVersion("survival")), lme4 = as.character(packageVersion("lme4")),
   lmerTest = as.character(packageVersion("lmerTest")),
   n = as.vector(base::table(d$arm)), women = as.vector(base::table(d$arm[d$sex == "f"])), age = table(d$age), bili = table(d$bili),
