@@ -454,6 +454,7 @@ FREE = (
     "mixed",
     "mixed by maximum likelihood",
     "cox with clusters",
+    "cox in bins of time",
     "propensity",
     "propensity of times with clusters",
 )

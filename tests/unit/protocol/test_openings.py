@@ -58,13 +58,14 @@ def test_sums_that_the_data_asks_for_are_as_long_as_their_steps(name):
     warnings.simplefilter("ignore", PrivacyWarning)
     session = CASES[name]()
     session.run()
-    (evaluation,) = (step for step in session.plan.steps if step.body)
-    lengths = {step.name: step.size for step in listed(evaluation.body)}
+    evaluations = [step for step in session.plan.steps if step.body]  # one of each model of the study
+    sizes = {(step.name, step.size) for evaluation in evaluations for step in listed(evaluation.body)}
+    lengths = {name for name, _ in sizes}
     replies = [m for _, to, m in session.sent if isinstance(m, SumReply) and to == user(1)]
     played = [(reply.name.rsplit(" ", 1)[0], len(reply.payload)) for reply in replies]
     found = [(name, length) for name, length in played if name in lengths]
     assert len(found) > 10
-    assert all(length == lengths[name] for name, length in found)
+    assert set(found) <= sizes
 
 
 @pytest.mark.parametrize("name", list(CASES))
