@@ -75,7 +75,7 @@ def test_C2_no_block_of_width_one_where_algorithm_2_leaves_a_row_unmasked():
     assert min(window.width for window in played.setting.right) >= b
     seen = np.linalg.norm(played.seen.Y, axis=1)
     true = np.linalg.norm(X, axis=1)
-    assert np.abs(seen[:, None] / true - 1.0).min() > digits_lost(10)  # no row of X' is as long as any row of X
+    assert np.abs(seen[:, None] / true - 1.0).min() > digits_lost(6)  # no row of X' is as long as any row of X
 
 
 def test_C3_no_window_is_one_users_where_blocks_gain_nothing_from_aggregation():

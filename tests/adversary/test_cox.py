@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.adversary.steering import steered
-from tests.tolerances import PRINTED_BAR
+from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd.data.open import open_source
 from fedsvd.policy.learned import what_each_role_learns
@@ -132,3 +132,26 @@ def test_a_false_score_that_steers_to_one_record_is_refused_at_home(monkeypatch,
 
 def test_without_home_tests_it_is_not(monkeypatch):
     assert largest_part(monkeypatch, 0, tested=False) > 0.8
+
+
+# --- a risk set of one ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_a_record_that_is_alone_at_risk_adds_nothing_to_score_or_information(ties):
+    """Who enters a site after all others left it, and dies there, is compared with no one but itself."""
+    rng = np.random.default_rng(11)
+    n, beta = 60, np.array([0.4, -0.7, 0.2])
+    time, event, entry = rng.uniform(1.0, 5.0, n), (rng.random(n) < 0.7).astype(float), np.zeros(n)
+    time[-1], event[-1], entry[-1] = 9.0, 1.0, 6.0
+    parts = []
+    for seed in range(3):
+        X = np.random.default_rng(5).normal(size=(n, 3))
+        X[-1] = np.random.default_rng(seed).normal(0.0, 3.0, 3)
+        parts.append(Cohort(X, time, event, entry=entry, efron=ties == "efron").evaluate(beta, information=True))
+    without = Cohort(X[:-1], time[:-1], event[:-1], entry=entry[:-1], efron=ties == "efron")
+    expected = without.evaluate(beta, information=True)
+    for part in parts:
+        assert_close(part.score, expected.score, STATISTIC_BAR)
+        assert_close(part.information, expected.information, STATISTIC_BAR)
+        assert_close(part.deviance, expected.deviance, STATISTIC_BAR)
