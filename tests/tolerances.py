@@ -137,6 +137,15 @@ def gram(n: int) -> float:
     return 8.0 * EPS * math.sqrt(max(n, 4))
 
 
+def projected_gram(m: int, n: int) -> float:
+    """Relative to S_1^2: ``U^T X X^T U`` against ``S^2``, U and S being the SVD of an (m, m) factor of X.
+
+    The Gram matrix is one of n terms by two routes. U and S are exact for a factor that is off by g S_1, g the bar of
+    m terms, which enters its square twice.
+    """
+    return gram(n) + 2.0 * gram(m)
+
+
 def solution(A: Any, length: float, residual: float) -> float:
     """In the norm: v of ``min ||A v - b||`` by a backward stable route; ``length`` is ||v||, ``residual`` ||A v - b||.
 

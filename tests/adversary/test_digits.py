@@ -129,7 +129,7 @@ def test_few_digits_give_linear_algebra_more_than_a_guess_from_the_margins_and_n
     assert guessed == {4: 46, 5: 48, 6: 43}[seed]
     alone, held = np.array([read_from_few_digits(X, y, draw) for draw in range(4)]).T
     assert alone.max() < guessed < held.mean()
-    assert held.max() < len(others)
+    assert held.max() < 0.8 * len(others)  # 159 of 200 in 39 draws
 
 
 # --- a false gradient -------------------------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ def _orthonormal(Y: Float) -> Float:
 
 
 def opened_by(columns: int, rank: int) -> Opened:
-    """What rounds of a table of so many columns open."""
+    """What rounds open of a table with this number of columns."""
     return ByDirections(columns, rank) if directions(columns, rank) else ByGram(columns)
 
 

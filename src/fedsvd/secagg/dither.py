@@ -25,7 +25,7 @@ from fedsvd.secagg.fixed_point import BITS, TAIL
 from fedsvd.secagg.on_device import pieces
 from fedsvd.types import Array, Float, Ring
 
-_PART = 1 << 16  # numbers that a thread encodes at a time, a multiple of four: so many share a word of the stream
+_PART = 1 << 16  # numbers that a thread encodes at a time, a multiple of four: four share a word of the stream
 _LARGER = 1.0  # as a power of two: how much larger than a usual entry the numbers behind it may be
 
 

@@ -34,7 +34,7 @@ class CoxInference(GLMInference):
 
     @property
     def wald(self) -> tuple[float, float]:
-        """The test of all effects together by their covariance; NaN where there is none."""
+        """The test of all effects together by their covariance; NaN without one."""
         if not is_array(self.covariance):
             return math.nan, math.nan
         found = float(self.coefficients @ np.linalg.solve(self.covariance, self.coefficients))

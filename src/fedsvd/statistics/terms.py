@@ -47,7 +47,7 @@ class Test:
 
 
 def freedom(model: Model, L: Float) -> int | Float | None:
-    """Degrees of freedom of the estimated scale, for each combination ``L w``; None where there is none to estimate.
+    """Degrees of freedom of the estimated scale, for each combination ``L w``; None where no scale is estimated.
 
     Of a mixed model every coefficient has its own, and a combination of several takes the smallest: Satterthwaite's
     of the combination itself need slopes of the covariance, which no study opens.

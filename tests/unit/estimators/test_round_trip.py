@@ -244,8 +244,7 @@ def differences(where: str, found: Any, expected: Any, bar: float) -> list[str]:
     if isinstance(expected, SessionPlan):
         names = [each.name for each in fields(expected) if each.name not in OF_THE_SESSION]
         return [f"{where}.{name}" for name in names if getattr(found, name) != getattr(expected, name)]
-    alike = any(isinstance(found, kind) and isinstance(expected, kind) for kind in (int | float, tuple | list))
-    if type(found) is not type(expected) and not alike:
+    if type(found) is not type(expected) and not (isinstance(found, int | float) and isinstance(expected, int | float)):
         return [f"{where}: {type(found).__name__}, fitted {type(expected).__name__}"]
     if is_dataclass(expected):
         pairs = [(name.name, getattr(found, name.name), getattr(expected, name.name)) for name in fields(expected)]

@@ -45,8 +45,7 @@ def expect_factor_of(R, X):
     assert np.abs(R.T @ R - X @ X.T).max() < tolerances.gram(n) * largest**2
     U, sigma, _ = np.linalg.svd(R.T, full_matrices=False)
     projected = U.T @ X
-    # Two routes more: U is that of R, and is multiplied with X.
-    assert np.abs(projected @ projected.T - np.diag(sigma**2)).max() < 2.0 * tolerances.gram(n) * largest**2
+    assert np.abs(projected @ projected.T - np.diag(sigma**2)).max() < tolerances.projected_gram(m, n) * largest**2
     assert np.linalg.norm(X - U @ projected, 2) < tolerances.FACTOR_BAR * largest
 
 

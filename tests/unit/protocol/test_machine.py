@@ -116,7 +116,8 @@ def test_the_digest_is_compared_before_anything_else():
 def test_a_peers_abort_is_passed_on_with_its_stage_and_code():
     machine = Toy()
     (abort,) = machine.receive(user(2), Aborted(PLAN.digest, "FSVD-305", "factorising"))
-    assert str(abort.error).startswith("FSVD-415: user 2 stopped in factorising with FSVD-305. Fix: ")
+    fix = "the log of that role says why: ask its owner, then resume the job"
+    assert str(abort.error) == f"FSVD-415: user 2 stopped in factorising with FSVD-305. Fix: {fix}"
 
 
 def test_the_runtime_may_report_a_failure_once():

@@ -213,8 +213,8 @@ def test_bits_stay_within_what_is_expected_and_errors_are_those_of_all_digits(se
         assert np.abs(result.models[0].standard_errors / exact.standard_errors - 1.0).max() < ROBUST_BAR
         plain = expected_bits(planned(family, "", None, Digits.TABLE, **problem))
         usual = session(family, "", None, Digits.TABLE, **problem).run()[0].bits
-        # One matrix more, in the bits of the table: up to twice what is expected where few records carry its sum.
-        assert result.bits - usual < 2.0 * (expected_bits(federation.plan) - plain) + 60.0
+        # One matrix more, in the bits of the table: what it adds stays near what is expected of it.
+        assert result.bits - usual < 1.5 * (expected_bits(federation.plan) - plain) + 60.0
         assert result.bits < granted_bits(federation.plan)
 
 

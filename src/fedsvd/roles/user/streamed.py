@@ -99,7 +99,7 @@ class Streamed:
         return max(0.0, math.ldexp(squared, 2 * self.power))
 
     def _panels(self, memory: int) -> Iterator[slice]:
-        """All rows where they are read as they lie; of data that is converted as it is read, what a budget holds."""
+        """All rows of data that is read without conversion; of other data, what a budget holds."""
         rows, n_i = self.source.shape
         lies = np.may_share_memory(self.source.rows(0, 1), self.source.rows(0, 1))
         return iter((slice(0, rows),)) if lies else long_panels(rows, n_i, memory)
