@@ -25,7 +25,7 @@ from fedsvd.errors import ConfigError, NotFittedError, ShapeError, warn_caller
 from fedsvd.estimators.as_job import asked_of, found_locally
 from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
 from fedsvd.estimators.matched import Align, common_positions, joint_ids, matching_rule, words_of
-from fedsvd.estimators.parameters import Common, expect_not_moved
+from fedsvd.estimators.parameters import Common, expect_not_moved, with_samples
 from fedsvd.estimators.plots import Plots
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.sklearn_types import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -78,8 +78,9 @@ class Federated(Common, BaseEstimator):
     _found: Found  # the result, which ``plot`` draws
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Errors of every estimator's ``fit`` are in keywords, which its user typed."""
+        """Errors of every estimator's ``fit`` are in keywords, which its user typed; docstrings say what X is."""
         super().__init_subclass__(**settings)
+        with_samples(cls)
         if "fit" in vars(cls):
             cls.fit = in_words_of(Surface.KEYWORDS)(cls.fit)  # type: ignore[attr-defined]
 
@@ -183,19 +184,15 @@ class Federated(Common, BaseEstimator):
             **asked,
         )
 
-    def _run(
-        self,
-        study: Study,
-        parties: Sequence[PartyData],
-        rehearsed: bool,
-        policy: Policy | None = None,
-        targets: Sequence[str] = (),
-    ) -> Outcome | Found:
-        """Run the study under the owners' policy; what it gives, which the caller stores. ``targets`` are y's names."""
+    def _run(self, study: Study, parties: Sequence[PartyData], rehearsed: bool, **said: Any) -> Outcome | Found:
+        """Run the study under the owners' policy; what it gives, which the caller stores.
+
+        Said may be the policy of a party and ``targets``, the names of y.
+        """
         where = self._where
         if isinstance(where, Simulation):
-            return self._simulated(study, parties, rehearsed, policy, targets)
-        warn_of(doubts(study, parties, targets), Surface.KEYWORDS)
+            return self._simulated(study, parties, rehearsed, **said)
+        warn_of(doubts(study, parties, said.get("targets", ())), Surface.KEYWORDS)
         words = {**asked_of(study.task, self.get_params(deep=False)), "device": where.device, "engine": where.engine}
         rules = where.policy or (Policy.permissive() if rehearsed else Policy())
         return found_locally(words, self._masks, study, parties, rules)
@@ -290,8 +287,7 @@ class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fe
 
         Parameters
         ----------
-        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
-            A list is read as in ``fit``: one part of the joint table per party.
+        X : {samples}
 
         Returns
         -------

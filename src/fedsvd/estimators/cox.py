@@ -214,8 +214,7 @@ class FederatedCox(RobustErrors, FederatedModel):
 
         Parameters
         ----------
-        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
-            A list is read as in ``fit``: one part of the joint table per party.
+        X : {samples}
         offset : as in ``fit``, default=None
             None takes the column of that name again where ``fit`` had one, and 0 where it had an array or none.
         kind : {"lp", "risk", "survival"}, default="lp"

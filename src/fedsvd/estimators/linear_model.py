@@ -57,8 +57,7 @@ class LinearPredictor(RegressorMixin, Federated):
 
         Parameters
         ----------
-        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
-            A list is read as in ``fit``: one part of the joint table per party.
+        X : {samples}
 
         Returns
         -------

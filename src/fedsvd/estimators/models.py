@@ -197,7 +197,7 @@ class FederatedModel(Federated, ModelTable):
         if any(more.values()):
             asked["release"] = (*task.released, *(item for item, wanted in more.items() if wanted))
         study = self._study(self._task, tables, alpha=self._alpha(), targets=about.labels, glm=about, **asked)
-        outcome = self._run(study, parties, tables.rehearsed, policy, said["targets"])
+        outcome = self._run(study, parties, tables.rehearsed, policy=policy, targets=said["targets"])
         self._store_run(outcome, tables, **said)
 
     def _store(self, found: Found) -> None:

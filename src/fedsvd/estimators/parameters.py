@@ -52,6 +52,10 @@ row_ids_ : ndarray of shape (n_samples,), or (n_samples, n_columns) where severa
 matching_ : tuple of MatchReport
     With ``align``, how many of each party's records were matched.
 """
+_SAMPLES = (
+    "array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list",
+    "A list is read as in ``fit``: one part of the joint table per party.",
+)
 MOVED = {
     **{name: f"masks=fedsvd.Masks({name}=...)" for name in ("scheme", "mode", "trust", "block_size")},
     **{
@@ -85,6 +89,16 @@ def documented(estimator: E) -> E:
     made = vars(estimator)["__init__"]  # by the dataclass
     setattr(estimator, "__init__", _naming_moved(made))  # noqa: B010
     return estimator
+
+
+def with_samples(estimator: type) -> None:
+    """Say what samples may be wherever a method's docstring has ``X : {samples}``."""
+    for method in vars(estimator).values():
+        text = getattr(method, "__doc__", None) or ""
+        if "{samples}" in text:
+            method.__doc__ = re.sub(
+                r"^( *)(X : )\{samples\}", rf"\1\2{_SAMPLES[0]}\n\1    {_SAMPLES[1]}", text, flags=re.M
+            )
 
 
 def expect_not_moved(names: Iterable[str]) -> None:

@@ -4,13 +4,14 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.errors import ShapeError
 from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import Family, expected_curvature
 from fedsvd.statistics.glm import expect_variation, inference
 from fedsvd.statistics.meats import meat
-from fedsvd.statistics.newton import Fitting, by_size, ending_bits, fitted, opened_moments
+from fedsvd.statistics.newton import Fitting, Traits, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Columns, Evaluation, Found, Moments, Point, Shape, design
 from fedsvd.statistics.robust import Scores
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, QUASI, Number, Undefined
@@ -151,3 +152,37 @@ def uncentred(values: Float, centre: Float, shape: Shape) -> Float:
         own = slice(equation * shape.width + 1, (equation + 1) * shape.width)
         moved[equation * shape.width] -= centre @ values[own]
     return moved
+
+
+def fit_with_levels(
+    shape: Shape,
+    moments: Moments,
+    start: Float,
+    apart: NDArray[np.bool_],
+    traits: Traits,
+    *,
+    alpha: float,
+    sign: float,
+) -> Fitting:
+    """The fit of effects and, after them, of levels that no column has: thresholds of classes, log hazards of bins.
+
+    ``start`` are levels without effects. No record says something of two levels that are ``apart``: these entries are
+    not opened. A ridge is of effects alone. Levels are those of columns about their centre; of columns as they are
+    they move with the effects, by ``sign``. An ``Ended``, the log-likelihood and the length of the last step.
+    """
+    m, P = shape.features, shape.features + len(start)
+    begin = shape
+    if alpha > 0.0:
+        begin = replace(shape, penalty=np.diag(np.concatenate((np.full(m, alpha), np.zeros(P - m)))))
+    zeros = np.zeros((P, P), bool)
+    zeros[m:, m:] = apart
+    found: Found = yield from fitted(begin, moments, start, replace(traits, zeros=zeros, curved_zeros=zeros))
+    summed = yield from meat(found, shape)
+    deviance = float((yield from by_size("end", found.at, shape.users, ending_bits(shape.table)))[0])
+    turn = np.eye(P)
+    turn[m:, :m] = sign * found.centre
+    totals = {"deviance": deviance, "pearson": 0.0}
+    root = PENALISED if alpha > 0.0 else turn @ found.root
+    ended = Ended(turn @ found.beta, root, totals, found.iterations, found.halvings, meat=summed, errors=shape.errors)
+    likelihood: Number = PENALISED if alpha > 0.0 else -0.5 * deviance
+    return ended, likelihood, found.decrement

@@ -18,15 +18,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedsvd.errors import DataError
-from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import Fact, GLMInference, inference
-from fedsvd.statistics.meats import meat
-from fedsvd.statistics.newton import Fitting, Traits, by_size, ending_bits, fitted, opened_moments
-from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
+from fedsvd.statistics.glm_digits import fit_with_levels
+from fedsvd.statistics.newton import Fitting, Traits, opened_moments
+from fedsvd.statistics.newton_requests import Evaluation, Moments, Point, Shape
 from fedsvd.statistics.records import RowRecords, largest_of, own_way
 from fedsvd.statistics.robust import Scores
-from fedsvd.statistics.undefined import PENALISED, Number
 from fedsvd.types import Float
 
 _LONG = 8.0  # standard errors
@@ -213,37 +211,21 @@ class BinsInference(GLMInference):
 
 def fit_by_digits(link: str, edges: Float, shape: Shape, *, alpha: float, level: float = 0.95) -> Fitting:
     """The whole fit by sums of few digits (``newton.py``): a ``BinsInference``, and the length of its last step."""
-    m, D, bits = shape.features, len(edges), ending_bits(shape.table)
+    D = len(edges)
     moments: Moments = yield from opened_moments(shape)
     total, events, at_risk = moments.targets[0], moments.targets[1 : 1 + D], moments.targets[1 + D :]
     null = _null_model(link, edges, events, at_risk)
-    begin = shape
-    if alpha > 0.0:
-        begin = replace(shape, penalty=np.diag(np.concatenate((np.full(m, alpha), np.zeros(D)))))
-    apart = np.zeros((m + D, m + D), bool)
-    apart[m:, m:] = ~np.eye(D, dtype=bool)
-    found: Found = yield from fitted(begin, moments, null, Traits(apart, apart, cut=_shorter))
-    summed = yield from meat(found, shape)
-    deviance = float((yield from by_size("end", found.at, shape.users, bits))[0])
-    turn = np.eye(m + D)
-    turn[m:, :m] = -found.centre  # log hazards of columns as they are
-    likelihood: Number = PENALISED if alpha > 0.0 else -0.5 * deviance
-    ended = Ended(
-        turn @ found.beta,
-        PENALISED if alpha > 0.0 else turn @ found.root,
-        {"deviance": deviance, "pearson": 0.0},
-        found.iterations,
-        found.halvings,
-        meat=summed,
-        errors=replace(shape.errors, few=False),
+    ended, likelihood, decrement = yield from fit_with_levels(
+        shape, moments, null, ~np.eye(D, dtype=bool), Traits(cut=_shorter), alpha=alpha, sign=-1.0
     )
+    ended = replace(ended, errors=replace(shape.errors, few=False))
     at_null = _null_deviance(link, events, at_risk)
     table = inference(
         family_named("cox-bins", link), ended, shape.n, False, 1.0, at_null, likelihood, alpha, level, moments.weight
     )
     own = {"edges": tuple(edges.tolist()), "events": round(float(total))}
     own |= {"bin_events": tuple(events.tolist()), "at_risk": tuple(at_risk.tolist())}
-    return BinsInference.of(table, **own), found.decrement
+    return BinsInference.of(table, **own), decrement
 
 
 def _shorter(beta: Float, there: Float, length: float) -> Float:

@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedsvd.errors import DataError
-from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import family_named
 from fedsvd.statistics.glm import Fact, GLMInference, explained, inference
-from fedsvd.statistics.meats import meat
-from fedsvd.statistics.newton import Fitting, Traits, by_size, ending_bits, fitted, opened_moments
-from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
+from fedsvd.statistics.glm_digits import fit_with_levels
+from fedsvd.statistics.newton import Fitting, Traits, opened_moments
+from fedsvd.statistics.newton_requests import Evaluation, Moments, Point, Shape
 from fedsvd.statistics.records import MOST_DEVIANCE, RowRecords, largest_of
 from fedsvd.statistics.robust import Scores
-from fedsvd.statistics.undefined import PENALISED, Number
 from fedsvd.types import Float
 
 _LEAST = 1e-300  # of a probability
@@ -239,39 +237,23 @@ class OrdinalInference(GLMInference):
 
 def fit_by_digits(link: str, shape: Shape, *, alpha: float, level: float = 0.95) -> Fitting:
     """The whole fit by sums of few digits (``newton.py``): an ``OrdinalInference``, and the length of its last step."""
-    m, K, bits = shape.features, shape.targets, ending_bits(shape.table)
+    K = shape.targets
     moments: Moments = yield from opened_moments(shape)
     counts = moments.targets
     if np.count_nonzero(counts > 0.0) < K:
         raise DataError("a class of the outcome has no record at any party", "leave it out of the classes")
     shares = counts / counts.sum()
-    begin = shape
-    if alpha > 0.0:
-        begin = replace(shape, penalty=np.diag(np.concatenate((np.full(m, alpha), np.zeros(K - 1)))))
-    apart = np.zeros((m + K - 1, m + K - 1), bool)
-    apart[m:, m:] = _far_apart(K - 1)
-    traits = Traits(apart, apart, curved_table=True, allowed=lambda beta: bool((np.diff(beta[m:]) > 0.0).all()))
-    found: Found = yield from fitted(begin, moments, quantile(link, np.cumsum(shares)[:-1]), traits)
-    summed = yield from meat(found, shape)
-    deviance = float((yield from by_size("end", found.at, shape.users, bits))[0])
-    turn = np.eye(m + K - 1)
-    turn[m:, :m] = found.centre  # thresholds of columns as they are
-    likelihood: Number = PENALISED if alpha > 0.0 else -0.5 * deviance
-    ended = Ended(
-        turn @ found.beta,
-        PENALISED if alpha > 0.0 else turn @ found.root,
-        {"deviance": deviance, "pearson": 0.0},
-        found.iterations,
-        found.halvings,
-        meat=summed,
-        errors=shape.errors,
+    start = quantile(link, np.cumsum(shares)[:-1])
+    traits = Traits(curved_table=True, allowed=lambda beta: bool((np.diff(beta[shape.features :]) > 0.0).all()))
+    ended, likelihood, decrement = yield from fit_with_levels(
+        shape, moments, start, _far_apart(K - 1), traits, alpha=alpha, sign=1.0
     )
     null = -2.0 * float(counts @ np.log(shares))
     table = inference(
         family_named("ordinal", link), ended, shape.n, False, 1.0, null, likelihood, alpha, level, moments.weight
     )
     levels = tuple(str(k) for k in range(K))
-    return OrdinalInference.of(table, levels=levels), found.decrement
+    return OrdinalInference.of(table, levels=levels), decrement
 
 
 def _far_apart(count: int) -> NDArray[np.bool_]:

@@ -19,12 +19,10 @@ from fedsvd.protocol.hazards import (
 )
 from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, array, column, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, What, digits, fives, sizes
-from fedsvd.protocol.tasks import Answer, Baseline, Item, Labels, Split, Task
+from fedsvd.protocol.tasks import Baseline, Task
 from fedsvd.statistics.fives import expect_grid
-from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.glm import NAIVE
+from fedsvd.tasks.glm import NAIVE, model
 from fedsvd.tasks.glm import steps as model_steps
 
 OUTPUTS = (
@@ -79,18 +77,10 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     return found
 
 
-TASK = Declared(
+TASK = model(
     Task.COX,
-    Answer.GRAM,
-    (Split.HORIZONTAL,),
-    released=(Item.COEFFICIENTS, Item.INFERENCE),
-    on_request=(Item.ROBUST,),
-    labels={Split.HORIZONTAL: Labels.APART},
-    c=224,
-    held=3,  # its rows in the order of their times, and their weighted and cumulative sums
-    opened_by_users=Why.ITERATIONS,
-    steps=steps,
-    outputs=OUTPUTS,
+    steps,
+    OUTPUTS,
     first_label="time",
     first_lines=(
         ('event = "event"', "1 where the event was seen at that time, 0 where follow-up ended"),

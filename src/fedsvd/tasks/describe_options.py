@@ -2,19 +2,15 @@
 
 from fedsvd.protocol.tasks import Task
 from fedsvd.tasks.option import Option
-from fedsvd.tasks.values import COLUMN, FLAG, NAMES, optional
+from fedsvd.tasks.values import FLAG, NAMES, named_column
 
 DESCRIBE = (
-    Option(
+    named_column(
         "by",
-        "job",
-        optional(COLUMN),
-        None,
         "The column whose levels are the groups of Table 1.",
         "the category whose levels are the groups of the table (`describe`); all records together where left out",
         unset="no groups",
         tasks=(Task.DESCRIBE,),
-        columns=True,
     ),
     Option(
         "nonnormal",

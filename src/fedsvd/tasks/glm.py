@@ -1,5 +1,8 @@
 """Generalised linear models: as many evaluations as the data needs, each with totals and mostly a Gram matrix."""
 
+from collections.abc import Callable
+from typing import Any
+
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.model import (
     BEGINS,
@@ -17,7 +20,7 @@ from fedsvd.protocol.model import (
     UNPENALISED,
     ModelPlan,
 )
-from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, array, column, fact, hidden
+from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, Output, To, array, column, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.quality import QUALITY, QUALITY_BITS, ROC, ROC_COLUMNS, ROCPlan, quality_numbers
 from fedsvd.protocol.reasons import Why
@@ -146,18 +149,41 @@ def _squares(plan: SessionPlan, about: ModelPlan) -> tuple[PlannedStep, ...]:
     return sizes("squares sizes", 1), *pieces("squares", about.scored(plan.m, plan.centre), What.SQUARED_SCORES)
 
 
-TASK = Declared(
+def model(
+    task: Task,
+    steps: Callable[[SessionPlan], tuple[PlannedStep, ...]],
+    outputs: tuple[Output, ...],
+    *,
+    released: tuple[Item, ...] = (Item.COEFFICIENTS, Item.INFERENCE),
+    on_request: tuple[Item, ...] = (Item.ROBUST,),
+    held: int = 3,  # its rows in an order of their own, and those times the weights of records
+    **said: Any,
+) -> Declared:
+    """What is declared of every model by few digits: split rows, outcomes apart from them, sums that users open."""
+    return Declared(
+        task,
+        Answer.GRAM,
+        (Split.HORIZONTAL,),
+        released,
+        on_request,
+        {Split.HORIZONTAL: Labels.APART},
+        c=224,
+        held=held,
+        opened_by_users=Why.ITERATIONS,
+        steps=steps,
+        outputs=outputs,
+        **said,
+    )
+
+
+TASK = model(
     Task.GLM,
-    Answer.GRAM,
-    (Split.HORIZONTAL,),
+    steps,
+    OUTPUTS,
     released=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
     on_request=(Item.QUALITY, Item.ROC, Item.ROBUST),
-    labels={Split.HORIZONTAL: Labels.APART},
+    held=0,  # it reads panels
     centred=True,
-    c=224,
-    opened_by_users=Why.ITERATIONS,
-    steps=steps,
-    outputs=OUTPUTS,
     first_lines=(
         ('family = "binomial"', "or gaussian, poisson, gamma, multinomial, negative-binomial, quasi..."),
         ('# classes = ["no", "yes"]', "of a label that is not 0 or 1; the first is the reference"),

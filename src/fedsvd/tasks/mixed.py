@@ -4,11 +4,9 @@ from fedsvd.errors import ConfigError
 from fedsvd.protocol.families import variances
 from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, What, digits, maybe, sizes
-from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
-from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.glm import newton_steps
+from fedsvd.protocol.tasks import Item, Task
+from fedsvd.tasks.glm import model, newton_steps
 
 GRAM_BITS, SLOPE_BITS, DEGREE_BITS, DEVIANCE_BITS, ENDS = 46, 16, 16, 48, 4
 """Of the Gram matrix of a restricted likelihood, of its slopes, of what degrees of freedom need, of the deviance at the
@@ -57,18 +55,13 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     return newton_steps(plan, about, before, ending=(*ends, last, degrees))
 
 
-TASK = Declared(
+TASK = model(
     Task.MIXED,
-    Answer.GRAM,
-    (Split.HORIZONTAL,),
+    steps,
+    OUTPUTS,
     released=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
-    labels={Split.HORIZONTAL: Labels.APART},
+    on_request=(),
     centred=True,
-    c=224,
-    held=3,  # its rows in the order of their groups, with products inside them
-    opened_by_users=Why.ITERATIONS,
-    steps=steps,
-    outputs=OUTPUTS,
     first_lines=(
         ('subject = "patient"', "persons or clinics that have random effects; each lies in one party"),
         ('# slope = "year"', "with a random slope too; it stays a feature"),

@@ -18,7 +18,18 @@ from fedsvd.protocol.tasks import (
 )
 from fedsvd.tasks.option import CLI, ESTIMATOR, Option
 from fedsvd.tasks.treatment_options import TREATMENT
-from fedsvd.tasks.values import CLASSES, COLUMN, FLAG, PENALTIES, SLOPES, THRESHOLDS, number, optional, whole, word
+from fedsvd.tasks.values import (
+    CLASSES,
+    FLAG,
+    PENALTIES,
+    SLOPES,
+    THRESHOLDS,
+    named_column,
+    number,
+    optional,
+    whole,
+    word,
+)
 
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
 _MODELS = ", ".join(f"`{task}`" for task in MODEL_TASKS)
@@ -77,18 +88,14 @@ MODEL = (
         ),
         tasks=(Task.LR, *_ROBUST),
     ),
-    Option(
+    named_column(
         "cluster",
-        "job",
-        optional(COLUMN),
-        None,
         "The column of clusters that standard errors are robust to; lr: with --inference.",
         (
             "the column of clusters that standard errors are robust to, numbers or text (`lr` with `inference`, "
             f"{_ROBUST_MODELS}); it is no feature"
         ),
         tasks=(Task.LR, *_ROBUST),
-        columns=True,
     ),
     Option(
         "clusters",
@@ -179,24 +186,17 @@ MODEL = (
         names={CLI: "class", ESTIMATOR: "levels"},
         defaults={"FederatedOrdinalRegression": None},
     ),
-    Option(
+    named_column(
         "offset",
-        "job",
-        optional(COLUMN),
-        None,
         "The column that is added to the linear predictor.",
         (
             "a column that is added to the linear predictor (`glm`, `cox`: the logarithm of the exposure, say; `lr` "
             "with split rows: it is subtracted from the label, and statistics are those of the difference)"
         ),
         tasks=(Task.LR, *_OFFSETS),
-        columns=True,
     ),
-    Option(
+    named_column(
         "weights",
-        "job",
-        optional(COLUMN),
-        None,
         "The column of prior weights.",
         (
             f"a column of weights of the rows (`lr`, {_WEIGHTED_MODELS}): inverse variances, as in R and statsmodels. "
@@ -204,41 +204,28 @@ MODEL = (
             "session"
         ),
         tasks=(Task.LR, *_WEIGHTED),
-        columns=True,
     ),
-    Option(
+    named_column(
         "event",
-        "job",
-        optional(COLUMN),
-        None,
         "The column of events: 1 where one was seen, 0 where follow-up ended.",
         "the column that says whether the event was seen at the time that `label` names (1), or follow-up ended (0)",
         unset="needed for `cox`, `survival`",
         tasks=(Task.COX, Task.SURVIVAL, Task.PROPENSITY),
-        columns=True,
     ),
     *TREATMENT,
-    Option(
+    named_column(
         "entry",
-        "job",
-        optional(COLUMN),
-        None,
         "The column of times at which records came under observation.",
         "the column of times at which each record came under observation (left truncation): it is at risk after it",
         unset="from the beginning",
         tasks=(Task.COX,),
-        columns=True,
     ),
-    Option(
+    named_column(
         "strata",
-        "job",
-        optional(COLUMN),
-        None,
         "The column whose values part each site's records into strata.",
         "a column of numbers or text: records are compared with those of their own site and the same value alone",
         unset="sites are the strata",
         tasks=(Task.COX,),
-        columns=True,
     ),
     Option(
         "ties",
@@ -280,16 +267,12 @@ MODEL = (
         tasks=(Task.COX,),
         script=True,
     ),
-    Option(
+    named_column(
         "subject",
-        "job",
-        optional(COLUMN),
-        None,
         "The column of subjects, persons or clinics, that have random effects.",
         "the column of subjects, persons or clinics, that have a random intercept; each lies in one party (`mixed`)",
         unset="needed for `mixed`",
         tasks=(Task.MIXED,),
-        columns=True,
     ),
     Option(
         "slope",

@@ -1,10 +1,8 @@
 """Ordinal regression: effects and thresholds of classes in an order, by the steps of a model by few digits."""
 
 from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
-from fedsvd.protocol.reasons import Why
-from fedsvd.protocol.tasks import Answer, Item, Labels, Split, Task
-from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.glm import NAIVE, steps
+from fedsvd.protocol.tasks import Task
+from fedsvd.tasks.glm import NAIVE, model, steps
 
 OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
@@ -21,18 +19,10 @@ OUTPUTS = (
 )
 """What an ordinal model gives: effects; thresholds are further terms. Of own records the probability of each class."""
 
-TASK = Declared(
+TASK = model(
     Task.ORDINAL,
-    Answer.GRAM,
-    (Split.HORIZONTAL,),
-    released=(Item.COEFFICIENTS, Item.INFERENCE),
-    on_request=(Item.ROBUST,),
-    labels={Split.HORIZONTAL: Labels.APART},
-    c=224,
-    held=3,  # its rows, less their means, and those times the weights of records
-    opened_by_users=Why.ITERATIONS,
-    steps=steps,
-    outputs=OUTPUTS,
+    steps,
+    OUTPUTS,
     first_lines=(
         ('classes = ["low", "medium", "high"]', "of the label, from the lowest to the highest"),
         ('# link = "probit"', "or cloglog; logit where left out"),

@@ -10,11 +10,9 @@ from fedsvd.errors import ConfigError
 from fedsvd.protocol.outputs import CLASS, RECORD, TERM, To, array, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.propensity import MORE_BITS, OUTCOME, outcome_plan, treatment_plan
-from fedsvd.protocol.reasons import Why
 from fedsvd.protocol.steps import PlannedStep, StepKind, What, digits, flags, sizes, wide
-from fedsvd.protocol.tasks import Answer, Item, Labels, Robust, Split, Task
-from fedsvd.tasks.declared import Declared
-from fedsvd.tasks.glm import NAIVE, newton_steps
+from fedsvd.protocol.tasks import Robust, Task
+from fedsvd.tasks.glm import NAIVE, model, newton_steps
 
 OUTPUTS = (
     array("coefficients", CLASS, "treatment", attribute="coef_", draws=("forest",)),
@@ -58,19 +56,11 @@ def _of_outcome(step: PlannedStep) -> PlannedStep:
     return replace(named, body=tuple(map(_of_outcome, step.body)))
 
 
-TASK = Declared(
+TASK = model(
     Task.PROPENSITY,
-    Answer.GRAM,
-    (Split.HORIZONTAL,),
-    released=(Item.COEFFICIENTS, Item.INFERENCE),
-    on_request=(Item.ROBUST,),
-    labels={Split.HORIZONTAL: Labels.APART},
+    steps,
+    OUTPUTS,
     centred=True,
-    c=224,
-    held=3,  # its rows, less their means, and those times the weights of records
-    opened_by_users=Why.ITERATIONS,
-    steps=steps,
-    outputs=OUTPUTS,
     first_lines=(
         ('treatment = "treated"', "1 where a record was treated, 0 where not; all other columns are covariates"),
         ('# family = "binomial"', "of the outcome: gaussian (a difference of means) where left out, or poisson"),

@@ -3,21 +3,17 @@
 from fedsvd.protocol.tasks import Counts, Interval, RankTest, Task
 from fedsvd.statistics.fives import LEAST_COUNT
 from fedsvd.tasks.option import Option
-from fedsvd.tasks.values import CLASSES, COLUMN, TIMES, number, optional, whole, word
+from fedsvd.tasks.values import CLASSES, TIMES, named_column, number, whole, word
 
 _TASKS = (Task.SURVIVAL,)
 
 SURVIVAL = (
-    Option(
+    named_column(
         "group",
-        "job",
-        optional(COLUMN),
-        None,
         "The column of groups; a curve for each.",
         "the column of groups: each of `groups` has a curve of its own",
         unset="all records are one group",
         tasks=_TASKS,
-        columns=True,
     ),
     Option(
         "groups",

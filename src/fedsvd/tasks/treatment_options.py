@@ -2,14 +2,11 @@
 
 from fedsvd.protocol.tasks import Estimand, Task
 from fedsvd.tasks.option import Option
-from fedsvd.tasks.values import COLUMN, FLAG, number, optional, word
+from fedsvd.tasks.values import FLAG, named_column, number, word
 
 TREATMENT = (
-    Option(
+    named_column(
         "treatment",
-        "job",
-        optional(COLUMN),
-        None,
         "The column of treatments: 1 where a record was treated, 0 where not.",
         (
             "the column that says who was treated (1) and who was not (0); all columns but this, the label and those "
@@ -17,7 +14,6 @@ TREATMENT = (
         ),
         unset="needed for `propensity`",
         tasks=(Task.PROPENSITY,),
-        columns=True,
     ),
     Option(
         "estimand",

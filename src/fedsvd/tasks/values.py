@@ -21,9 +21,9 @@ from pydantic import (
 )
 
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, ComponentRule, Item, Scheme, is_rule
+from fedsvd.protocol.tasks import IN_THE_LAB, PUBLISHED, RENAMED, ComponentRule, Item, Scheme, Task, is_rule
 from fedsvd.statistics.fives import MOST_EDGES, MOST_THRESHOLDS
-from fedsvd.tasks.option import Kind
+from fedsvd.tasks.option import Kind, Option
 from fedsvd.types import bytes_of, near
 
 SCHEMES = ("auto", *Scheme)
@@ -236,3 +236,8 @@ SETTINGS = Kind(dict[str, StrictBool | StrictInt | StrictFloat | StrictStr], lis
 """Options of a foreign task by name; its declaration says which there are."""
 RECORD = Kind(dict[str, Any], str)
 """A table that is checked by what reads it."""
+
+
+def named_column(key: str, help: str, meaning: str, *, tasks: tuple[Task, ...], unset: str = "") -> Option:
+    """An option of ``[job]`` that names one column of every party's table, or none."""
+    return Option(key, "job", optional(COLUMN), None, help, meaning, unset, tasks, columns=True)
