@@ -71,6 +71,8 @@ def _density(link: str, u: Float) -> tuple[Float, Float]:
 class OrdinalRecords(RowRecords):
     """A party's own records; classes are numbered from 0, in their order."""
 
+    concave = True
+
     def __init__(self, X: Float, y: Float, classes: int, link: str, weights: Float | None = None) -> None:
         super().__init__(X, y, weights)
         self._codes, self._K, self._link = y.astype(np.intp), classes, link

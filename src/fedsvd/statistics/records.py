@@ -31,6 +31,7 @@ class OwnRecords(ABC):
     weight: float  # of own records, by which an own deviance is judged
     tested: slice = slice(None)  # parameters whose information is tested for single records
     by_expected: bool = False  # whether the expected one is, whichever is sent
+    concave: bool = False  # the curvature is positive wherever it is, so that a limit may be of it too
 
     @abstractmethod
     def part(self, at: Point) -> Evaluation:

@@ -86,7 +86,10 @@ class RecordsHome(OwnParts):
         own = self._evaluated(at)
         assert own.information is not None
         self._start_deviance = own.deviance
-        self._least_leverage = max(MOST_LEVERAGE, halfway(self._leverage(at)))
+        # Both are sent on the way: of a few records the curvature has more of one than what is expected of it.
+        kinds = (True, False) if self.records.concave else (at.expected,)
+        known = max(self._leverage(replace(at, expected=kind)) for kind in kinds)
+        self._least_leverage = max(MOST_LEVERAGE, halfway(known))
         bound = float((own.information.diagonal() / np.square(self._scales(len(own.score)))).max())
         return np.concatenate(((bound, own.deviance, 0.0), self._spread))
 
