@@ -96,14 +96,14 @@ def test_a_search_whose_basis_started_again_goes_on_from_there(tmp_path):
 
 
 def test_a_second_search_for_copies_goes_on(tmp_path):
-    """40 equal values, of which a first search from 24 directions finds 24; it was killed in the second one."""
+    """40 equal values, of which a first search from 16 directions finds 16; it was killed in the second one."""
     X = of_spectrum([3.0, *[2.0] * 40, *np.linspace(1.5, 0.1, 40)], 90, 150)
     interrupted(X, tmp_path, "step 6", components=34)
     results, played = resumed(X, tmp_path, components=34)
     s = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
     assert_close(results[0].sigma, s[:34], VALUES_BAR, s[0])
     assert played[0] == 6
-    assert "from 48 random ones" in results[0].checked.order.text
+    assert "from 32 random ones" in results[0].checked.order.text
 
 
 def test_means_far_from_zero_are_those_of_the_first_session_to_the_last_digit(tmp_path):

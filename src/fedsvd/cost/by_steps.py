@@ -6,7 +6,7 @@ Each counts what all steps take together, where its label comes first.
 from fedsvd.cost.rates import Piece, Work
 from fedsvd.cost.users import Pieces, User
 from fedsvd.linalg.verdicts import Search
-from fedsvd.protocol.directions import first_width, later_width, most_steps, reach
+from fedsvd.protocol.directions import by_share, first_width, later_width, most_steps, reach
 
 _FOUR_NORMS = 4.0
 _SVD = 20.0  # flops of a small SVD for each entry and column
@@ -61,7 +61,7 @@ def ritz_values(user: User) -> Pieces:
         d = before + width
         long += _PASSES * m * d * width + _OWN * m * width**2
         search = search.at(0) if d < search.computed else search  # a basis that started again
-        if search.due(d):
+        if search.due(d, 0 if by_share(user.plan) else user.plan.planned_rank):
             search = search.at(d)
             small += (_SVD if d < _MANY * user.r else _SQUARES) * d**3
     yield Piece("products", Work(gemm=small + long))

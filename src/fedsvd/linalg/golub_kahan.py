@@ -30,7 +30,7 @@ from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, matmul
 from fedsvd.linalg.columns import Columns
-from fedsvd.linalg.leading import Ritz, leading
+from fedsvd.linalg.leading import Ritz, ritz_values
 from fedsvd.linalg.tall import combined, inner, lengths, less, tall_qr
 from fedsvd.types import Array, Float
 
@@ -45,6 +45,7 @@ _CLEAN, _ONCE = 4.0 * EPS, 1e-6  # products with what is known that stay, and th
 _AS_LONG = 1e-9  # of a vector: taken off at a right angle, it changes no length
 _EVEN = 32.0  # between the sizes of directions that two passes have made orthogonal to all known
 _NEARLY = 1e-10  # of a direction: rounding that is below in its range is so in its products with others
+_ROUGH = 1e4  # times the tolerance: a residual above it shows that a search goes on, whatever last digits values have
 _OVER = 8  # Ritz values beyond the wanted ones, which show what is equal to the last of these
 
 
@@ -197,13 +198,14 @@ class Space:
         return outside, along + rest
 
     def ritz(self, r: int, n: int, count: int = 0) -> Ritz:
-        """Ritz values, at least the first ``count``, and the residuals of the first r."""
-        m = self._block.shape[0]
-        if 0 in self._products.shape:
-            d, e = self._products.shape
-            return Ritz(np.zeros((d, 0)), np.zeros(0), np.zeros((e, 0)), np.zeros(0), 0.0)
-        p, s, y = leading(self._products, max(count, r + _OVER))
-        cut = float(s[0]) * max(8.0 * EPS * math.sqrt(max(m, n)), self._tolerance / 1000.0)
+        """Ritz values, at least the first ``count``, and residuals of the first r; without a count as they matter."""
+        R, far = self._products, math.inf if count else _ROUGH * self._tolerance
+        if 0 in R.shape:
+            return Ritz.none(*R.shape)
+        return ritz_values(R, max(count, r + _OVER), far, lambda p, s, y: self._judged(p, s, y, r, n))
+
+    def _judged(self, p: Float, s: Float, y: Float, r: int, n: int) -> Ritz:
+        cut = float(s[0]) * max(8.0 * EPS * math.sqrt(max(self._block.shape[0], n)), self._tolerance / 1000.0)
         wanted = min(r, int(np.count_nonzero(s > cut)))
         return Ritz(p, s, y, self.left_of(p, s, y, wanted) / (float(s[0]) or 1.0), cut)
 

@@ -39,6 +39,11 @@ class Wanted:
     energy: float = 0.0  # of squares, which the first vectors together exceed; 0: ``most`` vectors are wanted
     tolerance: float = TOLERANCE
 
+    @property
+    def least(self) -> int:
+        """Directions without which they cannot be there."""
+        return 0 if self.energy else self.most
+
     def count(self, s: Float, slack: float = 0.0) -> int:
         """How many that are of these values, descending; more than there are, or may be, where they hold too little."""
         if not self.energy:
@@ -63,8 +68,10 @@ class Search:
     lost: bool = False  # whether a random block lacked rank: then X has no more
     computed: int = 0  # directions when Ritz values were computed last
 
-    def due(self, directions: int) -> bool:
-        """Whether Ritz values are computed now."""
+    def due(self, directions: int, wanted: int = 0) -> bool:
+        """Whether Ritz values are computed now: fewer directions than wanted vectors hold no more than a first s_1."""
+        if 2 * self.width < directions < wanted:
+            return False
         return directions <= _EACH or directions >= _GROWTH * self.computed
 
     def at(self, directions: int) -> "Search":

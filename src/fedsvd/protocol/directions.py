@@ -53,7 +53,8 @@ FULL = "a basis that is full"
 """Why user 1 sends what a restart keeps: after rounds that the plan names."""
 
 _OVERSAMPLED = 8
-_NARROW, _OF_COMPONENTS = 24, 4  # directions of a block at most: these, or a fourth of the components
+_NARROW, _OF_COMPONENTS = 16, 8  # directions of a block, of more components than these: as many, or an eighth of them
+_BY_SHARE = 24  # the same where it is not known how many components there will be
 _WIDEST, _TIMES = 320, 4  # directions of a basis at most: these, or this number for each component
 _A_COMPONENT, _MORE = 60, 64  # directions for each component, and in any case
 _MOST_BY_SHARE = 256
@@ -94,8 +95,10 @@ def components_in_words(plan: SessionPlan) -> str:
 
 def first_width(plan: SessionPlan) -> int:
     """Directions of the first block. From fewer than r + 8 copies of a value may be missed, and are searched for."""
-    of_components = 0 if by_share(plan) else -(-plan.planned_rank // _OF_COMPONENTS)
-    return min(start_width(plan), max(_NARROW, of_components))
+    r, start = plan.planned_rank, start_width(plan)
+    if by_share(plan):
+        return min(start, _BY_SHARE)
+    return start if r <= _NARROW else min(start, max(_NARROW, -(-r // _OF_COMPONENTS)))
 
 
 def start_width(plan: SessionPlan) -> int:
@@ -181,7 +184,7 @@ def most_directions(plan: SessionPlan) -> int:
 def directions_for_share(m: int, counts: Sequence[int]) -> int:
     """The same where a share of the variance is asked for: as many as no owner is asked about, whatever the columns."""
     outside = sum(counts) - max(counts)
-    return min(m, max(1, outside // RECORDS_A_DIRECTION), _NARROW * (1 + MOST_STEPS))
+    return min(m, max(1, outside // RECORDS_A_DIRECTION), _BY_SHARE * (1 + MOST_STEPS))
 
 
 def components_for_share(m: int, counts: Sequence[int]) -> int:

@@ -112,8 +112,8 @@ def play(
         lead, directions = spaces[0], spaces[0].count
         full = 0 < widest < directions + later
         ritz = [None] * k
-        if search.due(directions) or full:
-            ritz = [space.ritz(r, n, widest // 2 if full else 0) for space in spaces]
+        if search.due(directions, wanted.least) or full:
+            ritz = [space.ritz(r, n, widest // 2 if full else r - wanted.least) for space in spaces]
             s1, search = ritz[0].top, search.at(directions)
         steps.append(s1)
         N = np.zeros((m, 0))
@@ -147,7 +147,7 @@ def play(
             search = search.at(spaces[0].count)
         lead = spaces[0]
     if ritz[0] is None:
-        ritz = [space.ritz(r, n) for space in spaces]
+        ritz = [space.ritz(r, n, r) for space in spaces]
     V, s, p = lead.answer(ritz[0], min(wanted.count(ritz[0].s), r))
     V, s, p = sent("answer", (V, s, p))
     for space, own in zip(spaces[1:], ritz[1:], strict=True):

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from tests.tolerances import EPS, VALUES_BAR, found_by_steps, orthogonal, product
+from tests.tolerances import EPS, ORTHONORMAL_BAR, RESULT_BAR, VALUES_BAR, found_by_steps, orthogonal, product
 from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum, orthonormal, play
 from tests.unit.linalg.steps_machines import Elsewhere
 
@@ -173,6 +173,27 @@ def test_a_leader_that_takes_more_or_fewer_than_hold_the_share_is_refused():
         V, s, p = space.answer(ritz, count)
         with nullcontext() if right else pytest.raises(VerificationFailed):
             space.expect_answer(V, s, p, ritz, wanted.range(ritz.s))
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_values_of_a_search_that_goes_on_are_those_of_lapack_and_those_of_its_end_to_all_digits(ended):
+    """Of 180 directions: far from the leading vectors, or with these among them."""
+    X, r = noise(260, 300).T, 12
+    leading = np.linalg.svd(X)[0][:, : 2 * r] if ended else np.zeros((300, 0))
+    Q = np.linalg.qr(np.concatenate((leading, noise(300, 180)), axis=1))[0][:, :180]
+    W = np.linalg.qr(X.T @ Q)[0]
+    ritz = Space(Q).added(X @ W).ritz(r, 260)
+    R = W.T @ X.T @ Q
+    s = np.linalg.svd(R, compute_uv=False)
+    assert (ritz.residual(r) < TOLERANCE) == ended
+    limit = VALUES_BAR if ended else RESULT_BAR
+    assert np.abs(ritz.s[:r] - s[:r]).max() <= limit * s[0]
+    for A in (ritz.p, ritz.y):
+        assert np.abs(A.T @ A - np.eye(A.shape[1])).max() <= (
+            10 * orthogonal(len(A)) if ended else 10 * ORTHONORMAL_BAR
+        )
+    for residual in (R @ ritz.y - ritz.p * ritz.s, R.T @ ritz.p - ritz.y * ritz.s):
+        assert np.linalg.norm(residual, axis=0).max() <= limit * s[0]
 
 
 FREE = np.zeros((400, 1))

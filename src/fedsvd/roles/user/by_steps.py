@@ -85,9 +85,9 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space = yield Local("ritz values", partial(_grown, work, space, Z))
         ritz: Ritz | None = None
-        if search.due(space.count) or restarts_after(plan, step):
-            least = kept_by_restart(plan) if restarts_after(plan, step) else 0
-            ritz = yield Local("ritz values", partial(_ritz, work, space, least))
+        if search.due(space.count, wanted.least) or restarts_after(plan, step):
+            exactly = kept_by_restart(plan) if restarts_after(plan, step) else plan.planned_rank - wanted.least
+            ritz = yield Local("ritz values", partial(_ritz, work, space, exactly))
             s1, search = ritz.top, search.at(space.count)
             report_residual(work, step, ritz, wanted)
         sent: tuple[Float, Float]
@@ -103,7 +103,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         if steps.file is not None:  # own columns are long, and a device would wait for them
             steps.take(Found(Z, *sent, number, to_numpy(kept), s1, said, search, rotation))
     if ritz is None:
-        ritz = yield Local("ritz values", partial(_ritz, work, space))
+        ritz = yield Local("ritz values", partial(_ritz, work, space, plan.planned_rank))
     if said is Verdict.INVARIANT:
         if wanted.range(ritz.s)[0] > wanted.most:
             raise not_converged(plan, space.seen, step, ritz, wanted)
@@ -145,7 +145,7 @@ def _grown(work: Work, space: Space, Z: Float) -> Space:
 
 
 def _ritz(work: Work, space: Space, count: int = 0) -> Ritz:
-    """Ritz values of the space, at least this number of them."""
+    """Ritz values of the space; at least ``count`` in all digits, whatever the residual, where that is not 0."""
     ritz = partial(space.ritz, work.plan.planned_rank, work.plan.n, count)
     found: Ritz = once_in_process(work.memo, "ritz values", (space,), ritz)
     return found
