@@ -100,7 +100,7 @@ def test_without_the_limit_the_weighted_mean_of_a_group_is_one_persons_row(monke
     """The two others together have the small party's sums. Home tests of the second model come after the balance."""
     (X, labels), weights, opened = outweighed(), {}, []
 
-    def never(own, treated):
+    def never(own, treated, of_person):
         weights[len(own)] = own
         return False
 

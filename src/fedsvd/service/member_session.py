@@ -44,6 +44,7 @@ from fedsvd.service.sealed_result import SealedResult
 from fedsvd.storage.faults import of_machine
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import oriented
+from fedsvd.studies.persons import persons_in_session
 from fedsvd.studies.problems import at_a_site
 from fedsvd.studies.run import allocation
 from fedsvd.studies.stages import preparation_facts
@@ -212,6 +213,7 @@ class Attempt:
             ids=own.data.ids,
             row_weights=own.data.row_weights,
             clusters=own.data.clusters,
+            persons=persons_in_session(own.data, plan) if last else None,
             prekey=member.prekeys.take(*record.session_key) if dealt else None,
             sink=member.owner.own_part_sink(record, plan, place.index - 1) if last else None,
             checkpoint=member.checkpoint(record) if plan.compress and last else None,

@@ -36,6 +36,7 @@ from fedsvd.studies.job_file import Job
 from fedsvd.studies.opened_before import Before, study_columns
 from fedsvd.studies.own_bits import imputation_bits
 from fedsvd.studies.own_columns import own_columns
+from fedsvd.studies.persons import how_many, persons_of
 
 Judge = Callable[[OpenedData, SessionPlan], None]
 """What raises where no session may begin with this data by this plan."""
@@ -235,8 +236,8 @@ def _with_columns(asked: Asked, own: OpenedData) -> Asked:
 
 
 def _weighted_apart(known: Recognised, asked: Asked, earlier: Sequence[Asked], own: OpenedData) -> int:
-    """The fewest records whose weight differs from that in an earlier study, where they are too few."""
-    rows, names = own.data.table.places(), set(known.table.names or ())
+    """The fewest records, or persons, whose weight differs from that in an earlier study, where they are too few."""
+    rows, names, whose = own.data.table.places(), set(known.table.names or ()), persons_of(own.data)
 
     def weights(column: str) -> np.ndarray:
         return np.asarray(known.table.column(column)[rows], np.float64) if column else np.ones(len(rows))
@@ -244,7 +245,7 @@ def _weighted_apart(known: Recognised, asked: Asked, earlier: Sequence[Asked], o
     others = {each.weights for each in earlier if each.weights != asked.weights}
     if not ({asked.weights, *others} - {""}) <= names:
         return 0  # a column of an earlier version, or called otherwise by this job
-    counts = [int((weights(asked.weights) != weights(other)).sum()) for other in others]
+    counts = [how_many(weights(asked.weights) != weights(other), whose) for other in others]
     return min((count for count in counts if 0 < count < known.least), default=0)
 
 

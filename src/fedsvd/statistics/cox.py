@@ -16,6 +16,7 @@ by the mean of each stratum, which changes no likelihood and spares digits.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,27 +236,26 @@ class Cohort(OwnRecords):
         return Evaluation(deviance, 0.0, score, matrix if information else None, np.zeros((0, 1)))
 
     def leverage(self, beta: Float, root: Float) -> float:
-        """The largest part of a record in the own information, whose inverse is ``root root^T``.
+        """The largest part of a record, or person, in the own information, whose inverse is ``root root^T``.
 
         Of a record's part ``M = sum w (x - a1) (x - a1)^T`` it is the largest eigenvalue of ``root^T M root``; the
         trace bounds it, and where that is small for all records, it is what is returned.
         """
-        largest = 0.0
-        for stratum, found in zip(self._strata, self._terms(beta), strict=True):
+        traces, parts = np.zeros(self.n), dict[int, Callable[[int], Float]]()
+        place, of = np.zeros(self.n, np.intp), np.zeros(self.n, np.intp)
+        for number, (rows, stratum, found) in enumerate(zip(self._rows, self._strata, self._terms(beta), strict=True)):
             if not len(stratum.dead):
                 continue
             each = found.weight / found.a0
             y, b = stratum.X @ root, found.a1 @ root
             along = stratum.over_time(each[:, None] * b)
             length = stratum.over_time(each * np.einsum("ij,ij->i", b, b))
-            traces = found.lived * np.einsum("ij,ij->i", y, y) - 2.0 * np.einsum("ij,ij->i", y, along) + length
-            traces *= found.relative
-
-            def exact(j: int, of: _Stratum = stratum, at: _Terms = found, y: Float = y, b: Float = b) -> float:
-                return _largest_part(of, at, j, y[j], b)
-
-            largest = max(largest, largest_of(traces, exact))
-        return largest
+            own = found.lived * np.einsum("ij,ij->i", y, y) - 2.0 * np.einsum("ij,ij->i", y, along) + length
+            there = rows[stratum.rows]
+            traces[there], of[there], place[there] = own * found.relative, number, np.arange(len(there))
+            parts[number] = partial(_part, stratum, found, y, b)
+        # The rows of a person may be in several strata.
+        return largest_of(traces, lambda row: parts[int(of[row])](int(place[row])), self.of_person)
 
     def scores(self, at: Point) -> Scores:
         """R's score residuals: what each record adds to the score by its event and by the time it was at risk."""
@@ -331,8 +331,8 @@ def deviance_residuals(martingale: Float, event: Float) -> Float:
     return found
 
 
-def _largest_part(stratum: _Stratum, found: _Terms, j: int, y: Float, b: Float) -> float:
-    """The largest eigenvalue of one record's part of the information."""
+def _part(stratum: _Stratum, found: _Terms, y: Float, b: Float, j: int) -> Float:
+    """One record's part of the information, in the coordinates of a root."""
     at = stratum.times[stratum.of] <= stratum.time[j]
     if stratum.entry is not None:
         at &= stratum.times[stratum.of] > stratum.entry[j]
@@ -340,8 +340,8 @@ def _largest_part(stratum: _Stratum, found: _Terms, j: int, y: Float, b: Float) 
     if j in stratum.dead:
         own = stratum.of == stratum.tied[np.searchsorted(stratum.dead, j)]
         weight[own] *= 1.0 - stratum.share[own]
-    apart = np.sqrt(weight)[:, None] * (y - b)
-    return float(np.linalg.norm(apart, 2)) ** 2
+    apart = np.sqrt(weight)[:, None] * (y[j] - b)
+    return np.asarray(apart.T @ apart)
 
 
 def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95) -> Fitting:

@@ -78,6 +78,14 @@ def cumulative(values: Float, edges: Float, of_person: NDArray[np.intp] | None =
     return np.searchsorted(np.sort(values), edges, side="right").astype(np.float64)
 
 
+def in_cells(values: Float, edges: Float, of_person: NDArray[np.intp] | None = None) -> Float:
+    """How many records lie in each cell that ends at an edge; persons, where they have several rows, once in each."""
+    cells = np.searchsorted(edges, values, side="left")
+    if of_person is not None:
+        cells = np.unique(np.column_stack((cells, of_person)), axis=0)[:, 0]
+    return np.bincount(cells, minlength=len(edges) + 1)[: len(edges)].astype(np.float64)
+
+
 def few_cells(staircase: Float, least: int = LEAST_COUNT) -> int:
     """Cells between two edges that hold some records and fewer than ``least``; rows of a matrix are staircases."""
     cells = np.diff(np.atleast_2d(staircase), axis=1, prepend=0.0)

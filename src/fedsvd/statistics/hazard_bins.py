@@ -110,11 +110,11 @@ class BinRecords(RowRecords):
         for place, each in bins:
             traces[each.rows] += each.weight * np.square(along[each.rows] + root[m + place]).sum(axis=1)
 
-        def exact(i: int) -> float:
+        def part(i: int) -> Float:
             rows = [np.sqrt(each.weight[i]) * (along[i] + root[m + b]) for b, each in bins if i < each.rows.stop]
-            return float(np.linalg.norm(np.array(rows), 2)) ** 2
+            return np.asarray(np.array(rows).T @ np.array(rows))
 
-        return largest_of(traces, exact)
+        return largest_of(traces, part, None if self.of_person is None else self.of_person[self.order])
 
     def martingale(self, hazards: Float, eta: Float) -> Float:
         """Events less the hazard that each record lived through, in the order it came in."""

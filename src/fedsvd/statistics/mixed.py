@@ -252,11 +252,11 @@ class Clusters:
         lengths = self._sums(np.einsum("ij,ij->i", turned, turned))
         traces = (lengths - np.einsum("cqi,cqr,cri->c", N, at.M, N, optimize=True)) / at.s2
 
-        def exact(c: int) -> float:
+        def part(c: int) -> Float:
             rows = turned[self.first[c] : self.first[c] + self.counts[c]]
-            return float(np.linalg.eigvalsh((rows.T @ rows - N[c].T @ at.M[c] @ N[c]) / at.s2)[-1])
+            return np.asarray((rows.T @ rows - N[c].T @ at.M[c] @ N[c]) / at.s2)
 
-        return largest_of(traces, exact)
+        return largest_of(traces, part)
 
 
 def _pairs(at: _At, left: Float, right: Float) -> Float:

@@ -84,10 +84,17 @@ class CountRecords(RowRecords):
         """Of a record in the information on b, and in the score of t: it may carry most of neither."""
         mu, theta = self._means(at)
         turned = self._rows(at) @ root
-        parts = self._prior * mu * theta / (mu + theta) * np.einsum("ij,ij->i", turned, turned)
+        weights = self._prior * mu * theta / (mu + theta)
+        traces = weights * np.einsum("ij,ij->i", turned, turned)
         of_theta = np.abs(self._prior * self._by_theta(mu, theta))
+        if self.of_person is not None:
+            of_theta = np.bincount(self.of_person, weights=of_theta)
         share = float(of_theta.max(initial=0.0) / max(float(of_theta.sum()), math.ulp(0.0)))
-        return max(largest_of(parts, lambda j: float(parts[j])), share)
+
+        def part(i: int) -> Float:
+            return np.asarray(weights[i] * np.outer(turned[i], turned[i]))
+
+        return max(largest_of(traces, part, self.of_person), share)
 
     def _rows(self, at: Point) -> Float:
         return np.hstack((np.ones((len(self._X), self._first)), self._X - at.centre))

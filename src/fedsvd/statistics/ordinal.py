@@ -121,11 +121,11 @@ class OrdinalRecords(RowRecords):
         w = root[m:][None, :, :] - (X @ root[:m])[:, None, :]
         traces = np.einsum("nj,njr,njr->n", own, w, w) + 2.0 * np.einsum("nj,njr,njr->n", next_to, w[:, :-1], w[:, 1:])
 
-        def exact(i: int) -> float:
+        def part(i: int) -> Float:
             T = np.diag(own[i]) + np.diag(next_to[i], 1) + np.diag(next_to[i], -1)
-            return float(np.linalg.eigvalsh(w[i].T @ T @ w[i])[-1])
+            return np.asarray(w[i].T @ T @ w[i])
 
-        return largest_of(traces, exact)
+        return largest_of(traces, part, self.of_person)
 
     def _edges(self, X: Float, at: Point) -> Float:
         """(rows, K + 1): thresholds less the linear predictor, from minus infinity to infinity."""

@@ -45,10 +45,10 @@ class Weighting:
     estimand: str
     stabilised: bool
     limits: tuple[float, ...]  # of trimming, up to that of the study
-    fewest: int  # records of a group that a party leaves out between two of them, where it leaves out one
+    fewest: int  # records, or persons, of a group that a party leaves out between two of them, where it leaves out one
     share: float  # of all records that were treated
 
-    def weights(self, score: Float, treated: Float) -> Float:
+    def weights(self, score: Float, treated: Float, of_person: NDArray[np.intp] | None = None) -> Float:
         """Of each record, 0 where it is left out."""
         e = np.clip(score, _NEAREST, 1.0 - _NEAREST)
         if self.estimand == "overlap":
@@ -59,31 +59,38 @@ class Weighting:
             found = np.where(treated == 1.0, 1.0, e / (1.0 - e))
         if self.stabilised:
             found = found * np.where(treated == 1.0, self.share, 1.0 - self.share)
-        return np.where(left_out(score, treated, self.limits, self.fewest), 0.0, found)
+        return np.where(left_out(score, treated, self.limits, self.fewest, of_person), 0.0, found)
 
 
-def left_out(score: Float, treated: Float, limits: Sequence[float], fewest: int) -> NDArray[np.bool_]:
+def left_out(
+    score: Float, treated: Float, limits: Sequence[float], fewest: int, of_person: NDArray[np.intp] | None = None
+) -> NDArray[np.bool_]:
     """Own records whose scores are nearest to 0 or 1: by group all beyond the last limit, and a few more.
 
     Two studies with different limits differ in the records between these. Where a party has 1 to 4 of a group there,
-    it leaves out the next ones of its own too, until they are ``fewest``.
+    it leaves out the next ones of its own too, until they are ``fewest``; persons, where these have several rows.
     """
     found = np.zeros(len(score), dtype=bool)
     nearest = np.minimum(score, 1.0 - score)
     for group in (0.0, 1.0):
         own = np.flatnonzero(treated == group)
         order = own[np.argsort(nearest[own], kind="stable")]
-        out = 0
+        who, out = order if of_person is None else of_person[order], 0
         for limit in sorted(limits):
             beyond = int(np.count_nonzero(nearest[own] < limit))
-            out = max(beyond, out + fewest) if beyond > out else out
+            if beyond > out:
+                first = np.sort(np.unique(who[out:], return_index=True)[1])  # the first row of each further one
+                out = max(beyond, out + 1 + int(first[min(fewest, len(first)) - 1]))
         found[order[:out]] = True
     return found
 
 
-def stands_out(weights: Float, treated: Float) -> bool:
-    """Whether one own record has too much of its group's weight, or a group has none left."""
-    for own in (weights[treated == group] for group in (0.0, 1.0)):
+def stands_out(weights: Float, treated: Float, of_person: NDArray[np.intp] | None = None) -> bool:
+    """Whether one own record, or person with all its rows, has too much of its group's weight, or a group has none."""
+    for rows in (treated == group for group in (0.0, 1.0)):
+        own = weights[rows]
+        if of_person is not None:
+            own = np.bincount(np.unique(of_person[rows], return_inverse=True)[1], weights=own)
         most = max(MOST_OF_GROUP, min(1.0, 2.0 / max(1, len(own))))
         if len(own) and not 0.0 < float(own.max()) <= most * float(own.sum()):
             return True

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.statistics.newton_requests import Evaluation, Point
 from fedsvd.statistics.robust import Scores
@@ -32,6 +33,7 @@ class OwnRecords(ABC):
     tested: slice = slice(None)  # parameters whose information is tested for single records
     by_expected: bool = False  # whether the expected one is, whichever is sent
     concave: bool = False  # the curvature is positive wherever it is, so that a limit may be of it too
+    of_person: NDArray[np.intp] | None = None  # of each row as it came, where persons have several
 
     @abstractmethod
     def part(self, at: Point) -> Evaluation:
@@ -132,9 +134,14 @@ def own_way(evaluate: Callable[[Float, bool], Evaluation], start: Float, scale: 
     yield beta
 
 
-def largest_of(traces: Float, exact: Callable[[int], float]) -> float:
-    """The largest part of a record, from upper bounds of all of them: exact where a bound is above a half."""
+def largest_of(traces: Float, part: Callable[[int], Float], of_person: NDArray[np.intp] | None = None) -> float:
+    """The largest part of a record, or person, from upper bounds of all rows; where a bound is above a half it is the
+    largest eigenvalue of the sum of its rows' parts."""
     if not np.isfinite(traces).all():
         return math.inf
-    small = float(traces[traces <= _BY_TRACE].max(initial=0.0))
-    return max([small, *(exact(int(j)) for j in np.flatnonzero(traces > _BY_TRACE))])
+    bounds = traces if of_person is None else np.bincount(of_person, weights=np.maximum(traces, 0.0))
+    found = float(bounds[bounds <= _BY_TRACE].max(initial=0.0))
+    for each in np.flatnonzero(bounds > _BY_TRACE).tolist():
+        rows = [each] if of_person is None else np.flatnonzero(of_person == each).tolist()
+        found = max(found, float(np.linalg.eigvalsh(np.sum([part(row) for row in rows], axis=0))[-1]))
+    return found

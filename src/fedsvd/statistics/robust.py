@@ -82,9 +82,13 @@ class Scores:
 
 
 def squared_scores(
-    parts: Iterable[tuple[slice, Scores]], root: Float, kind: str, groups: NDArray[Any] | None
+    parts: Iterable[tuple[slice, Scores]],
+    root: Float,
+    kind: str,
+    groups: NDArray[Any] | None,
+    of_person: NDArray[np.intp] | None = None,
 ) -> tuple[Float, float]:
-    """A party's own ``M^T M``, and the largest part of its trace that one record (or cluster) has."""
+    """A party's own ``M^T M``, and the largest part of its trace that one record has; or one person, or cluster."""
     turned = [(place, scores.turned(root, kind)) for place, scores in parts]
     if groups is None:
         rows = np.concatenate([scores for _, scores in turned])
@@ -94,6 +98,8 @@ def squared_scores(
             sums.add(place, scores)
         rows = sums.rows
     lengths = np.einsum("ij,ij->i", rows, rows)
+    if of_person is not None and groups is None:
+        lengths = np.bincount(of_person, weights=lengths)
     total = float(lengths.sum())
     return rows.T @ rows, float(lengths.max(initial=0.0)) / total if total > 0.0 else 0.0
 

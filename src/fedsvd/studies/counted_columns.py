@@ -77,7 +77,7 @@ def counted_data(study: StudySection, party: PartyData) -> PartyData:
     if not columns:
         return party
     found = PartyData(**{**vars(party), "table": arranged(party.table, columns)})
-    from fedsvd.studies.measured_rows import persons_of  # which brings SciPy along, and --help reads this file
+    from fedsvd.studies.persons import persons_of  # which brings SciPy along, and --help reads this file
 
     of_person = persons_of(found)
     if of_person is None:

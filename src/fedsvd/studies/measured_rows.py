@@ -9,7 +9,6 @@ the rest its owner came to share.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,11 @@ from fedsvd.data.views import NumberedNames
 from fedsvd.policy.own_rows import MOST_VALUES, REFUSED, Cells, Grid, Leverage, OwnRows, few_records
 from fedsvd.policy.rules import Policy, fewest_records
 from fedsvd.prepare.derived import PANEL_CELLS, names_of
-from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_made, persons
+from fedsvd.prepare.job_made import columns_read, combined, empty_cells, job_made
 from fedsvd.prepare.telling_fills import telling_fills
 from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.protocol.families import Outcome
+from fedsvd.protocol.hazards import baseline_times
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
@@ -31,6 +31,7 @@ from fedsvd.statistics.fives import few_cells
 from fedsvd.statistics.leverage import in_each_column, leverages
 from fedsvd.statistics.life_table import staircases
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.persons import counted, groups_of, how_many, persons_of
 from fedsvd.studies.table_cells import measured_table
 from fedsvd.types import Float
 
@@ -65,8 +66,8 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     if party.clusters is not None and What.COUNT in opened(plan):
         own = replace(own, clusters=tuple(np.unique(party.clusters, return_counts=True)[1].tolist()))
     if {What.CELLS, What.WITHIN} & opened(plan) and plan.task is Task.SURVIVAL:
-        own = replace(own, grids=_grids(plan, party, policy), classes=_compared(plan, party))
-    if What.ROC in opened(plan):
+        own = replace(own, grids=_grids(plan, party, policy), classes=_compared(plan, party, rows.of_person))
+    if What.ROC in opened(plan) or baseline_times(plan) or plan.task is Task.SURVIVAL:
         own = replace(own, visits=rows.of_person is not None)
     groups = groups_of(party, plan)
     if groups is not None:
@@ -78,36 +79,16 @@ def measured(plan: SessionPlan, party: PartyData, policy: Policy, refusals: bool
     # These bring roles along, and job watch needs none.
     from fedsvd.studies.measured_hazards import bins_of_departures, largest_hazard
 
-    own = replace(own, grids=bins_of_departures(plan, party, policy.least_count))
+    own = replace(own, grids=bins_of_departures(plan, party, policy.least_count, rows.of_person))
     if plan.k == 2 and plan.glm is not None and (event := _event(plan.glm)) and party.labels is not None:
-        own = replace(own, events=int(np.count_nonzero(party.labels[:, event])))
+        own = replace(own, events=how_many(party.labels[:, event] != 0.0, rows.of_person))
     if plan.glm is not None and plan.glm.facts.weighs and party.labels is not None:
         treated = party.labels[:, plan.glm.facts.counted_at].astype(np.intp)
-        own = replace(own, compared=tuple(_counted(treated, persons_of(party, plan)).tolist()))
+        own = replace(own, compared=tuple(counted(treated, rows.of_person).tolist()))
     own = rows.judged(own, policy)
-    value, column = (0.0, 0) if few_records(rows.records, own.columns, policy) else largest_hazard(plan, party)
+    few = few_records(rows.records, own.columns, policy)
+    value, column = (0.0, 0) if few else largest_hazard(plan, party, rows.of_person)
     return replace(own, design=Leverage(value, rows.called(column))) if value > own.design.value else own
-
-
-def persons_of(party: PartyData, plan: SessionPlan | None = None) -> NDArray[np.intp] | None:
-    """Which person each row is of, by the dictionary's id or the job's, or else by the groups that have random effects;
-    None where each person has one row."""
-    found = persons(party.table)
-    if found is not None:
-        return found
-    groups = None if plan is None else groups_of(party, plan)
-    for ids in (party.ids, groups):
-        if ids is not None:
-            ids, found = np.unique(ids, return_inverse=True)
-            if len(ids) < len(found):
-                return found
-    return None
-
-
-def groups_of(party: PartyData, plan: SessionPlan) -> NDArray[Any] | None:
-    """The group of each row, where groups have random effects."""
-    place = None if plan.glm is None else plan.glm.column(plan.glm.facts.grouped)
-    return None if place is None or party.labels is None else party.labels[:, place]
 
 
 def determines_gram(plan: SessionPlan) -> bool:
@@ -340,18 +321,11 @@ def _cells(party: PartyData, policy: Policy, plan: SessionPlan | None = None) ->
     """Sets of columns with combinations that few own records have, or none: persons, where these have several rows."""
     of_person = persons_of(party, plan)
     for each in combined(party.table, MOST_VALUES):
-        counts = _counted(each.rows, of_person)
+        counts = counted(each.rows, of_person)
         few = int(counts[counts < policy.least_count].sum())
         empty = empty_cells(party.table, each)
         if few or empty:
             yield Cells(", ".join(repr(name) for name in each.names), few, empty)
-
-
-def _counted(codes: NDArray[np.intp], of_person: NDArray[np.intp] | None) -> NDArray[np.int64]:
-    """How many rows, or persons, have each code that occurs."""
-    if of_person is not None:
-        codes = np.unique(np.column_stack((codes, of_person)), axis=0)[:, 0]
-    return np.unique(codes, return_counts=True)[1]
 
 
 def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
@@ -368,7 +342,7 @@ def _classes(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
         y = y + 2.0 * party.labels[:, plan.glm.column("event") or 0]
     if not np.isfinite(y).all() or (y != np.round(y)).any():
         return ()
-    return tuple(_counted(y.astype(np.intp), persons_of(party, plan)).tolist())
+    return tuple(counted(y.astype(np.intp), persons_of(party, plan)).tolist())
 
 
 def _event(about: ModelPlan) -> int:
@@ -393,14 +367,14 @@ def _grids(plan: SessionPlan, party: PartyData, policy: Policy) -> tuple[Grid, .
     return (Grid("time bins of events, departures and ends of follow-up", few, cells),)
 
 
-def _compared(plan: SessionPlan, party: PartyData) -> tuple[int, ...]:
+def _compared(plan: SessionPlan, party: PartyData, of_person: NDArray[np.intp] | None) -> tuple[int, ...]:
     """Own records, or persons, with and without an event and of each group, where groups are compared."""
     about = CurvesPlan.of(plan)
     if not about.test_numbers:
         return ()
     _, event, group = _of_curves(about, party)
     found = (event == 1.0, event == 0.0, *(group == code for code in range(about.curves)))
-    return tuple(int(np.count_nonzero(some)) for some in found)
+    return tuple(how_many(some, of_person) for some in found)
 
 
 def _of_curves(about: CurvesPlan, party: PartyData) -> tuple[Float, Float, Float]:

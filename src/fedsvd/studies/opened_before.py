@@ -26,9 +26,10 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.statistics.leverage import leverages
 from fedsvd.statistics.patterns import NUMBER_BITS, column_bits, rank_share
-from fedsvd.studies.measured_rows import determines_gram, opens_model, persons_of
+from fedsvd.studies.measured_rows import determines_gram, opens_model
 from fedsvd.studies.own_bits import LABEL, WIDE, measured_bits
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.persons import persons_of
 from fedsvd.types import Float
 
 _FEWEST = 10  # records below which one of them stands out in any column

@@ -30,8 +30,8 @@ from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.statistics.patterns import column_bits, columns_of, evenly, in_rare_patterns, rank_share
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.measured_rows import groups_of, persons_of
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.persons import groups_of, persons_of
 from fedsvd.types import Float
 
 _ROWS = 1 << 14

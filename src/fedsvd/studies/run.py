@@ -45,6 +45,7 @@ from fedsvd.storage.scratch import expect_space, usual_scratch
 from fedsvd.studies.foreign import expect_installed, statistic_for
 from fedsvd.studies.own_rows import guard_rows
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
+from fedsvd.studies.persons import persons_in_session
 from fedsvd.studies.planning import Planned, expect_machine, guard, plan_study
 from fedsvd.studies.study import Study, with_all_digits
 from fedsvd.tasks.declared import with_steps
@@ -233,6 +234,7 @@ def assemble(
             weights=party.weights,
             row_weights=party.row_weights,
             clusters=party.clusters,
+            persons=persons_in_session(party, plan),
             prekey=_prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             sink=own.sink,
             checkpoint=own.checkpoint,

@@ -19,9 +19,10 @@ from fedsvd.policy.own_rows import Grid, Leverage, OwnRows
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.table import EXACT, TablePlan
-from fedsvd.statistics.fives import few_cells
+from fedsvd.statistics.fives import few_cells, in_cells
 from fedsvd.statistics.leverage import leverages
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.persons import how_many, persons_of
 from fedsvd.types import Float
 
 _MOST_CELLS = 4000
@@ -57,12 +58,13 @@ def measured_table(plan: SessionPlan, party: PartyData, policy: Policy, persons:
     groups = tuple(table.sizes(persons).tolist()) if about.by and about.numbers else ()
     more: dict[str, Any] = {"gapped": table.gapped(policy, persons), "groups": groups, "visits": persons is not None}
     if about.counts == EXACT and about.quantiles:
-        more["grids"] = tuple(table.grids(policy))
+        more["grids"] = tuple(table.grids(policy, persons))
     if about.correlations:
         more["columns"] = 1 + len(about.numbers)
-        rows = table.complete_numbers()
+        rows, there = table.complete_numbers()
+        whose = None if persons is None else persons[there]
         if len(rows) and rows.shape[1]:
-            more["design"] = Leverage(float(leverages(lambda: [rows], None).values.max()), "numbers of the table")
+            more["design"] = Leverage(float(leverages(lambda: [rows], whose).values.max()), "numbers of the table")
     return replace(own, **found, **more)
 
 
@@ -82,7 +84,7 @@ def cells_together(
         by = study.features.index(study.by) if study.by in study.features else NOWHERE
         names = [opened.names[place] for place in study.features]
         cells += _stored_cells(f"study {number}", names, stored, by, set(study.features) & opened.few, study.features)
-    return replace(OwnRows(), **_judged(cells, policy, None))
+    return replace(OwnRows(), **_judged(cells, policy, persons_of(party, plan)))
 
 
 class _Table:
@@ -103,7 +105,7 @@ class _Table:
         return values, table.raw(rows, slice(flag, flag + 1))[:, 0] != 0.0
 
     def sizes(self, persons: NDArray[np.intp] | None) -> NDArray[np.int64]:
-        return np.array([_count(self.group == g, persons) for g in range(len(self._about.groups))])
+        return np.array([how_many(self.group == g, persons) for g in range(len(self._about.groups))])
 
     def cells(self, study: str) -> Iterator[_Cell]:
         """Every level, in all groups and in each."""
@@ -126,31 +128,33 @@ class _Table:
         found = []
         for place, variable in enumerate(self._about.variables):
             missing = self.column(place)[1]
-            sizes = [_count(missing & (self.group == g), persons) for g in range(len(self._about.groups))]
+            sizes = [how_many(missing & (self.group == g), persons) for g in range(len(self._about.groups))]
             if place != self._about.place and any(0 < size < policy.least_count for size in sizes):
                 found.append(variable.name)
         return tuple(found)
 
-    def grids(self, policy: Policy) -> Iterator[Grid]:
+    def grids(self, policy: Policy, persons: NDArray[np.intp] | None) -> Iterator[Grid]:
         about = self._about
         for place, variable in enumerate(about.variables):
             if variable.levels:
                 continue
             values, missing = self.column(place)
-            there = [values[~missing & (self.group == g)] for g in range(len(about.groups))]
-            stairs = np.array([np.searchsorted(np.sort(x), variable.edges, side="right") for x in there], np.float64)
-            few = int(few_cells(stairs, policy.least_count))
-            yield Grid(f"cells of the grid of {variable.name!r}", few, int(stairs.size))
+            there = [~missing & (self.group == g) for g in range(len(about.groups))]
+            whose = [None if persons is None else persons[some] for some in there]
+            edges = np.asarray(variable.edges)
+            cells = np.array([in_cells(values[some], edges, who) for some, who in zip(there, whose, strict=True)])
+            few = few_cells(np.cumsum(cells, axis=1), policy.least_count)
+            yield Grid(f"cells of the grid of {variable.name!r}", few, cells.size)
 
-    def complete_numbers(self) -> Float:
-        """A constant and the numbers of records that miss none, as their products are summed."""
+    def complete_numbers(self) -> tuple[Float, Flags]:
+        """A constant and the numbers of records that miss none, as their products are summed; and which these are."""
         columns, there = [np.ones(self._n)], self.group >= 0
         for place, variable in enumerate(self._about.variables):
             if variable.is_number:
                 values, missing = self.column(place)
                 columns.append((values - variable.middle) / variable.reach)
                 there &= ~missing
-        return np.column_stack(columns)[there]
+        return np.column_stack(columns)[there], there
 
 
 def _stored_cells(
@@ -172,13 +176,9 @@ def _stored_cells(
 # --- both tests -------------------------------------------------------------------------------------------------------
 
 
-def _count(flags: Flags, persons: NDArray[np.intp] | None) -> int:
-    return int(flags.sum()) if persons is None else len(np.unique(persons[flags]))
-
-
 def _judged(cells: list[_Cell], policy: Policy, persons: NDArray[np.intp] | None) -> dict[str, Any]:
     least = policy.least_count
-    large = [cell for cell in cells if _count(cell.rows, persons) >= least][:_MOST_CELLS]
+    large = [cell for cell in cells if how_many(cell.rows, persons) >= least][:_MOST_CELLS]
     if not large:
         return {}
     Z = np.column_stack([cell.rows for cell in large])

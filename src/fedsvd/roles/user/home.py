@@ -118,20 +118,22 @@ class OwnParts(ABC):
         return self._meat
 
     def _most_squared(self) -> float:
-        """The largest part of one record in what is sent; of a cluster more, and as much as it has of the rows where
-        these are few: of that the owner was asked."""
+        """The largest part of one record, or person, in what is sent; of a cluster more, and as much as it has of the
+        rows where these are few: of that the owner was asked."""
         if self._work.plan.robust != CLUSTER:
-            return max(MOST_LEVERAGE, 1.0 / self._work.n_i)
+            persons = self._work.persons
+            return max(MOST_LEVERAGE, 1.0 / (self._work.n_i if persons is None else 1 + int(persons.max(initial=0))))
         rows = np.unique(own_clusters(self._work), return_counts=True)[1]
         return max(MOST_OF_CLUSTERS, float(rows.max()) / self._work.n_i)
 
     def squared_scores(self, at: Point) -> tuple[Float, float]:
-        """The upper triangle of the own ``M^T M`` (``robust.py``), and the largest part of one record or cluster."""
+        """The upper triangle of the own ``M^T M`` (``robust.py``), and the largest part of one record, person or
+        cluster."""
         plan, turn = self._work.plan, at.turn
         assert turn is not None
         groups = own_clusters(self._work) if plan.robust == CLUSTER else None
         with np.errstate(all="ignore"):  # what is not finite is refused
-            found, largest = squared_scores(self.scores(at), turn, plan.robust, groups)
+            found, largest = squared_scores(self.scores(at), turn, plan.robust, groups, self._work.persons)
         return found[np.triu_indices(len(found))], largest
 
     @abstractmethod
@@ -229,22 +231,43 @@ class Home(OwnParts):
         return largest
 
     def _longest(self, at: Point, weights: Float, first: int, spread: Float) -> float:
-        """The largest weighted squared length of an own row, columns in units of their spread."""
+        """The largest weighted squared length of an own row, or sum over a person's, columns in units of their
+        spread."""
         squared = np.square(1.0 / spread[first:])
 
-        def of(place: slice, X: Float) -> float:
+        def of(place: slice, X: Float) -> Float:
             Z = design(at, X, 0)
             np.square(Z, out=Z)
-            return float((weights[place] * (Z @ squared + first)).max())
+            return np.asarray(weights[place] * (Z @ squared + first))
 
-        return float(max(self._panels(at.constant_only, of)))
+        return float(self._of_persons(self._panels(at.constant_only, of)).max())
 
     def _exact(self, at: Point, weights: Float, first: int, root: Float) -> float:
-        def of(place: slice, X: Float) -> float:
+        def of(place: slice, X: Float) -> Float:
             turned = design(at, X, first) @ root
-            return float((weights[place] * np.einsum("ij,ij->i", turned, turned)).max())
+            return np.asarray(weights[place] * np.einsum("ij,ij->i", turned, turned))
 
-        return float(max(self._panels(at.constant_only, of)))
+        found, persons = self._of_persons(self._panels(at.constant_only, of)), self._work.persons
+        above = ~(found <= MOST_LEVERAGE)
+        if persons is None or not above.any():
+            return float(found.max())
+        # Of a person the sum over its rows is a bound: its block is formed where that is too much.
+        looked = above[persons]
+        rows = np.concatenate(
+            self._panels(at.constant_only, lambda place, X: design(at, X[looked[place]], first) @ root)
+        )
+        of_row, w = persons[looked], weights[looked]
+        if not np.isfinite(rows).all():
+            return math.inf
+        for person in np.unique(of_row).tolist():
+            own = of_row == person
+            found[person] = np.linalg.eigvalsh(rows[own].T @ (w[own, None] * rows[own]))[-1]
+        return float(found.max())
+
+    def _of_persons(self, parts: list[Float]) -> Float:
+        """Numbers of own rows, or their sums over persons where these have several."""
+        found, persons = np.concatenate(parts), self._work.persons
+        return found if persons is None else np.asarray(np.bincount(persons, weights=found), np.float64)
 
     # --- passes ---------------------------------------------------------------------------------------------------
 

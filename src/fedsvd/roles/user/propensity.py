@@ -8,6 +8,7 @@ this user's work: the first on all columns, the second on the treatment alone, w
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.arrays import ArraySource
 from fedsvd.errors import LocalProtocolError
@@ -58,6 +59,7 @@ class _Own:
     treated: Float
     score: Float
     weights: Float
+    persons: NDArray[np.intp] | None = None
 
 
 def script(work: Work) -> Script:
@@ -109,13 +111,13 @@ def _weighted(work: Work, model: GLMInference, weighting: Weighting, treated: Fl
     X = own_table(work)
     eta = model.linear_predictor(X)
     score = model.family.evaluate(eta, treated).mu
-    return _Own(X, treated, score, weighting.weights(score, treated))
+    return _Own(X, treated, score, weighting.weights(score, treated, work.persons), work.persons)
 
 
 def _sums_of_weights(session: DigitsSession, own: _Own) -> Script:
     """Weights and their squares by group, (2, 2); where a record of any user stands out, the study ends."""
     values = np.array([(own.weights[own.treated == group] ** power).sum() for power in (1, 2) for group in (0, 1)])
-    alone = stands_out(own.weights, own.treated)
+    alone = stands_out(own.weights, own.treated, own.persons)
     exponents = yield from session.sizes("weights sizes", np.full(4, np.inf) if alone else values)
     if (exponents == SIZE_CLASSES.stop).any():
         raise refused()
@@ -159,6 +161,7 @@ def _effect(work: Work, about: ModelPlan, own: _Own, before: DigitsSession) -> S
         source=ArraySource(np.ascontiguousarray(own.treated[None, kept])),
         labels=np.column_stack(labels)[kept],
         clusters=None if work.clusters is None else work.clusters[kept],
+        persons=None if work.persons is None else np.unique(work.persons[kept], return_inverse=True)[1],
     )
     errors: Errors = yield from errors_of(stage)
     session = DigitsSession(stage, OUTCOME, before)

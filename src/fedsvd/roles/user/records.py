@@ -33,6 +33,7 @@ class RecordsHome(OwnParts):
     def __init__(self, work: Work, records: OwnRecords) -> None:
         super().__init__(work)
         self.records = records
+        records.of_person = work.persons
         self._spread = np.ones(work.plan.m)
         self._searched = False  # whether the limit is that of a fit of own records
 

@@ -76,6 +76,7 @@ class Inputs:
     weights: tuple[Float, Float] | None = None  # coefficients and intercept, to predict with
     row_weights: Float | None = None  # of the records, where the plan is of weighted rows
     clusters: NDArray[Any] | None = None  # of the records, where errors are robust to clusters
+    persons: NDArray[np.intp] | None = None  # whose each record is, where persons have several; counted by home tests
     prekey: AgreementKey | None = None  # for the TA's message, where a TA deals
     sink: Sink | None = None  # where its own part of the result is written; None: memory
     checkpoint: Checkpoint | None = None  # of its compression
@@ -182,6 +183,7 @@ class Seeding:
             weights=inputs.weights,
             row_weights=inputs.row_weights,
             clusters=inputs.clusters,
+            persons=inputs.persons,
             checkpoint=inputs.checkpoint,
             search=inputs.search,
             sink=inputs.sink,

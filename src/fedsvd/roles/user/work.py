@@ -106,6 +106,7 @@ class Work:
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
     row_weights: Float | None = None  # (n_i,), of our records, where the plan is of weighted rows
     clusters: NDArray[Any] | None = None  # (n_i,), to which group each record belongs, where errors are robust to it
+    persons: NDArray[np.intp] | None = None  # (n_i,), whose each record is, where persons have several: home tests
     checkpoint: Checkpoint | None = None
     search: RecordFile | None = None  # what earlier sessions of the job found by steps
     sink: Sink | None = None  # where what is as large as the data is written; None: memory
