@@ -192,7 +192,7 @@ class CsvSource(MatrixSource):
             return super()._text_values(position)
         cells = self._texts(position)
         writing = self._layout.writing
-        missing = {*writing.missing, *writing.missing_in.get(position, ())}
+        missing = {*writing.missing_texts, *writing.missing_in.get(position, ())}
         return text_with_gaps(cells, np.array([cell.strip() in missing for cell in cells]))
 
     def _values(self, position: int) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from fedsvd.data.checks import expect_names
-from fedsvd.data.written import MISSING, PLAIN, Writing
+from fedsvd.data.written import MISSING, MISSING_TEXTS, PLAIN, Writing
 from fedsvd.errors import ConfigError, EmptyData, RaggedRows, UnknownFormat
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -122,7 +122,8 @@ class Given:
 
     def writing(self, decimal: str = ".") -> Writing:
         """How cells are written, with this decimal mark."""
-        return Writing(decimal, self.thousands or "", (*MISSING, *self.missing), encoding=self.encoding)
+        missing, texts = (*MISSING, *self.missing), (*MISSING_TEXTS, *self.missing)
+        return Writing(decimal, self.thousands or "", missing, texts, encoding=self.encoding)
 
     def in_columns(self, writing: Writing, names: Sequence[str] | None) -> Writing:
         """The same, with what stands for a missing entry in some of these columns, and their own marks."""

@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "-")
+MISSING_TEXTS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "-")
+MISSING = (*MISSING_TEXTS, "None", "none")
+"""Among numbers; among texts none is a level, as in none, mild, severe."""
 USUAL_TEXTS = (
     *(
         ".",
@@ -55,6 +57,7 @@ class Writing:
     decimal: str = "."
     thousands: str = ""
     missing: tuple[str, ...] = MISSING
+    missing_texts: tuple[str, ...] = MISSING_TEXTS  # the same in columns of text
     missing_in: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # further spellings, by column
     marks_in: Mapping[int, tuple[str, str]] = field(default_factory=dict)  # decimal, thousands, where they are others
     encoding: str | None = None  # None: UTF-8, or what a byte order mark says

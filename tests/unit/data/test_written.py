@@ -136,3 +136,14 @@ def test_digits_of_a_text_column_are_numbers_and_ids_with_zeros_in_front_are_not
     np.testing.assert_array_equal(cells, [1.0, 25.0, 3.5])
     assert written_in(["00017", "10342", "00002"]) is None
     assert written_in(["2001", "1999"]).words == {"decimal": "."}
+
+
+def test_none_is_a_gap_among_numbers_and_a_level_among_texts(tmp_path):
+    (tmp_path / "t.csv").write_text("x,stage,given\n1,none,none\nnone,mild,a\n3,None,b\n4,NA,none\n")
+    source = open_source(tmp_path / "t.csv")
+    np.testing.assert_array_equal(source.raw(slice(0, 4), slice(0, 1))[:, 0], [1.0, np.nan, 3.0, 4.0])
+    values, gaps = source.text("stage")
+    assert values[~gaps].tolist() == ["none", "mild", "None"]
+    # The owner of the file may say otherwise.
+    values, gaps = open_mapped(tmp_path / "t.csv", map_of({"map": {"given": {"missing": ["none"]}}}, "m")).text("given")
+    assert values[~gaps].tolist() == ["a", "b"]
