@@ -21,7 +21,8 @@ _HEAD = """\
 What errors said in version 0.2.0 and say now, by package: {changed} texts that were rewritten; {same} are the same,
 and {new} are new or said in another package before. `{{...}}` stands for a name, a number or a place. Written by
 `python docs/_ext/changed_messages.py TREE`, with a checkout of 0.2.0 as the tree. At the command line keys of job
-files are spelt as options, so `missing = "mean"` reads `--missing mean` there.
+files are spelt as options, so `missing = "mean"` reads `--missing mean` there. A text without a fix has the one of
+its [kind of error](../errors/index.md).
 """
 
 

@@ -211,6 +211,8 @@ class NotConverged(NumericalError, code="FSVD-304"):
 class VerificationFailed(NumericalError, code="FSVD-305"):
     """The result did not pass its check, and nothing was released."""
 
+    usual_fix = "nothing is released; run again, and ask the operator of the CSP if it repeats"
+
 
 class Separated(NumericalError, code="FSVD-306"):
     """A generalised linear model has no finite coefficients here."""

@@ -277,7 +277,7 @@ def test_the_csp_takes_messages_of_bounded_length_and_number(tmp_path):
     assert box.get("ab12", 2, 0) is None
     assert Mailbox(tmp_path).get("ab12", 1, 0) == b"again"  # after a restart
     for place, number, sealed in ((0, 0, bytes(LARGEST_PART + 1)), (0, MOST_PARTS + 1, b""), (1, 1, b"")):
-        with pytest.raises(FedSVDError, match="send shorter results"):
+        with pytest.raises(FedSVDError, match="too large to be handed over"):
             box.put("ab12", place, number, sealed)
     with pytest.raises(FedSVDError):
         box.put("../ab", 0, 0, b"")

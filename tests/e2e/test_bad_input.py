@@ -337,7 +337,7 @@ def test_a_disk_too_small_for_the_masked_matrix_is_refused_before_the_upload(mon
 def test_numbers_whose_squares_leave_float64_are_refused_before_the_upload(task, scheme):
     labels = [np.arange(6.0)] * 2 if task is Task.LR else None
     federation = Federation([1e200 * table(), 1e200 * table(seed=1)], task, H, labels=labels, scheme=scheme)
-    with pytest.raises(NumericalError, match=r"leaves the range of float64.*Fix: scale the data"):
+    with pytest.raises(NumericalError, match=r"leaves the range of float64.*Fix: take a larger unit"):
         federation.run()
     assert not uploads(federation)
 

@@ -36,6 +36,7 @@ def propose(
     from fedsvd.prepare.mapped import open_mapped
     from fedsvd.prepare.propose import propose as proposed
     from fedsvd.prepare.table_map import NOTHING, read_map
+    from fedsvd.tasks.surface import Surface, spelt
 
     if out is not None and out.exists():
         raise StorageError(f"{out} is there already, and is left as it is", "name another file")
@@ -46,7 +47,7 @@ def propose(
         out.write_text(found.text, encoding="utf-8")
         typer.echo(f"written to {out}: {len(found.dictionary.columns)} columns; read it before anyone else does")
     for note in found.notes:
-        typer.echo(f"for you alone: {note}", err=True)
+        typer.echo(f"for you alone: {spelt(note, Surface.OPTIONS)}", err=True)
 
 
 @dictionary.command()
@@ -62,6 +63,7 @@ def check(
     from fedsvd.prepare.dictionary import read_dictionary
     from fedsvd.prepare.mapped import open_mapped
     from fedsvd.prepare.table_map import NOTHING, read_map
+    from fedsvd.tasks.surface import Surface
 
     found = read_dictionary(file)
     short = []
@@ -76,7 +78,7 @@ def check(
         "categories": kinds.count("category"),
         "groups": list(found.groups),
         "views": {view: len(names) for view, names in found.views.items()},
-        **shortfall_record(short),
+        **shortfall_record(short, Surface.OPTIONS),
     }
 
     def show(console: Console) -> None:
@@ -85,24 +87,30 @@ def check(
         about = {"dictionary": found.name or "without a name", "digest": found.digest, "columns": columns}
         console.print(facts(about | ({"groups": ", ".join(found.groups)} if found.groups else {})))
         if table is not None:
-            show_shortfalls(console, short)
+            show_shortfalls(console, short, Surface.OPTIONS)
 
     Output(format).answer(record, show)
     if any(each.refused for each in short):
         raise typer.Exit(FAILED)
 
 
-def shortfall_record(found: Any) -> dict[str, Any]:
-    """What of a table falls short, as JSON."""
-    keys = ("column", "text", "fix", "refused")
-    return {"shortfalls": [{key: getattr(each, key) for key in keys} for each in found]}
+def shortfall_record(found: Any, surface: Any) -> dict[str, Any]:
+    """What of a table falls short, as JSON, in the words of a surface."""
+    from fedsvd.tasks.surface import spelt
+
+    keys = ("column", "text", "refused")
+    return {
+        "shortfalls": [{key: getattr(each, key) for key in keys} | {"fix": spelt(each.fix, surface)} for each in found]
+    }
 
 
-def show_shortfalls(console: Console, found: Any) -> None:
+def show_shortfalls(console: Console, found: Any, surface: Any) -> None:
     """The same for a person: what a study would refuse first."""
+    from fedsvd.tasks.surface import spelt
+
     refused, other = [each for each in found if each.refused], [each for each in found if not each.refused]
     for each in refused:
-        console.print(f"A study would refuse: {each}.")
+        console.print(f"A study would refuse: {spelt(str(each), surface)}.")
     if other:
         console.print(listing(("column", "to know"), [(each.column, each.text) for each in other]))
     console.print("The table fits the dictionary." if not refused else f"{len(refused)} to put right before a study.")

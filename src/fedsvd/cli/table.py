@@ -27,6 +27,7 @@ def register(
     """Compare the table, as site.toml maps it, with a dictionary, and take that for the site's own if it fits."""
     from fedsvd.service.registrations import register as registered
     from fedsvd.service.site import Site
+    from fedsvd.tasks.surface import Surface
 
     site = Site.at(kit)
     found = registered(site, file, dictionary, replace)
@@ -35,11 +36,11 @@ def register(
         "registered": not refused,
         "dictionary": found.dictionary.digest,
         "records": found.records,
-        **shortfall_record(found.found),
+        **shortfall_record(found.found, Surface.SITE),
     }
 
     def show(console: Console) -> None:
-        show_shortfalls(console, found.found)
+        show_shortfalls(console, found.found, Surface.SITE)
         if not refused:
             console.print(facts({"registered": f"{found.records} records", "dictionary": found.dictionary.shown}))
 

@@ -20,7 +20,7 @@ from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
 from fedsvd.prepare.dictionary import Column, Dictionary, Group
 from fedsvd.types import Float, near
 
-_HOW = "[table.map] of site.toml"
+_HOW = "in the map of the table"
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ def shortfalls(
     known = {name: column for name, column in dictionary.described.items() if name in held}
     for name in dictionary.described:
         if name not in held:
-            fix = f"map it in {_HOW}{near(name, held)}"
+            fix = f"say what it is called here {_HOW}{near(name, held)}"
             found.append(Shortfall(name, "the table does not have it", fix, refused=False))
     texts = [name for name, column in known.items() if column.holds == "number" and name in source.text_names]
     for name in texts:
-        fix = f"say what stands for a missing entry, or how numbers are written: {_HOW}"
+        fix = f"say what stands for a missing entry, or how numbers are written, {_HOW}"
         found.append(Shortfall(name, "holds text, and is a number in the dictionary", fix))
     numbers = {name: column for name, column in known.items() if column.holds == "number" and name not in texts}
     found += _of_numbers(source, numbers)
@@ -74,7 +74,7 @@ def _of_zeros(source: MatrixSource, dictionary: Dictionary) -> Iterator[Shortfal
         if inside.any():
             said = " and ".join(f"{name} = {level}" for name, level in zero.items())
             text = f"{int(inside.sum())} of {source.shape[0]} records have {said}, which cannot occur"
-            yield Shortfall(next(iter(zero)), text, f"correct them, or what a code stands for: {_HOW}")
+            yield Shortfall(next(iter(zero)), text, f"correct them, or say what a code stands for {_HOW}")
 
 
 def _of_numbers(source: MatrixSource, columns: dict[str, Column]) -> Iterator[Shortfall]:
@@ -97,7 +97,8 @@ def _of_numbers(source: MatrixSource, columns: dict[str, Column]) -> Iterator[Sh
         if outside[j]:
             said = f"{outside[j]} of {source.shape[0]} entries are outside of {low[j]:g} to {high[j]:g}"
             unit = f" (the dictionary has {column.unit})" if column.unit else ""
-            fix = f"correct them, list their code as missing, or change the unit by factor and offset: {_HOW}"
+            fix = f"correct them, list their code as missing, or change the unit by factor and offset {_HOW}"
+            fix = f"{fix}; if they are right, widen the range of the dictionary"
             yield Shortfall(name, f"{said}{unit}", fix)
         if gaps[j]:
             yield Shortfall(
@@ -121,7 +122,7 @@ def _of_levels(
             shown = ", ".join(f"{text!r} ({count}{near(text, levels)})" for text, count in strange[:10])
             said = f"{said}: {shown}{f' and {len(strange) - 10} more' if len(strange) > 10 else ''}"
         like = f'{name} = {{ levels = {{ "..." = "{levels[0]}" }} }}'
-        yield Shortfall(name, said, f"the levels are {', '.join(levels[:20])}; recode with {like} under {_HOW}")
+        yield Shortfall(name, said, f"the levels are {', '.join(levels[:20])}; recode with {like} {_HOW}")
     if gaps.any():
         said = f"{int(gaps.sum())} of {source.shape[0]} entries are missing"
         yield Shortfall(name, said, "a study says what becomes of them", False)
@@ -144,7 +145,10 @@ class Described(Derived):
         held = set(names_of(base))
         own = [name for name in dictionary.described if name in held]
         if not own:
-            raise DataError(f"the table has no column of the dictionary {dictionary.shown}", f"map its columns: {_HOW}")
+            raise DataError(
+                f"the table has no column of the dictionary {dictionary.shown}",
+                f"say what its columns are called here {_HOW}",
+            )
         self.dictionary = dictionary
         self._groups = {name: group for name, group in dictionary.groups.items() if group.of in held}
         super().__init__(arranged(base, own), [*own, *self._groups])

@@ -58,6 +58,7 @@ def checked_positions(positions: NDArray[np.int64], records: int) -> NDArray[np.
     )
     if not inside or len(np.unique(positions)) != len(positions):
         raise AnswerRefused(
-            "common records were named that are in no place of the set, or one twice", "stop and ask the CSP"
+            "common records were named that are in no place of the set, or one twice",
+            "stop and ask the operator of the CSP",
         )
     return positions.astype(np.intp)

@@ -123,7 +123,10 @@ def _of_text(source: MatrixSource, name: str, least: int, notes: list[str]) -> d
         return None
     if len(common) < len(levels):
         rare = int(counts.sum() - sum(count for count in counts.tolist() if count >= least))
-        notes.append(f"column {name!r}: {len(levels) - len(common)} rarer levels, of {rare} records, are left out")
+        notes.append(
+            f"column {name!r}: {len(levels) - len(common)} rarer levels, of {rare} records, are left out, and a study "
+            "refuses them: list them in the file, or recode them in the map of the table"
+        )
     return {"levels": common}
 
 
@@ -135,7 +138,10 @@ def _of_numbers(held: Float, name: str, least: int, notes: list[str]) -> dict[st
     first = max(first, 0.0) if held[0] >= 0 else first
     outside = int(np.sum((held < first) | (held > last)))
     if outside:
-        notes.append(f"column {name!r}: {outside} records are outside of the proposed range; are they right?")
+        notes.append(
+            f"column {name!r}: {outside} records are outside of the proposed range, and a study refuses them: widen "
+            "range in the file to what is possible, or list their code as missing in the map of the table"
+        )
     decimals = _decimals(held, least)
     said: dict[str, Any] = {"range": [_plain(first), _plain(last)]}
     said |= {} if decimals is None else {"decimals": decimals}

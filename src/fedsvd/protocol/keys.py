@@ -152,7 +152,9 @@ class SessionKeys:
     def _pair(self, other: Party) -> Seed:
         mine = self.prekey if other == TA else self.mine
         if mine is None:
-            raise NotSealed("a sealed message from a TA, and no prekey to open it with", "stop and ask the CSP")
+            raise NotSealed(
+                "a sealed message from a TA, and no prekey to open it with", "stop and ask the operator of the CSP"
+            )
         return pair_key(
             mine,
             self.publics[other.index],

@@ -282,7 +282,7 @@ class Connection:
             if record.state in _ENDS:
                 return record
             if until is not None and monotonic() >= until:
-                raise TimedOut(f"job {record.short} is still {record.state}", "watch it again later")
+                raise TimedOut(f"job {record.short} is still {record.state}", "go on waiting: fedsvd job watch")
 
     def wait(self, id: str, *, timeout: float | None = None) -> Results:
         """The results once there are any; the error of the member that failed, if one did."""
@@ -308,7 +308,10 @@ class Connection:
         if ours and record.state is JobState.DONE:
             return self._taken(found, record, out, draw)
         if out is not None:
-            raise ConfigError("there is nothing to fetch: the job is not done, or not yours", "leave --out out")
+            raise ConfigError(
+                "there is nothing to fetch: the job is not done, or not yours",
+                "leave --out out; fedsvd job watch shows where the job is",
+            )
         if ours or not self.site.has_results(record):
             return found
         badly = record.state in (JobState.BROKEN, JobState.STOPPED)

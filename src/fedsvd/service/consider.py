@@ -143,7 +143,9 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     if site.caller not in record.members:
         raise NotAuthenticated(f"{site.caller} takes no part in this job", "approve it with the kit of one who does")
     if record.members != member_callers(job):
-        raise NotAuthenticated("the members in the CSP's record are not those of the job", "stop and ask the CSP")
+        raise NotAuthenticated(
+            "the members in the CSP's record are not those of the job", "stop and ask the operator of the CSP"
+        )
     members = (_peer(site, record, member, certificates) for member in record.members if member != site.caller)
     submitter, unsigned = _submitter(site, record)
     peers = (_csp(site, csp), *submitter, *members)
@@ -229,5 +231,7 @@ def _peer(site: Site, record: JobRecord, member: str, certificates: Mapping[str,
         return Peer(member, standing, pins.get(member, ""))
     identity = check_peer(site.kit, certificate.encode(), (KitRole.PARTY, KitRole.AUTHORITY), datetime.now(UTC))
     if str(identity) != member:
-        raise NotAuthenticated(f"the CSP shows the certificate of {identity} for {member}", "stop and ask the CSP")
+        raise NotAuthenticated(
+            f"the CSP shows the certificate of {identity} for {member}", "stop and ask the operator of the CSP"
+        )
     return Peer(member, Standing.PINNED if member in pins else Standing.NEW, identity.fingerprint)

@@ -180,7 +180,7 @@ def organisation(record: JobRecord, caller: str) -> str:
 def plain_id(id: str) -> str:
     """The id of a job, which the CSP chose, as a part of a file's name."""
     if not re.fullmatch(r"[0-9a-f]{1,64}", id):
-        raise ConfigError("a job whose id is not hexadecimal digits", "stop and ask the CSP")
+        raise ConfigError("a job whose id is not hexadecimal digits", "stop and ask the operator of the CSP")
     return id
 
 
@@ -206,7 +206,7 @@ def plan_of(
     needed = [member for member in member_callers(job) if stage is not Stage.MATCH or member.startswith("party/")]
     absent = [member for member in needed if member not in enlisted]
     if absent:
-        raise ConfigError(f"{absent[0]} has not enlisted", "stop and ask the CSP")
+        raise ConfigError(f"{absent[0]} has not enlisted", "stop and ask the operator of the CSP")
     facts = [enlisted[party_caller(name)] for name in names]
     digests = [fact.names if by_name(facts) else fact.features for fact in facts]
     sizes = zip(names, facts, digests, strict=True)
@@ -219,7 +219,7 @@ def plan_of(
         shared, counts = [1], rows  # sets of records, with one id each
     identities = tuple(enlisted[member].signing for member in needed)
     if len(set(identities)) < len(identities):
-        raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")
+        raise ConfigError("two members enlisted with one signing key", "stop and ask both owners: one kit was copied")
     study = replace(_study_of(job, stage, facts), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
     names_digest = "" if vertical else digests[0]
@@ -235,7 +235,7 @@ def _study_of(job: Job, stage: Stage, facts: Sequence[EnlistedFacts]) -> Study:
     if stage is Stage.PREPARE:
         found = preparation_of(job)
         if found is None:
-            raise ConfigError("nothing of this job is prepared together", "stop and ask the CSP")
+            raise ConfigError("nothing of this job is prepared together", "stop and ask the operator of the CSP")
         return found
     names, holding = [party.name for party in job.parties], [fact.label for fact in facts]
     holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
@@ -244,7 +244,7 @@ def _study_of(job: Job, stage: Stage, facts: Sequence[EnlistedFacts]) -> Study:
     if stage is Stage.STUDY:
         return study if matching is None else after_matching(study)
     if matching is None:
-        raise ConfigError("no records are matched in this job", "stop and ask the CSP")
+        raise ConfigError("no records are matched in this job", "stop and ask the operator of the CSP")
     return matching
 
 
@@ -275,13 +275,15 @@ def expect_same_plan(record: JobRecord) -> SessionPlan:
     """Our own plan from the facts in the CSP's record, whose digest must be the CSP's."""
     proposed = record.plan
     if proposed is None:
-        raise PlanMismatch("the CSP shows no plan for this job", "stop and ask the CSP")
+        raise PlanMismatch("the CSP shows no plan for this job", "stop and ask the operator of the CSP")
     session, ticket = SessionId(proposed.session), ticket_of(*record.session_key)
     # Whose key ``csp_identity`` is, the caller compares with what it pinned.
     said = proposed.certain_bound, ticket, proposed.csp_identity
     ours = plan_of(record.job, record.enlisted, session, *said, record.stage, record.bound)
     if ours.digest != record.plan_digest:
-        raise PlanMismatch("the CSP's plan is not the one that follows from the job", "stop and ask the CSP")
+        raise PlanMismatch(
+            "the CSP's plan is not the one that follows from the job", "stop and ask the operator of the CSP"
+        )
     return ours
 
 

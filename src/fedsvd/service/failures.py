@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedsvd import errors
-from fedsvd.errors import FedSVDError, PeerAborted, PeerLost, StorageError
+from fedsvd.errors import FedSVDError, LocalProtocolError, PeerAborted, PeerLost, StorageError
 from fedsvd.protocol.parties import named
 from fedsvd.service.records import Failure, JobRecord
 from fedsvd.storage import private
@@ -113,4 +113,4 @@ def failure_at_csp(error: FedSVDError, stage: str = "") -> Failure:
 
 def unexpected(error: Exception) -> FedSVDError:
     """An error of another program: what it says of the machine, or its name."""
-    return of_machine(error) or FedSVDError(f"unexpected {type(error).__name__}")
+    return of_machine(error) or FedSVDError(f"unexpected {type(error).__name__}", LocalProtocolError.usual_fix)

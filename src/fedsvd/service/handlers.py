@@ -33,6 +33,7 @@ from fedsvd.transport.places import Places
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
+_SUBMITTERS = "fetch the results of a job that is done with the kit that submitted it"
 PAGE = 100  # jobs in one answer
 PAGE_BYTES = 256 << 10
 _LONGEST_WAIT = 15.0  # seconds
@@ -113,7 +114,7 @@ class CspHandlers(ABC):
 
     def _submit(self, caller: str, asked: api.Submit) -> JobRecord:
         if not caller.startswith(_RESEARCHER):
-            raise NotAuthenticated(f"{caller} may not submit jobs")
+            raise NotAuthenticated(f"{caller} may not submit jobs", "submit it with a researcher's kit")
         job = submitted_job(asked.file)
         record = JobRecord(
             id=fresh_bytes(8).hex(),
@@ -254,7 +255,9 @@ class CspHandlers(ABC):
         parties = [member for member in job.members if member.startswith("party/")]
         began = job.state in (JobState.RUNNING, JobState.BROKEN, JobState.DONE)
         if caller not in parties or job.attempt != asked.attempt or job.stage is not job.stages[-1] or not began:
-            raise NotAuthenticated(f"{caller} has no results of this attempt to hand over")
+            raise NotAuthenticated(
+                f"{caller} has no results of this attempt to hand over", "resume the job, if it is broken"
+            )
         self._mailbox.put(job.id, parties.index(caller), asked.number, asked.sealed)
         self._note("sealed message for the researcher", job=job.id, by=caller, bytes=len(asked.sealed))
         return api.Nothing()
@@ -263,7 +266,9 @@ class CspHandlers(ABC):
         job = self.jobs.get(asked.id, caller)
         parties = [member for member in job.members if member.startswith("party/")]
         if caller != job.submitter or asked.member not in parties:
-            raise NotAuthenticated(f"{caller} is not the researcher of this job, or {asked.member} no party of it")
+            raise NotAuthenticated(
+                f"{caller} is not the researcher of this job, or {asked.member} no party of it", _SUBMITTERS
+            )
         if self._mailbox.taken(job.id):
             raise ConfigError(
                 f"the results of job {job.short} were fetched before, and are no longer at the CSP",
@@ -275,7 +280,7 @@ class CspHandlers(ABC):
         """The researcher has what was sealed for it, or knows that it gets nothing; the messages are removed."""
         job = self.jobs.get(asked.id, caller)
         if caller != job.submitter or job.state is not JobState.DONE:
-            raise NotAuthenticated(f"{caller} is not the researcher of this job, or it is not done")
+            raise NotAuthenticated(f"{caller} is not the researcher of this job, or it is not done", _SUBMITTERS)
         self._mailbox.remove(job.id)
         self._note("sealed messages taken by the researcher", job=job.id, by=caller)
         return api.Nothing()

@@ -35,6 +35,7 @@ from fedsvd.service.records import (
 from fedsvd.storage.journal import Journal
 from fedsvd.studies.job_stages import Stage
 
+_OWN_JOBS = "fedsvd job list shows the jobs of this kit"
 _REMEMBERED = 32  # jobs that are over whose roles' last progress is still shown
 
 
@@ -107,10 +108,10 @@ class Jobs:
         with self.changed:
             found = [job for job in self._jobs.values() if job.id.startswith(id)]
         if len(found) != 1:
-            raise ConfigError(f"{len(found)} jobs match {id!r}", "see 'fedsvd job watch' for ids")
+            raise ConfigError(f"{len(found)} jobs match {id!r}", "give more of its id: fedsvd job list shows the jobs")
         job = found[0]
         if caller is not None and caller not in (job.submitter, *job.members):
-            raise NotAuthenticated(f"{caller} takes no part in this job")
+            raise NotAuthenticated(f"{caller} takes no part in this job", _OWN_JOBS)
         return job
 
     def of(self, caller: str) -> list[JobRecord]:
@@ -190,13 +191,16 @@ class Jobs:
         with self.changed:
             job = self._jobs[id]
             if caller not in job.needed:
-                raise NotAuthenticated(f"{caller} is not a member of this job")
+                raise NotAuthenticated(f"{caller} is not a member of this job", _OWN_JOBS)
             asked = job.session_key == (id, attempt, stage)
             if asked and job.enlisted.get(caller) == facts:
                 return job  # the answer was lost, and the question came again
             if job.state is not JobState.RECRUITING or not asked:
                 where = f"attempt {attempt}" if stage is Stage.STUDY else f"attempt {attempt}, {stage}"
-                raise ConfigError(f"job {job.short} is not recruiting for {where}", "look again")
+                raise ConfigError(
+                    f"job {job.short} is not recruiting for {where}",
+                    "the site asks again by itself; fedsvd job watch shows where the job is",
+                )
             return self._write(job.changed(enlisted={**job.enlisted, caller: facts}))
 
     def enlisting(self) -> list[tuple[JobRecord, str]]:
@@ -227,7 +231,7 @@ class Jobs:
             if job.state is not JobState.BROKEN:
                 raise ConfigError(
                     f"job {job.short} is {job.state}, not broken",
-                    "only broken jobs are resumed: see 'fedsvd job watch'",
+                    "only broken jobs are resumed: fedsvd job watch shows where it is",
                 )
             first = job.passed[0].stage if job.passed else job.stage
             self._progress.pop(id, None)

@@ -29,7 +29,10 @@ class Mailbox:
     def put(self, job: str, place: int, number: int, sealed: bytes) -> None:
         """Message ``number`` of the member at this place; the files of a result come from the first alone."""
         if len(sealed) > LARGEST_PART or number > (MOST_PARTS if place == 0 else 0):
-            raise ConfigError(f"message {number} for a researcher, of {len(sealed):,} bytes", "send shorter results")
+            raise ConfigError(
+                f"message {number} for a researcher, of {len(sealed):,} bytes",
+                "the results are too large to be handed over: each party has its own",
+            )
         if not self.taken(job):
             private.replace(private.private_folder(self._folder / plain_id(job)) / f"{place}-{number}", sealed)
         self._remove_old()

@@ -153,7 +153,9 @@ class Member:
     def take_up(self, record: JobRecord) -> None:
         """This job is the one that was approved, its researcher signed it, and its number is spent for it alone."""
         if not self.owner.approved(record):
-            raise PlanMismatch("the CSP shows another job than the one that was approved", "stop and ask the CSP")
+            raise PlanMismatch(
+                "the CSP shows another job than the one that was approved", "stop and ask the operator of the CSP"
+            )
         self.owner.expect_submitted(record)
         self._nonces.spend(record.submitter, record.nonce, record.id, record.asked.digest)
 

@@ -15,6 +15,7 @@ from time import monotonic
 from fedsvd.errors import ApprovalSpent, FedSVDError, TransportError
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.client import CspClient, Refused
+from fedsvd.service.failures import unexpected
 from fedsvd.service.member import Member
 from fedsvd.service.member_session import take_part
 from fedsvd.service.progress import ProgressReporter
@@ -177,7 +178,7 @@ class MemberNode:
         try:
             thread.start()
         except RuntimeError as error:  # no more threads: the others must not wait for us
-            fault = of_machine(error) or FedSVDError(f"unexpected {type(error).__name__}")
+            fault = unexpected(error)
             self._member.report_failure(client, full, fault, "session")
 
     def _approved(self, client: CspClient, job: Listed) -> bool:

@@ -35,6 +35,7 @@ from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
 from fedsvd.service.client import CspClient
 from fedsvd.service.enlist import OpenedData, expect_same_plan, in_joint_order
+from fedsvd.service.failures import unexpected
 from fedsvd.service.foreseen import expect_rest_allowed
 from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
@@ -88,11 +89,9 @@ class Attempt:
                     self._transport.flush()
             self._member.report_failure(self._client, self._record, error, self._stage())
         except Exception as error:
-            ours = of_machine(error)
-            if ours is None:
+            if of_machine(error) is None:
                 _log.exception("role=%s job=%s", self._member.caller, self._record.id)
-            fault = ours or FedSVDError(f"unexpected {type(error).__name__}")
-            self._member.report_failure(self._client, self._record, fault, "session")
+            self._member.report_failure(self._client, self._record, unexpected(error), "session")
         finally:
             if self._transport is not None:
                 self._transport.close()

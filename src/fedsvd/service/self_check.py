@@ -76,9 +76,15 @@ def expect_well(site: Site, address: str) -> str:
     try:
         age = time() - (state / _ALIVE).stat().st_mtime
     except OSError:
-        raise PeerLost(f"{site.caller} has not run here, or not looked at itself", "start it") from None
+        raise PeerLost(
+            f"{site.caller} has not run here, or not looked at itself",
+            f"start it: fedsvd {site.kit.identity.role} start",
+        ) from None
     if age > _STALE:
-        raise PeerLost(f"{site.caller} last found itself well {age:.0f} s ago", "restart it")
+        raise PeerLost(
+            f"{site.caller} last found itself well {age:.0f} s ago",
+            f"start it again: fedsvd {site.kit.identity.role} start",
+        )
     if site.kit.identity.role is KitRole.CSP:
         expect_port(site, address)
     return f"{site.caller} found itself well {max(age, 0.0):.0f} s ago"

@@ -133,7 +133,9 @@ class Site:
     def expect_countersigner(self, certificate: bytes, csp_identity: str) -> None:
         """The key that a plan names for the CSP is that of the CSP we are connected to, who has passed our pins."""
         if self.expect_csp(certificate).signing_public.hex() != csp_identity:
-            raise NotAuthenticated("the plan names another signing key than the CSP's own", "stop and ask the CSP")
+            raise NotAuthenticated(
+                "the plan names another signing key than the CSP's own", "stop and ask the operator of the CSP"
+            )
 
     def listening(self, address: str) -> Listening:
         """How this kit, a CSP's, listens."""
@@ -206,7 +208,9 @@ class Site:
         roles = (KitRole.PARTY, KitRole.AUTHORITY)
         identity = check_peer(self.kit, facts.certificate.encode(), roles, datetime.now(UTC))
         if str(identity) != member or identity.signing_public.hex() != facts.signing:
-            raise NotAuthenticated(f"{member} enlisted with the certificate of {identity}", "stop and ask the CSP")
+            raise NotAuthenticated(
+                f"{member} enlisted with the certificate of {identity}", "stop and ask the operator of the CSP"
+            )
         self.kit.expect_pinned(member, identity)
 
     def policy(self) -> Policy:

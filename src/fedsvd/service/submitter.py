@@ -17,18 +17,19 @@ def submitter_of(kit: Kit, record: JobRecord) -> Identity:
     if not record.signature or not record.certificate:
         raise NotAuthenticated(
             f"job {record.short} is not signed by {record.submitter}",
-            "if it was submitted with fedsvd 0.2 or older, submit it again; else stop and ask the CSP",
+            "if it was submitted with fedsvd 0.2 or older, submit it again; else stop and ask the operator of the CSP",
         )
     identity = check_peer(kit, record.certificate.encode(), (KitRole.RESEARCHER,), datetime.now(UTC))
     if str(identity) != record.submitter or record.members != member_callers(record.job):
         raise NotAuthenticated(
             f"the CSP shows the certificate of {identity} for {record.submitter}, or other members than the job's",
-            "stop and ask the CSP",
+            "stop and ask the operator of the CSP",
         )
     try:
         record.asked.expect_signed(identity.signing_public, record.signature)
     except NotSealed:
         raise NotAuthenticated(
-            f"job {record.short} is not what {identity} signed", "do not approve it; stop and ask the CSP"
+            f"job {record.short} is not what {identity} signed",
+            "do not approve it; stop and ask the operator of the CSP",
         ) from None
     return identity

@@ -119,7 +119,10 @@ def canonical_loadings(centred: Float, scores: Float) -> Float:
 def wilks(rho: Float, n: int, first: int, second: int) -> tuple[WilksTest, ...]:
     """The test of each correlation with all smaller ones, for n rows and tables of these ranks."""
     if n < 1 or rho.shape[0] > min(first, second):
-        raise ConfigError(f"{rho.shape[0]} correlations of tables of ranks {first} and {second} do not exist")
+        raise ConfigError(
+            f"{rho.shape[0]} correlations of tables of ranks {first} and {second} do not exist",
+            f"ask for at most {min(first, second)} (components)",
+        )
     # Products from the smallest correlation on, as sums of logarithms; (1 - rho)(1 + rho) does not cancel twice.
     with np.errstate(divide="ignore"):
         logs = np.cumsum((np.log1p(-rho) + np.log1p(rho))[::-1])[::-1]

@@ -41,7 +41,7 @@ def choose(rule: str, values: Float, rows: int, columns: int, permuted: Float | 
         return Choice(rule, max(1, int(np.sum(values > level))), np.full(values.shape[0], level))
     if rule == PARALLEL:
         if permuted is None:
-            raise ConfigError("parallel analysis needs spectra of permuted tables")
+            raise ConfigError("parallel analysis needs spectra of permuted tables", "choose components by another rule")
         levels = parallel_levels(permuted)[: values.shape[0]]
         return Choice(rule, max(1, by_parallel(values, permuted)), levels)
     return Choice(rule, by_share(values, float(rule)))
@@ -53,7 +53,7 @@ def by_share(values: Float, share: float, total: float | None = None) -> int:
     ``total`` is the squared norm of the table, needed where only the first singular values are known.
     """
     if not 0.0 < share < 1.0:
-        raise ConfigError(f"a share of variance is between 0 and 1, got {share}")
+        raise ConfigError(f"a share of variance is between 0 and 1, got {share}", "components = 0.9, say")
     squares = np.square(values)
     whole = float(np.sum(squares)) if total is None else total
     ratio = np.cumsum(squares / whole)
@@ -69,7 +69,10 @@ def by_share(values: Float, share: float, total: float | None = None) -> int:
 def by_likelihood(values: Float, rows: int, columns: int) -> int:
     """Minka's choice ("mle"): the dimension with the most likely data; needs at least as many rows as columns."""
     if rows < columns:
-        raise ConfigError(f'"mle" needs at least as many rows as columns, got {rows} and {columns}')
+        raise ConfigError(
+            f'"mle" needs at least as many rows as columns, got {rows} and {columns}',
+            "name a number of components, or a share",
+        )
     if values.shape[0] != columns:
         raise ShapeError(f'"mle" needs all {columns} singular values, got {values.shape[0]}')
     spectrum = np.square(values) / (rows - 1)
@@ -136,7 +139,7 @@ def by_parallel(values: Float, permuted: Float) -> int:
     ``permuted``, (tables, k), are spectra of tables in which each column was permuted on its own.
     """
     if permuted.ndim != 2 or permuted.shape[0] == 0:
-        raise ConfigError("parallel analysis needs spectra of permuted tables")
+        raise ConfigError("parallel analysis needs spectra of permuted tables", "choose components by another rule")
     k = min(values.shape[0], permuted.shape[1])
     above = values[:k] > parallel_levels(permuted)[:k]
     return k if bool(np.all(above)) else int(np.argmin(above))

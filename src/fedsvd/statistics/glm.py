@@ -309,7 +309,7 @@ def fit(
     The intercept is not penalised.
     """
     if alpha < 0.0 or not tolerance > 0.0 or max_iterations < 1:
-        raise ConfigError("alpha is 0 or more, tolerance above 0, and max_iterations at least 1")
+        raise ConfigError("alpha is below 0, tolerance not above 0, or max_iterations below 1", "leave them out")
     start = yield from asked(Request("step", 0, None, ("rows", "weight", "target"), gram=True))
     n, weight = round(start.totals["rows"]), start.totals["weight"]
     mean = start.totals["target"] / weight

@@ -306,7 +306,7 @@ def _advance(
             raise DataError("the first coefficients have no finite deviance", "standardise the features")
     raise NotConverged(
         f"the deviance does not fall after {_MOST_HALVINGS} halvings of a step",
-        "standardise the features, or add a ridge penalty",
+        "standardise the features, or add a ridge penalty (alpha)",
     )
 
 
@@ -324,7 +324,7 @@ def not_converged(iterations: int) -> NotConverged:
     """The same text whatever the data is."""
     return NotConverged(
         f"the coefficients still move after {iterations} iterations",
-        "allow more iterations, standardise the features, or add a ridge penalty",
+        "allow more iterations (max_iterations), standardise the features, or add a ridge penalty (alpha)",
     )
 
 
@@ -344,5 +344,5 @@ def _factor(answer: Answer) -> Float:
 def separated() -> Separated:
     return Separated(
         "a combination of features predicts the outcome without error, so the coefficients grow for ever",
-        "add a ridge penalty, or leave out the feature that does",
+        "add a ridge penalty (alpha), or leave out the feature that does (drop)",
     )

@@ -103,7 +103,9 @@ def fit_by_digits(shape: LinearShape) -> Fitting:
     spread = np.sqrt(residual / max(1, shape.n - shape.width))
     exact = _SETTLED[1] * math.sqrt(shape.weight)
     if not (np.isfinite(step).all() and (step <= np.maximum(_SETTLED[0] * spread, exact)).all()):
-        raise NotConverged("the scores of a linear regression do not fall", "the parties' sums do not fit together")
+        raise NotConverged(
+            "the scores of a linear regression do not fall", 'run again, or take another way: digits = "all"'
+        )
     models = _tables(shape, A, penalty, B * y / x[:, None], residual * np.square(y), centre, x)
     root = solved.inverse_root()
     natural = root / x[:, None]

@@ -118,7 +118,9 @@ def _labels(X: Float, codes: Float, classes: int) -> NDArray[np.int64]:
     labels = np.asarray(codes).astype(np.int64)
     inside = np.array_equal(labels, codes) and bool(np.all((labels >= 0) & (labels < classes)))
     if labels.shape != (X.shape[0],) or not inside:
-        raise DataError(f"classes are not whole numbers from 0 to {classes - 1}, one for each row")
+        raise DataError(
+            f"classes are not whole numbers from 0 to {classes - 1}, one for each row", "name all classes (classes)"
+        )
     return labels
 
 

@@ -160,7 +160,7 @@ def dependent(column: int) -> DataError:
     which = f"column {column}" if column > 0 else "a column"
     return DataError(
         f"the columns of this model depend on each other: {which} is a combination of those before it, or nearly",
-        'leave it out, add a ridge penalty, or ask for digits = "all", which names what is aliased',
+        'leave it out (drop), add a ridge penalty (alpha), or ask for digits = "all", which names what is aliased',
     )
 
 
@@ -420,7 +420,7 @@ class _Newton:
             gone, halved = gone / 2.0, halved + 1
         raise NotConverged(
             f"the deviance does not fall after {halved} halvings of a step",
-            "standardise the features, or add a ridge penalty",
+            "standardise the features, or add a ridge penalty (alpha)",
         )
 
     def _objective(self, at: Point, deviance: float) -> float:

@@ -103,7 +103,7 @@ def outliers(
     ``training`` says whether the rows are among those the components were found from.
     """
     if not 0.0 < level < 1.0:
-        raise ConfigError(f"a level is between 0 and 1, got {level}")
+        raise ConfigError(f"a level is between 0 and 1, got {level}", "0.95 is usual")
     T = components.scores(X)
     left = X - components.rows(T)
     t2 = np.sum(np.square(T) / components.variances, axis=1)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.errors import ConfigError
 from fedsvd.statistics.newton_requests import Evaluation, Point
 from fedsvd.statistics.robust import Scores
 from fedsvd.types import Float
@@ -65,7 +66,9 @@ class OwnRecords(ABC):
 
     def scores(self, at: Point) -> Scores:
         """The score of each own record, for robust errors; of a model that has none, an error."""
-        raise NotImplementedError
+        raise ConfigError(
+            "this model has no scores of single records, of which robust errors are made", "leave cov_type out"
+        )
 
     def columns(self) -> tuple[Float, Float]:
         """Own sums of the columns, and their root mean squares; of a model that opens no means, zeros."""

@@ -64,7 +64,7 @@ def expect_transform(R_x: Float, T: Float) -> None:
 def expect_near_identity(K: Float) -> None:
     """Raise ``VerificationFailed`` unless K differs from the identity by no more than rounding explains."""
     if not np.max(np.abs(K - np.eye(K.shape[0])), initial=0.0) <= _FAR:
-        raise VerificationFailed("a transform does not make the joint features orthonormal", "nothing is released")
+        raise VerificationFailed("a transform does not make the joint features orthonormal")
 
 
 def refined(

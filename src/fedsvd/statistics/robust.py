@@ -167,7 +167,9 @@ def robust(
     if isinstance(model.root, Undefined) or isinstance(model.covariance, Undefined):
         return replace(model, kind=kind)
     if kind == CLUSTER and clusters < 2:
-        raise ConfigError(f"{clusters} clusters do not show how clusters differ", "name a column of two or more")
+        raise ConfigError(
+            f"{clusters} clusters do not show how clusters differ", "name a column that has two or more (cluster)"
+        )
     if kind not in (*KINDS, CLUSTER):
         raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join((*KINDS, CLUSTER))}")
     M = factor @ model.root.T * math.sqrt(Errors(kind, clusters).correction(model.n, model.n - model.df_residual))
@@ -229,5 +231,7 @@ def _weighted(X: Float, y: Float, model: LinearInference, weights: Float | None)
 
 def _root(model: LinearInference) -> Float:
     if not is_array(model.root):
-        raise ConfigError(f"robust errors need a model of full rank without penalty: {model.root}")
+        raise ConfigError(
+            f"robust errors need a model of full rank without penalty: {model.root}", "leave cov_type out"
+        )
     return model.root

@@ -63,7 +63,9 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     # Labels of a generalised linear model are no rows: weights are made of them.
     if (study.labels if isinstance(study, SessionPlan) else study.labels_at) is Labels.JOINED:
         if party.labels is None:
-            raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
+            raise ConfigError(
+                "every party of a horizontal regression needs its labels", "name the label column (label)"
+            )
         return Stacked(party.table, party.labels).T
     return party.table.T
 
@@ -327,7 +329,7 @@ def _expect_rows(study: Study, index: int, party: PartyData) -> None:
     rows = party.table.shape[0]
     if study.weighted != (party.row_weights is not None):
         fault = "brings weights that the study does not have" if party.row_weights is not None else "has no weights"
-        raise ConfigError(f"party {index} {fault}", "name the column of weights for all parties, or for none")
+        raise ConfigError(f"party {index} {fault}", "name the column of weights (weights) for all parties, or for none")
     if party.row_weights is not None:
         expect_row_weights(party.row_weights, f"party {index}", rows)
 
@@ -336,7 +338,9 @@ def _expect_clusters(index: int, party: PartyData) -> None:
     """Refuse clusters that are not there, or have no name."""
     rows = party.table.shape[0]
     if party.clusters is None or party.clusters.shape != (rows,):
-        raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
+        raise ConfigError(
+            f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters (cluster)"
+        )
     nameless = sum(name.strip().lower() in _NO_NAME for name in party.clusters.astype(np.str_).tolist())
     if nameless:
         fix = "name the cluster of each row, or leave these rows out"
@@ -365,7 +369,7 @@ def _expect_weights(index: int, party: PartyData) -> None:
 
 def _expect_ids(index: int, party: PartyData) -> None:
     if party.ids is None:
-        raise ConfigError(f"party {index} has no row ids to compare", "name the id column")
+        raise ConfigError(f"party {index} has no row ids to compare", "name the id column (id)")
     rows = party.table.shape[0]
     if party.ids.shape != (rows,):
         raise ShapeError(
@@ -378,4 +382,4 @@ def expect_distinct(ids: NDArray[Any], whose: str) -> None:
     """Raise ``RepeatedIds`` where two rows have one id; the CSP could not see it."""
     repeated = len(ids) - len(np.unique(ids.astype(np.str_)))
     if repeated:
-        raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "keep one row for each id")
+        raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "leave one row for each id")

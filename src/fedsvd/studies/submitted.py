@@ -25,7 +25,9 @@ def _submitted(text: str) -> Job:
     file = json.loads(text)
     for party in file.get("party") or ():
         if isinstance(party, Mapping) and any(party.get(key) is not None for key in ("data", "link", "map")):
-            raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
+            raise ConfigError(
+                "a submitted job names no data", "take data out of [[party]]: the site.toml of each site names its own"
+            )
     job = job_from(file, Path())
     _expect_shown(job)
     return job

@@ -118,7 +118,7 @@ class Dialled:
         """Wait until the CSP has everything we sent; raises where it will not."""
         self._drain()
         if not self._outbox.empty:
-            raise self._failure or TimedOut(f"the CSP took nothing for {self._patience:.0f} s", "check the CSP")
+            raise self._failure or TimedOut(f"the CSP took nothing for {self._patience:.0f} s")
 
     def _drain(self) -> None:
         """Wait until the CSP has everything we sent, or the link is given up, or for our patience nothing was taken."""

@@ -123,7 +123,9 @@ class Exchange:
         except RuntimeError:
             port = 0
         if port == 0:
-            raise PeerLost(f"cannot listen at {listening.address}", "choose another port, or stop what uses it")
+            raise PeerLost(
+                f"cannot listen at {listening.address}", "stop what uses its port, or name another: --address HOST:PORT"
+            )
         return port
 
     def start(self) -> None:
@@ -162,7 +164,7 @@ class Exchange:
         with self._lock:
             self._sweep()
             if session in self._sessions or session in self._over:
-                raise PeerLost("this session was opened before", "resume opens a new session")
+                raise PeerLost("this session was opened before", "resume the job, which opens a new one")
             links = self._sessions[session] = SessionLinks(session, roster, self._held, longest)
         return links
 

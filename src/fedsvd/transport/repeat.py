@@ -204,13 +204,14 @@ def _refuse(landed: Landed) -> None:
     """Raise, unless calling again can help."""
     status, text = landed.status, landed.text
     if status is grpc.StatusCode.PERMISSION_DENIED:
-        raise NotAuthenticated(_without_code(text))
+        raise NotAuthenticated(*_said(text))
     if status is grpc.StatusCode.FAILED_PRECONDITION:
-        raise PeerLost(_without_code(text))
+        raise PeerLost(*_said(text))
     if status is grpc.StatusCode.INVALID_ARGUMENT and text.startswith(OtherVersion.code):
-        raise OtherVersion(_without_code(text), "run one version at the CSP and at all members")
+        fault, fix = _said(text)
+        raise OtherVersion(fault, fix or "run one version at the CSP and at all members")
     if status not in _TRANSIENT:
-        raise MalformedFrame(_without_code(text))
+        raise MalformedFrame(*_said(text))
     if status is grpc.StatusCode.UNAVAILABLE and any(sign in text for sign in UNTRUSTED):
         raise NotAuthenticated(
             "the CSP's certificate is not one for this address and federation, or our key is not our certificate's",
@@ -218,6 +219,7 @@ def _refuse(landed: Landed) -> None:
         )
 
 
-def _without_code(text: str) -> str:
-    """The fault in a status text, without the code it starts with."""
-    return text.partition(": ")[2].partition(". Fix:")[0] or text
+def _said(text: str) -> tuple[str, str]:
+    """Fault and fix in a status text, without the code it starts with: the CSP knows what the caller may do."""
+    fault, _, fix = text.partition(": ")[2].partition(". Fix: ")
+    return fault or text, fix

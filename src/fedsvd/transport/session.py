@@ -81,7 +81,7 @@ class SessionLinks:
             self._expect_open(link)
             link.called()
             if link.instance not in (None, joining.instance):
-                raise PeerLost(f"{party} joined this session before", "resume opens a new session")
+                raise PeerLost(f"{party} joined this session before", "resume the job, which opens a new one")
             link.instance = joining.instance
 
     def push(self, party: Party, body: bytes) -> bool:
@@ -144,7 +144,9 @@ class SessionLinks:
                 self._growing.discard(party)
             link.changed.notify_all()
         if not leaving.complete:
-            self._fail(PeerLost(f"{party} has disconnected in the middle of the session", "resume when it is back"))
+            self._fail(
+                PeerLost(f"{party} has disconnected in the middle of the session", "resume the job when it is back")
+            )
 
     def _admit(self, party: Party, link: _Link, frame: Frame) -> bool:
         """Whether a message may begin to come."""
@@ -248,7 +250,7 @@ class SessionLinks:
                 fault = f"the connection of {party} closed, and it has not called again for {now - since:.0f} s"
                 raise PeerLost(fault, "start that party again, then resume the job")
             if (silent := self.silence(party)) > patience:
-                raise TimedOut(f"{party} has been silent for {silent:.0f} s", "check that party, then resume")
+                raise TimedOut(f"{party} has been silent for {silent:.0f} s")
 
     def silence(self, party: Party) -> float:
         """Seconds since a member last called."""

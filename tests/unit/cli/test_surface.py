@@ -1,6 +1,7 @@
 """What a person at the command line reads when something is wrong: options, names, and the nearest of them."""
 
 import errno
+import re
 
 import pandas as pd
 import pytest
@@ -152,6 +153,24 @@ class Broken:
 
     class job:
         parties = ()
+
+
+def test_the_dictionary_of_a_table_takes_that_table_once_its_range_is_widened(fedsvd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stay = [*range(1, 40), 900]
+    stage = [*["none"] * 20, *["mild"] * 20]
+    pd.DataFrame({"stay": stay, "stage": stage}).to_csv(tmp_path / "t.csv", index=False)
+    noted = fedsvd("dictionary", "propose", "t.csv", "--out", "d.toml")
+    assert "1 records are outside of the proposed range, and a study refuses them: widen range in the file" in noted.err
+    said = fedsvd("dictionary", "check", "d.toml", "t.csv")
+    assert said.code == 1
+    assert "in the map of the table, --map; if they are right, widen the range of the dictionary" in " ".join(
+        said.out.split()
+    )
+    assert "site.toml" not in said.out
+    proposed = (tmp_path / "d.toml").read_text()
+    (tmp_path / "d.toml").write_text(re.sub(r"range = .*", "range = [0, 1000]", proposed))
+    assert "The table fits the dictionary" in fedsvd("dictionary", "check", "d.toml", "t.csv").out
 
 
 def test_a_refusal_reaches_the_others_as_a_sentence_and_who_to_ask():

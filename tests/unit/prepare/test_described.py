@@ -59,7 +59,7 @@ def test_what_falls_short_is_refused_in_counts_alone(column, entries, text):
     with pytest.raises(DataError, match=text) as refused:
         described(open_source(table(**{column: entries})), DICTIONARY)
     assert f"'{column}'" in refused.value.fault
-    assert "[table.map] of site.toml" in refused.value.fix
+    assert "in the map of the table" in refused.value.fix
     assert not any(word in str(refused.value) for word in ("Female", "fem ", "thirty", "111", "17.0"))
 
 

@@ -46,8 +46,10 @@ def test_no_rare_level_name_or_extreme_value_is_in_the_file():
     low, high = found.dictionary.described["cost"].range
     assert low == 0
     assert 500 < high < 1000
-    assert any("'cost': 1 records are outside" in note for note in found.notes)
-    assert any("'ward': 1 rarer levels, of 3 records" in note for note in found.notes)
+    (outside,) = [note for note in found.notes if note.startswith("column 'cost': 1 records are outside")]
+    (rarer,) = [note for note in found.notes if note.startswith("column 'ward': 1 rarer levels, of 3 records")]
+    assert "widen range in the file" in outside
+    assert "list them in the file" in rarer
 
 
 def test_knots_are_coarse_quantiles_and_none_of_few_records():

@@ -141,6 +141,17 @@ def test_what_calling_again_cannot_help_is_an_error_at_once(status, error, count
     assert weather.tries[b"0"] == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(grpc.StatusCode.PERMISSION_DENIED, NotAuthenticated), (grpc.StatusCode.FAILED_PRECONDITION, PeerLost)],
+)
+def test_what_the_csp_says_to_do_is_what_the_caller_reads(status, error):
+    said = error("party/a may not submit jobs", "submit it with a researcher's kit")
+    with pytest.raises(error) as refused:
+        list(Repeating(lambda *_: Landed(0, status, text=str(said)), bytes, sleep, GENEROUS, range(1, 2)).run([1]))
+    assert str(refused.value) == str(said)
+
+
 @pytest.mark.parametrize("text", ["SSL routines: CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed."])
 def test_a_csp_that_tls_does_not_trust_is_an_error_at_once(text):
     with pytest.raises(NotAuthenticated, match="certificate"):

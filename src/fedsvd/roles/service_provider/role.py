@@ -305,7 +305,7 @@ class ServiceProvider(Machine):
         if len(self._finished) < self.plan.k:
             return self.state, ()
         if len(set(self._finished.values())) > 1:
-            raise SplitView("users signed different certificates", "nothing is released")
+            raise SplitView("users signed different certificates")
         if self._found is not None and self._found.store is not None:
             self._found.store.close()
         self._found = self._solved = None

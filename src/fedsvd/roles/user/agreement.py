@@ -117,7 +117,7 @@ class Group:
             return
         fits = len(commitments) == self._plan.k and all(len(item) == 32 for item in commitments)
         if not fits or commitments[self._me.index - 1] != self._commitment:
-            raise SplitView("the CSP relayed another data commitment for us", "stop and ask the operator of the CSP")
+            raise SplitView("the CSP relayed another data commitment for us")
         self._commitments = commitments
 
     def take_commitments(self) -> None:
@@ -317,7 +317,7 @@ class Group:
             try:
                 verify_once(memo, self._plan.identity(party), PURPOSE, body, signature, digest)
             except NotSealed:
-                raise SplitView(f"{party} did not sign the certificate that we hold", "nothing is released") from None
+                raise SplitView(f"{party} did not sign the certificate that we hold") from None
 
     def certificate_digest(self) -> bytes:
         """SHA-256 of the body."""

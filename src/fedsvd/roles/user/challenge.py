@@ -127,7 +127,7 @@ def expect_squares(work: Work, squares: Float, claimed: Float, sizes: Sizes) -> 
 
 def _expect(difference: Float, tolerance: float, fault: str) -> None:
     if not bool(np.abs(difference).max(initial=0.0) <= tolerance):
-        raise VerificationFailed(fault, "nothing is released; run again, and ask the operator of the CSP if it repeats")
+        raise VerificationFailed(fault)
 
 
 @dataclass(frozen=True, repr=False)

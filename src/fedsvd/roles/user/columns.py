@@ -14,6 +14,7 @@ from fedsvd.compress.reduce import rows_of
 from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
 from fedsvd.protocol.tasks import Item
+from fedsvd.roles.user.requests import SCALE_DOWN
 from fedsvd.roles.user.statistics import below_squares
 from fedsvd.roles.user.streamed import NEAR_ZERO
 from fedsvd.roles.user.work import Work
@@ -244,7 +245,7 @@ def _weighted(work: Work, X: Array, rows: slice, power: int) -> Array:
 
 def _expect_finite(energy: Float) -> Float:
     if not np.isfinite(energy).all():
-        raise NumericalError("the squared norm of a column leaves the range of float64", "scale the data")
+        raise NumericalError("the squared norm of a column leaves the range of float64", SCALE_DOWN)
     return energy
 
 
@@ -267,7 +268,10 @@ def _expect_spread(work: Work, centre: Float, energy: Float) -> Float:
 def _expect_squares(deviation: Float) -> None:
     """Refuse labels whose squares, which a table and a choice are made of, leave the range of float64."""
     if np.any((deviation > 0.0) & ((deviation < _LEAST_LABEL) | (deviation > 1.0 / _LEAST_LABEL))):
-        raise NumericalError("the squares of the labels leave the range of float64", "scale the labels")
+        raise NumericalError(
+            "the squares of the labels leave the range of float64",
+            "take another unit of measurement for them: factor in the map of the table",
+        )
 
 
 def _energy(X: Array) -> Float:

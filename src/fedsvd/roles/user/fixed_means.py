@@ -13,7 +13,7 @@ import numpy as np
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.protocol.steps import FINE_STEP
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.roles.user.requests import Script, Sum
+from fedsvd.roles.user.requests import SCALE_DOWN, Script, Sum
 from fedsvd.roles.user.sums import batches_of_numbers, bound_sum
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import noise, words128
@@ -32,7 +32,7 @@ def joint_mean(work: Work, norm: float, shift: Float, offset: Float, deviation: 
     plan, n_i = work.plan, work.n_i
     exponent = math.frexp(norm)[1] if norm > 0.0 else None
     if exponent is not None and exponent > _MOST_EXPONENT:
-        raise FixedPointOverflow("the norm of a table is beyond what squares hold", "scale the data down")
+        raise FixedPointOverflow("the norm of a table is beyond what squares hold", SCALE_DOWN)
     E = yield from bound_sum(RANGE, exponent, work.own)
     unit = (0 if E is None else E) + math.ceil(math.log2(plan.n) / 2.0)
     terms = (*(n_i * piece for piece in pieces(shift)), n_i * offset)

@@ -25,7 +25,7 @@ from fedsvd.roles.user import negative_binomial
 from fedsvd.roles.user.digits import DigitsSession, DigitSums
 from fedsvd.roles.user.home import Home
 from fedsvd.roles.user.models import Model, expect_counts, lanes_of, models, panels_of, split_labels
-from fedsvd.roles.user.requests import Common, Local, Script, Sum
+from fedsvd.roles.user.requests import ASK_ITS_OWNER, SCALE_DOWN, Common, Local, Script, Sum
 from fedsvd.roles.user.share import batches_of, common_unit, share
 from fedsvd.roles.user.squared_scores import BEYOND, errors_of, exact_squares
 from fedsvd.roles.user.statistics import below_squares
@@ -181,9 +181,7 @@ class FittingSession:
         numbers: Float = np.frombuffer(content, "<f8").astype(np.float64)[: len(own.numbers)]
         accepted: bool = yield Local("acceptance", lambda: own.accepts(numbers))
         if not accepted:
-            raise VerificationFailed(
-                "the coefficients that user 1 sent do not solve the joint problem", "nothing is released"
-            )
+            raise VerificationFailed("the coefficients that user 1 sent do not solve the joint problem", ASK_ITS_OWNER)
         return numbers
 
     def _squares(self, model: Model, asked: Squares) -> Script:
@@ -211,7 +209,7 @@ class FittingSession:
             return Answer(None, totals)
         if not np.isfinite(energy).all():
             if request.beta is None:
-                raise NumericalError("the squared norm of a column leaves the range of float64", "scale the data down")
+                raise NumericalError("the squared norm of a column leaves the range of float64", SCALE_DOWN)
             return Answer(None, totals | {"deviance": math.inf})
         if request.beta is None and np.any(made.L_i[energy <= _NOTHING]):
             raise below_squares()

@@ -33,7 +33,7 @@ from fedsvd.roles.user.checks import ROUNDING, check_solution
 from fedsvd.roles.user.opening import joint_factor, rest_in_zeros, upload_gram
 from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_directions
 from fedsvd.roles.user.refinement import ScaledRows, Transform, proposal, read_proposal, refine
-from fedsvd.roles.user.requests import Common, Local, Script
+from fedsvd.roles.user.requests import ASK_ITS_OWNER, Common, Local, Script
 from fedsvd.roles.user.ridge_choice import Curve, error_curve, unchosen
 from fedsvd.roles.user.squared_scores import BEYOND, exact_squares, joint_clusters, own_clusters
 from fedsvd.roles.user.statistics import (
@@ -287,9 +287,7 @@ def _expect_normal_equations(R: Float, w: Float, f: int, ridge: Float) -> float:
     residual = norm(X.T @ (Y - X @ w) - ridge[:, None] * w)
     allowed = 64 * math.sqrt(R.shape[0]) * ROUNDING * (norm(R) ** 2 * (1.0 + norm(w)) + norm(ridge[:, None] * w))
     if not residual <= allowed:
-        raise VerificationFailed(
-            "the coefficients that user 1 sent do not solve the joint problem", "nothing is released"
-        )
+        raise VerificationFailed("the coefficients that user 1 sent do not solve the joint problem", ASK_ITS_OWNER)
     scale = norm(R) ** 2
     return residual / scale if scale else 0.0
 

@@ -108,9 +108,7 @@ def _same_points(work: Work, common: Points) -> Script:
         yield Give(j, digest)
     for j in others:
         if (yield Take(j, DIGEST_BYTES)) != digest:
-            raise SplitView(
-                "the CSP named different records to users as common", "nothing is released: stop and ask the CSP"
-            )
+            raise SplitView("the CSP named different records to users as common")
 
 
 def _answer(plan: SessionPlan, positions: NDArray[np.int64]) -> bytes:

@@ -151,8 +151,7 @@ def own_inverse(work: Work, columns: Columns, units: Units, full: bool, F1: floa
     if (yield from any_user(IMPLAUSIBLE, full and not found.fits, work.own)):
         raise VerificationFailed(
             "the inverse Gram matrix in the CSP's answer, or what users sent each other of it, is not one of these "
-            "columns",
-            "nothing is released",
+            "columns"
         )
     x_i: Float = yield Local("inverse", lambda: columns.times(found.joint[:, None])[:, 0])
     own = np.array([columns.energy() * norm(found.joint) ** 2, float(np.trace(found.block))])
@@ -160,7 +159,7 @@ def own_inverse(work: Work, columns: Columns, units: Units, full: bool, F1: floa
     condition = F1 * math.sqrt(max(float(trace), 0.0))
     exact = full and condition <= MOST_CONDITION * math.sqrt(plan.N)
     if full and not condition / (2 * plan.N) <= parts.numbers[0] <= 2 * condition:
-        raise VerificationFailed("the CSP wrote a condition that these columns do not have", "nothing is released")
+        raise VerificationFailed("the CSP wrote a condition that these columns do not have")
     probe = Probe(x_i, math.sqrt(max(float(length), 0.0)), g_i) if exact else Probe.of_nothing(work, columns)
     block: Float = found.block * columns.inverse * columns.inverse[:, None]
     return OwnInverse(block, found.intercept, float(parts.numbers[0]), exact), probe

@@ -66,7 +66,9 @@ def script(work: Work) -> Script:
     """Scores, weights, balance, effect."""
     about = work.plan.glm
     if work.labels is None or about is None:
-        raise LocalProtocolError("a propensity study needs this party's treatments and outcomes", "name their columns")
+        raise LocalProtocolError(
+            "a propensity study needs this party's treatments and outcomes", "name their columns (treatment, label)"
+        )
     place = about.column("treatment")
     assert place is not None
     treated = work.labels[:, place]

@@ -15,7 +15,7 @@ from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.dense_svd import dense_svd, rank
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.prediction import ChosenRidge
-from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.requests import ASK_ITS_OWNER, Local, Script
 from fedsvd.roles.user.statistics import Prepared
 from fedsvd.roles.user.sums import wide_sum_of_floats
 from fedsvd.roles.user.work import Work
@@ -46,7 +46,7 @@ class Curve:
             raise UnexpectedMessage("user 1's answer names a penalty that the plan does not have")
         best, errors = int(numbers[0]), self.choice.errors
         if not errors[best] <= (1.0 + _SLACK) * float(np.min(errors)):
-            raise VerificationFailed("the penalty that user 1 sent is not the best one", "nothing is released")
+            raise VerificationFailed("the penalty that user 1 sent is not the best one", ASK_ITS_OWNER)
         alphas = self.choice.alphas
         return ChosenRidge(alphas, errors, float(alphas[best]), self.choice.method, self.path)
 

@@ -40,7 +40,7 @@ from fedsvd.roles.user.challenge import Probe, Sizes, secret_direction
 from fedsvd.roles.user.checks import ROUNDING
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.prediction import ChosenRidge
-from fedsvd.roles.user.requests import Give, Local, Script, Take
+from fedsvd.roles.user.requests import ASK_ITS_OWNER, Give, Local, Script, Take
 from fedsvd.roles.user.split_matrix import (
     Parts,
     Units,
@@ -129,7 +129,7 @@ def chosen_ridge(work: Work, columns: Columns, w_i: Float, units: Units, sizes: 
     zeta = norm(z[:, -1]) ** 2
     # All users have both numbers, and stop together.
     if not abs(turned - zeta) <= _TURNED * zeta:
-        raise VerificationFailed("the singular vectors that the CSP split are not orthonormal", "nothing is released")
+        raise VerificationFailed("the singular vectors that the CSP split are not orthonormal")
     probe = Probe(x_i, math.sqrt(max(float(length), 0.0)), np.zeros(columns.width), path.product if path else 0.0)
     squares = path.squares if path else None
     sizes = replace(sizes, w=max(sizes.w, norm(z[:, :-1])), before=path.unpenalised if path else 0.0)
@@ -166,7 +166,7 @@ def _choose(work: Work, parts: Parts, received: list[bytes], units: Units, expon
     numbers = np.array([[float(signed(value)) for value in row] for row in total])
     s = np.ldexp(numbers[:, -1], parts.exponent - SHARED_BITS) / units.columns
     if not (np.isfinite(s).all() and (np.diff(s) <= 0.0).all() and s[-1] >= 0.0):
-        raise VerificationFailed("the CSP split singular values that no table has", "nothing is released")
+        raise VerificationFailed("the CSP split singular values that no table has")
     kept = np.arange(N) < rank(s, plan.m, plan.n)
     projected = np.ldexp(numbers[:, :-1], exponents - _PROJECTED_BITS)
     along = np.where(kept[:, None], projected[:, :-1], 0.0)
@@ -204,7 +204,7 @@ def _read(work: Work, numbers: Float, units: Units) -> tuple[ChosenRidge, Float]
     """The choice that the label holder sent, and z with zeta behind it, (N, targets + 1)."""
     plan, count = work.plan, len(work.plan.alphas)
     if not np.isfinite(numbers).all() or numbers[0] not in range(count) or numbers[1 + count] < 0.0:
-        raise VerificationFailed("the label holder chose a penalty that the plan does not have", "nothing is released")
+        raise VerificationFailed("the label holder chose a penalty that the plan does not have", ASK_ITS_OWNER)
     best, alphas = int(numbers[0]), np.asarray(plan.alphas)
     nothing, within = np.zeros((0, work.n_i, plan.targets)), numbers[1 + count] * units.targets
     choice = ChosenRidge(alphas, numbers[1 : 1 + count], float(alphas[best]), plan.chosen_by, nothing, within)

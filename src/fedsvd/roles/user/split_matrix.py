@@ -19,7 +19,7 @@ from fedsvd.linalg.ring_forms import BITS, HALVES, on_grid
 from fedsvd.masks.apply import unmask_right
 from fedsvd.protocol.shared import VECTOR_BITS, about_words, shared_words, vector_words
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.roles.user.requests import Common, Give, Script, Sum, Take
+from fedsvd.roles.user.requests import ASK_ITS_OWNER, Common, Give, Script, Sum, Take
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import noise
 from fedsvd.secagg.words128 import add_into, from_integers, negate, to_integers
@@ -77,7 +77,7 @@ def opened(work: Work, name: str, vectors: Float, times: int = 1) -> Script:
     numbers = words[count:first, 0].view(np.float64)
     # A condition may be infinite; no other number is, and none is negative but the exponent.
     if not (np.isfinite(numbers[0]) and bool(np.all(numbers[1:] >= 0.0))):
-        raise VerificationFailed("the CSP wrote numbers that no regression has", "nothing is released")
+        raise VerificationFailed("the CSP wrote numbers that no regression has")
     whole = np.array(to_integers(border), object).reshape(-1, plan.N)
     return Parts(words[first:], mask, whole, int(np.clip(numbers[0], -2000, 2000)), numbers[1:])
 
@@ -89,10 +89,10 @@ def common_right_mask(work: Work) -> Script:
     Q = np.concatenate([to_numpy(unmask_right(eye, work.masks.Q, i)) for i in range(plan.k)])
     content: bytes = yield Common("right mask", lambda: on_grid(Q).astype("<i8").tobytes())
     if len(content) != 8 * plan.N**2:
-        raise VerificationFailed("user 1 sent a mask of another size than the plan says", "nothing is released")
+        raise VerificationFailed("user 1 sent a mask of another size than the plan says", ASK_ITS_OWNER)
     whole = np.frombuffer(content, "<i8").astype(np.int64).reshape(plan.N, plan.N)
     if not float(np.abs(whole * 2.0**-57 - Q).max()) <= _CLOSE:
-        raise VerificationFailed("the mask that user 1 sent is not the one it dealt", "nothing is released")
+        raise VerificationFailed("the mask that user 1 sent is not the one it dealt", ASK_ITS_OWNER)
     return whole
 
 

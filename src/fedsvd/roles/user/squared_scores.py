@@ -30,7 +30,7 @@ def own_clusters(work: Work) -> NDArray[Any]:
     """The cluster of each own row."""
     if work.clusters is None:
         raise LocalProtocolError(
-            "the plan has cluster-robust errors, and this party has no clusters", "name the column"
+            "the plan has cluster-robust errors, and this party has no clusters", "name their column (cluster)"
         )
     return work.clusters
 
@@ -49,7 +49,9 @@ def errors_of(work: Work) -> Script:
         return Errors(kind)
     clusters: int = yield from joint_clusters(work)
     if clusters < 2:
-        raise ConfigError(f"{clusters} clusters do not show how clusters differ", "name a column of two or more")
+        raise ConfigError(
+            f"{clusters} clusters do not show how clusters differ", "name a column that has two or more (cluster)"
+        )
     return Errors(kind, clusters)
 
 

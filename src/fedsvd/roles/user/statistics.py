@@ -22,7 +22,7 @@ from fedsvd.protocol.directions import means_in_a_unit
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.fixed_means import joint_mean
 from fedsvd.roles.user.masking import Operand
-from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.requests import SCALE_DOWN, SCALE_UP, Local, Script
 from fedsvd.roles.user.stored import stored_entries
 from fedsvd.roles.user.streamed import NEAR_ZERO, powers_of_two
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum, wide_sum_of_floats
@@ -99,12 +99,12 @@ def _moments(X: Array) -> tuple[Float, Float]:
 
 def beyond_squares() -> NumericalError:
     """The refusal of data whose squares leave the range of float64."""
-    return NumericalError("the squared norm of a table leaves the range of float64", "scale the data down")
+    return NumericalError("the squared norm of a table leaves the range of float64", SCALE_DOWN)
 
 
 def below_squares() -> NumericalError:
     """The refusal of a column that varies, and whose squares are below the range of float64."""
-    return NumericalError("a column varies by too little for its squares to be in the range of float64", "scale it up")
+    return NumericalError("a column varies by too little for its squares to be in the range of float64", SCALE_UP)
 
 
 def expect_squares(deviation: Float) -> None:
@@ -295,7 +295,7 @@ def in_data_units(squared: float, E: int) -> float:
         return math.ldexp(squared, 2 * E)
     except OverflowError:
         raise FixedPointOverflow(
-            "the squared norm of the joint data is beyond what a float64 holds", "divide the data by a power of ten"
+            "the squared norm of the joint data is beyond what a float64 holds", SCALE_DOWN
         ) from None
 
 

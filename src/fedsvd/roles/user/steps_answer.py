@@ -134,7 +134,7 @@ def certified(work: Work, own: OwnSide, found: tuple[Float, Float, Array], power
         return 0.0, product
     residual = float(largest / s[0])
     if not residual <= most_residual(plan.m, first_width(plan), tolerance_of(plan)):
-        raise VerificationFailed("the residual of the singular vectors is beyond its bound", "nothing is released")
+        raise VerificationFailed("the residual of the singular vectors is beyond its bound")
     return residual, product
 
 

@@ -33,7 +33,7 @@ from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, rest_in_zeros
 from fedsvd.roles.user.openings import opening_of
-from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.requests import SCALE_UP, Local, Script
 from fedsvd.roles.user.statistics import Prepared, in_common_unit, uncentred, with_norm
 from fedsvd.roles.user.sums import (
     NORM_WIDTH,
@@ -78,7 +78,7 @@ def own_vectors(
     the product of its factor and orthonormal rows.
     """
     if len(sigma) and not float(np.min(sigma)) >= sys.float_info.min:
-        raise NumericalError("a singular value is below the range of float64", "scale the data up")
+        raise NumericalError("a singular value is below the range of float64", SCALE_UP)
     ill = needs_correction(sigma)
     if solved is not None:
         Vt_i = yield from _of_solved(work, U, sigma, solved, ill)
@@ -203,7 +203,7 @@ def _joint_gram(work: Work, name: str, gram: Float | None) -> Script:
     if gram is None:
         return None
     if not np.abs(total).max(initial=0.0) <= _FAR_FROM_ONE:
-        raise VerificationFailed("the right singular vectors are not orthonormal by far", "nothing is released")
+        raise VerificationFailed("the right singular vectors are not orthonormal by far")
     return from_upper_triangle(total, r)[:rho, :rho]
 
 
