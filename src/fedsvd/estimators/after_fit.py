@@ -287,3 +287,9 @@ def data_frames() -> Any:
     except ImportError:
         raise MissingExtra("a data frame needs pandas", "pip install pandas") from None
     return pandas
+
+
+def entries_of(label: str, rows: Any, values: Float) -> Any:
+    """A matrix with a column for each component as broom has it, one entry a row: ``label, PC, value``."""
+    places = np.tile(np.arange(1, values.shape[1] + 1), len(values))
+    return data_frames().DataFrame({label: np.repeat(rows, values.shape[1]), "PC": places, "value": np.ravel(values)})

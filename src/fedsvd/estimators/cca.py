@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.estimators.after_fit import data_frames
 from fedsvd.estimators.base import Federated, only_a_part, projected, whole_number
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.sklearn_types import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -16,6 +17,7 @@ from fedsvd.protocol.tasks import Task
 from fedsvd.results.canonical_tables import OWN_ARRAYS, tests_of_result
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics.cca import WilksTest
+from fedsvd.statistics.undefined import is_number
 from fedsvd.types import Float
 
 _WHERE_DEFINED = ("tests_", "no_tests_")
@@ -179,6 +181,25 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
             )
         found: Float = (rows - own.mean_) @ own.weights_
         return found
+
+    def tidy(self) -> Any:
+        """The correlations as a data frame with the names that R's broom has for tests by Wilks' lambda.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``component, correlation``; where there are tests ``wilks, statistic, num.df, den.df, p.value`` of Rao's F,
+            that this correlation and all smaller ones are zero; NaN where a number is not defined.
+        """
+        self._expect_fitted()
+        found: Float = self.correlations_  # type: ignore[attr-defined]  # an output, as its task declares it
+        columns: dict[str, Any] = {"component": np.arange(1, len(found) + 1), "correlation": found}
+        if "tests_" in vars(self):
+            rows = [(test.wilks, test.f, test.df1, test.df2, test.f_p) for test in self.tests_]
+            cells = [[x if is_number(x) else np.nan for x in row] for row in rows]
+            names = ("wilks", "statistic", "num.df", "den.df", "p.value")
+            columns |= zip(names, np.array(cells).T, strict=True)
+        return data_frames().DataFrame(columns)
 
     @property
     def _n_features_out(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.after_fit import data_frames
+from fedsvd.estimators.after_fit import data_frames, entries_of
 from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, projected
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found, padded
@@ -236,14 +236,10 @@ class FederatedPCA(FederatedTransformer):
             columns = {"std.dev": found, "percent": share, "cumulative": np.cumsum(share)}
             return pandas.DataFrame({"PC": np.arange(1, len(found) + 1), **columns})
         if matrix == "rotation":
-            values, rows = self.components_.T, getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-        else:
-            values = np.concatenate([party.scores_ for party in self.parties_])
-            rows = np.arange(1, len(values) + 1)
-        count = values.shape[1]
-        label = "column" if matrix == "rotation" else "row"
-        places = np.tile(np.arange(1, count + 1), len(values))
-        return pandas.DataFrame({label: np.repeat(rows, count), "PC": places, "value": np.ravel(values)})
+            rows = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+            return entries_of("column", rows, self.components_.T)
+        values = np.concatenate([party.scores_ for party in self.parties_])
+        return entries_of("row", np.arange(1, len(values) + 1), values)
 
     def summary(self) -> Summary:
         """The importance of the components, as R's ``summary`` of ``prcomp`` has it.

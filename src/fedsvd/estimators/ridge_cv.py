@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ConfigError, DigitsLost, warn_caller
+from fedsvd.estimators.after_fit import data_frames
 from fedsvd.estimators.base import one_of
 from fedsvd.estimators.linear_model import LinearModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found
-from fedsvd.protocol.tasks import ChosenBy, Item, Task
+from fedsvd.protocol.tasks import ChosenBy, Item, Split, Task
 from fedsvd.tasks.declared import declared
 from fedsvd.types import Float
 
@@ -84,6 +85,37 @@ class FederatedRidgeCV(LinearModel):
     split: str = "horizontal"
     label_party: int | None = None
     ids: str = "compare"
+
+    def tidy(self) -> Any:
+        """The coefficients of the chosen penalty as a data frame with the names of R's broom.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``term, estimate, lambda``, the intercept first where there is one; several targets have ``response``
+            first. A choice by cross-validation has no standard errors.
+        """
+        self._expect_fitted()
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        terms = list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])]))
+        if self.fit_intercept:
+            coef, terms = np.column_stack([intercept, coef]), ["(Intercept)", *terms]
+        several = {"response": np.repeat(self.target_names_, len(terms))} if len(coef) > 1 else {}
+        columns = {"term": terms * len(coef), "estimate": np.ravel(coef), "lambda": self.alpha_}
+        return data_frames().DataFrame({**several, **columns})
+
+    def glance(self) -> Any:
+        """The choice as a data frame of one row.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``lambda.min``, the penalty that was chosen, ``cv.error``, its mean squared error in cross-validation, and
+            ``nobs``.
+        """
+        self._expect_fitted()
+        rows = self.plan_.n if self.plan_.split is Split.HORIZONTAL else self.plan_.m
+        return data_frames().DataFrame({"lambda.min": [self.alpha_], "cv.error": -self.best_score_, "nobs": rows})
 
     def _asked(self, clusters: bool) -> dict[str, Any]:
         if clusters:

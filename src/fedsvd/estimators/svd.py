@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fedsvd.estimators.after_fit import data_frames, entries_of
 from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, only_a_part
 from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
@@ -65,6 +66,34 @@ class FederatedFactors(FederatedTransformer):
         self.explained_variance_[:r] = _variances(self.U_[:, :r]) * self.singular_values_**2
         if complete or self.rank_ < len(self.singular_values_):
             self.explained_variance_ratio_ = self.explained_variance_ / (self.explained_variance_.sum() or 1.0)
+
+    def tidy(self, matrix: str = "d") -> Any:
+        """The factors as a data frame with the names of R's broom.
+
+        Parameters
+        ----------
+        matrix : {"d", "u", "v"}, default="d"
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``PC, std.dev`` of the singular values, with ``percent`` and ``cumulative`` (shares of the sum of squares,
+            not hundredths) where none is left out; ``row, PC, value`` of ``U_``; ``column, PC, value`` of
+            ``components_``.
+        """
+        self._expect_fitted()
+        if one_of("matrix", matrix, ("d", "u", "v")) == "u":
+            return entries_of("row", np.arange(1, len(self.U_) + 1), self.U_)
+        if matrix == "v":
+            own = self.components_.shape[1]
+            return entries_of("column", getattr(self, "feature_names_in_", np.arange(own)), self.components_.T)
+        found = self.singular_values_
+        columns = {"PC": np.arange(1, len(found) + 1), "std.dev": found}
+        if self.rank_ < len(found) or len(found) == min(self.plan_.m, self.plan_.n):
+            share = (found / (found.max() or 1.0)) ** 2
+            share /= share.sum() or 1.0
+            columns |= {"percent": share, "cumulative": np.cumsum(share)}
+        return data_frames().DataFrame(columns)
 
     @property
     def parties_(self) -> tuple[PartyFactors, ...]:

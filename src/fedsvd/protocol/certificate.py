@@ -64,7 +64,7 @@ class Accounts:
 ACCOUNTS = tuple(each.name for each in fields(Accounts))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate(Accounts):
     """How exact a result is, verified before it was released, by which plan and versions; and the accounts."""
 
@@ -73,6 +73,10 @@ class Certificate(Accounts):
     orthogonality: float
     rank: int
     versions: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        found = f"residual={self.residual_text}, orthogonality={self.orthogonality:.1e}, rank={self.rank}"
+        return f"Certificate(plan={self.plan_digest[:16]}, {found})"
 
     @property
     def residual_text(self) -> str:

@@ -8,12 +8,24 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy.stats import chi2
+from scipy.stats import chi2, f
 from sklearn.decomposition import PCA
+from sklearn.linear_model import RidgeCV
+from statsmodels.multivariate.cancorr import CanCorr
 from statsmodels.stats.anova import anova_lm
 from tests.tolerances import GLM_BAR, RESULT_BAR, STATISTIC_BAR, assert_close, assert_each_close
 
-from fedsvd import FederatedGLM, FederatedLinearRegression, FederatedLogisticRegression, FederatedPCA, FederatedPCR
+from fedsvd import (
+    FederatedCCA,
+    FederatedGLM,
+    FederatedLinearRegression,
+    FederatedLogisticRegression,
+    FederatedLSA,
+    FederatedPCA,
+    FederatedPCR,
+    FederatedRidgeCV,
+    FederatedSVD,
+)
 from fedsvd.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -251,6 +263,69 @@ def test_components_are_tidied_as_broom_tidies_prcomp():
     assert_close(scores.to_numpy(), twin.transform(JOINT[X_OF]), RESULT_BAR)
     with pytest.raises(ConfigError, match="not released"):
         FederatedPCA(2, release_spectrum=False).fit(parts(X_OF)).tidy()
+
+
+@pytest.mark.parametrize("kind", [FederatedSVD, FederatedLSA])
+def test_factors_are_tidied_as_broom_tidies_svd(kind):
+    found, D = kind(n_components=4).fit(parts(X_OF)), JOINT[X_OF].to_numpy()
+    d = np.linalg.svd(D, compute_uv=False)
+    table = found.tidy()
+    assert list(table.columns) == ["PC", "std.dev", "percent", "cumulative"]
+    assert_close(table["std.dev"].to_numpy(), d, RESULT_BAR)
+    assert_close(table["percent"].to_numpy(), d**2 / np.sum(d**2), RESULT_BAR)
+    assert_close(table["cumulative"].to_numpy(), np.cumsum(d**2) / np.sum(d**2), RESULT_BAR)
+    u = found.tidy("u").pivot(index="row", columns="PC", values="value").to_numpy()
+    v = found.tidy("v").pivot(index="column", columns="PC", values="value").loc[X_OF].to_numpy()
+    assert_close(u * d @ v.T, D, RESULT_BAR)
+    with pytest.raises(ConfigError, match="matrix"):
+        found.tidy("scores")
+
+
+def test_shares_of_factors_are_not_made_of_some_of_them():
+    columns = [[column] for column in X_OF]
+    by_columns = FederatedSVD(split="vertical", ids="trust")
+    assert "percent" in by_columns.fit([JOINT[own] for own in columns]).tidy()
+    assert list(FederatedSVD(2).fit(parts(X_OF)).tidy().columns) == ["PC", "std.dev"]
+
+
+def test_correlations_are_tidied_with_their_tests():
+    X, Y = JOINT[X_OF], JOINT[["pressure", "visits"]]
+    table, twin = FederatedCCA(ids="trust").fit([X, Y]).tidy(), CanCorr(Y, X)
+    assert list(table.columns) == ["component", "correlation", "wilks", "statistic", "num.df", "den.df", "p.value"]
+    assert_each_close(table["correlation"].to_numpy(), twin.cancorr, STATISTIC_BAR)
+    wilks = np.array([np.prod(1 - twin.cancorr[i:] ** 2) for i in (0, 1)])
+    # Rao's F; of (4, 2) columns its root is 2, of (3, 1) it is 1. statsmodels does not count the means.
+    roots, upper = np.array([2.0, 1.0]), np.array([8.0, 3.0])
+    lower = (len(JOINT) - 1.5 - 3) * roots - upper / 2 + 1
+    statistic = (wilks ** (-1 / roots) - 1) * lower / upper
+    expected = [wilks, statistic, upper, lower, f.sf(statistic, upper, lower)]
+    assert_each_close(table.iloc[:, 2:].to_numpy().T, expected, STATISTIC_BAR)
+    assert list(FederatedCCA(1, ids="trust").fit([X, Y]).tidy().columns) == ["component", "correlation"]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_chosen_ridge_is_tidied(fit_intercept):
+    alphas = [0.1, 10.0, 1000.0]
+    found = fit(FederatedRidgeCV(alphas, fit_intercept=fit_intercept), "pressure")
+    twin = RidgeCV(alphas, fit_intercept=fit_intercept).fit(JOINT[X_OF], JOINT["pressure"])
+    table, whole = found.tidy(), found.glance()
+    assert list(table.columns) == ["term", "estimate", "lambda"]
+    assert table["term"].tolist() == ["(Intercept)"] * fit_intercept + X_OF
+    expected = [twin.intercept_, *twin.coef_] if fit_intercept else twin.coef_
+    assert_close(table["estimate"].to_numpy(), np.array(expected), RESULT_BAR)
+    assert set(table["lambda"]) == {twin.alpha_}
+    assert whole[["lambda.min", "nobs"]].iloc[0].tolist() == [twin.alpha_, len(JOINT)]
+    assert_close(whole["cv.error"].to_numpy(), np.array([-twin.best_score_]), RESULT_BAR)
+
+
+def test_chosen_ridges_of_several_targets_and_of_split_columns_are_tidied():
+    two = fit(FederatedRidgeCV(), ["pressure", "visits"]).tidy()
+    assert two["response"].tolist() == ["pressure"] * 5 + ["visits"] * 5
+    assert two["term"].tolist() == 2 * ["(Intercept)", *X_OF]
+    by_columns = FederatedRidgeCV(split="vertical", choose_by="gcv", ids="trust")
+    found = by_columns.fit([JOINT[X_OF[:2]], JOINT[X_OF[2:]]], JOINT["pressure"])
+    assert found.tidy()["term"].tolist() == ["(Intercept)", *X_OF]
+    assert found.glance()["nobs"].tolist() == [len(JOINT)]
 
 
 def test_ratios_of_overdispersed_counts_have_their_p_values_by_quasi_likelihood():

@@ -108,3 +108,7 @@ def test_a_text_that_is_no_name_of_a_party_is_refused(name):
 def test_names_of_parties_read_back():
     for party in (CSP, TA, user(1), user(500)):
         assert party_called(party.name) == party
+
+
+def test_a_certificate_is_shown_in_one_line_without_its_accounts():
+    assert repr(certificate()) == "Certificate(plan=d, residual=1.0e-16, orthogonality=0.0e+00, rank=2)"
