@@ -330,10 +330,7 @@ class FederatedTable(Federated):
         if not 0.05 <= share <= 0.95:
             raise ConfigError(f"a share of {share:g}", "between 0.05 and 0.95")
         place = self._described.columns.index(column)
-        every = self.plan_.table is not None and next(
-            each.every_value for each in self.plan_.table.numbers if each.name == name
-        )
-        return quantile(found.grid[place], found.edges, share, every)
+        return quantile(found.grid[place], found.edges, share, found.low)
 
 
 def _frame(shown: TableOne) -> "pd.DataFrame":

@@ -1,10 +1,12 @@
 """``dictionary.toml``: a consortium's codebook, public and the same at every party.
 
 name = "liver"
+tables = ["stage", "age_group"]        # columns and groups whose levels may be the columns of a table, or curves
 [columns.age]
 unit = "years"
 range = [18, 110]
 decimals = 0
+bins = [30, 40, 50, 60, 70, 80]        # between which quantiles and histograms are counted
 groups = { age_group = [40, 65] }      # a further column: below 40, from 40 to below 65, from 65
 knots = [25, 45, 60, 80]               # of ns(age) in a formula; the first and last are the boundary
 [columns.months]
@@ -87,6 +89,7 @@ def _rising(numbers: tuple[float, ...]) -> tuple[float, ...]:
 Cuts = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=_MOST_CUTS), AfterValidator(_rising)]
 Knots = Annotated[tuple[Finite, ...], Field(min_length=3, max_length=_MOST_KNOTS), AfterValidator(_rising)]
 Times = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=MOST_EDGES), AfterValidator(_rising)]
+Bins = Annotated[tuple[Finite, ...], Field(min_length=1, max_length=MOST_EDGES - 1), AfterValidator(_rising)]
 Thresholds = Annotated[
     tuple[Annotated[Finite, Field(gt=0, lt=1)], ...],
     Field(min_length=1, max_length=MOST_THRESHOLDS),
@@ -126,19 +129,20 @@ class Column(Words):
     groups: Annotated[dict[Name, Grouping], Field(max_length=100)] = Field(default_factory=dict)
     knots: Knots | None = None
     times: Times | None = None
+    bins: Bins | None = None
     thresholds: Thresholds | None = None
     role: Role | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         number = bool(self.unit) or any(
-            each is not None for each in (self.range, self.decimals, self.knots, self.times)
+            each is not None for each in (self.range, self.decimals, self.knots, self.times, self.bins)
         )
         category = bool(self.levels)
         if self.kind == "category" and not self.levels:
             raise ValueError('a category lists its levels: levels = ["female", "male"]')
         if (self.kind == "category" or category) and (number or self.kind == "number"):
-            raise ValueError("unit, range, decimals, knots and times are of numbers, levels of categories")
+            raise ValueError("unit, range, decimals, knots, times and bins are of numbers, levels of categories")
         twice = [level for level, times in Counter(self.levels).items() if times > 1]
         if twice:
             raise ValueError(f"the level {twice[0]!r} stands there twice: list it once")
@@ -147,9 +151,18 @@ class Column(Words):
         low, high = self.range or (-float("inf"), float("inf"))
         if self.knots is not None and not all(low <= knot <= high for knot in self.knots):
             raise ValueError("its knots leave the range of the column")
+        self._expect_bins()
         for name, group in self.groups.items():
             self._expect_group(name, group)
         return self
+
+    def _expect_bins(self) -> None:
+        if self.bins is None:
+            return
+        if self.range is None:
+            raise ValueError("the first of its bins begins, and the last ends, with its range: range = [0, 120]")
+        if not self.range[0] < self.bins[0] <= self.bins[-1] < self.range[1]:
+            raise ValueError("its bins meet inside of the range, whose ends are not listed")
 
     def _expect_group(self, name: str, group: Any) -> None:
         if isinstance(group, Mapping) != bool(self.levels):
@@ -211,12 +224,13 @@ class Dictionary(Words):
         dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=MOST_COLUMNS)]], Field(max_length=1000)
     ] = Field(default_factory=dict)
     structural_zeros: Annotated[tuple[dict[Name, Code], ...], Field(max_length=10_000)] = ()
+    tables: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
 
     @model_validator(mode="after")
     def _names_agree(self) -> Self:
         if self.takes_any:
-            if self.views or self.structural_zeros:
-                raise ValueError('columns = "*" names no column, and views and structural_zeros do')
+            if self.views or self.structural_zeros or self.tables is not None:
+                raise ValueError('columns = "*" names no column, and views, structural_zeros and tables do')
             return self
         for text in self._texts():
             if printable(text) != text:
@@ -227,6 +241,11 @@ class Dictionary(Words):
             raise ValueError(f"two columns or groups are called {twice[0]!r}: rename one of them")
         for view, names in self.views.items():
             self._expect_columns(f"the view {view!r}", names)
+        for name in self.tables or ():
+            if name not in self.names:
+                raise ValueError(f"tables names {name!r}, which is no column or group{near(name, self.names)}")
+            if not self.levels_of(name):
+                raise ValueError(f"tables names {name!r}, which has no levels: name a category, or groups of a number")
         for zero in self.structural_zeros:
             self._expect_columns("structural_zeros", zero)
             if len(zero) < 2:
@@ -305,6 +324,15 @@ class Dictionary(Words):
                 fix = f"name its columns and groups alone{near(name, known)}"
                 raise ConfigError(f"{where} names {name!r}, which is not in the dictionary {self.shown}", fix)
 
+    def expect_groups_of(self, name: str | None) -> None:
+        """Raise where a study makes groups by a column that the dictionary does not have among its ``tables``."""
+        if self.tables is None or name is None or name in self.tables:
+            return
+        listed = ", ".join(map(repr, self.tables))
+        fault = f"groups are made by {name!r}, which is not among the tables of the dictionary {self.shown}"
+        fix = f"name one of {listed}" if self.tables else "leave groups out: its tables are none"
+        raise ConfigError(fault, f"{fix}{near(name, self.tables)}, or agree on further ones: tables = [...]")
+
     @property
     def shown(self) -> str:
         """How people speak of it: its name, and the beginning of its digest."""
@@ -320,6 +348,8 @@ class Dictionary(Words):
                     return f"the column {name!r} is in one of them alone"
                 keys = [key for key in type(mine).model_fields if getattr(mine, key) != getattr(its, key)]
                 return f"{' and '.join(keys)} of the column {name!r}"
+        if self.tables != other.tables:
+            return "tables"
         return "its name" if self.name != other.name else "views or structural zeros"
 
 

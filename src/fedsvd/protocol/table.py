@@ -1,7 +1,8 @@
 """What a description of a table (Table 1) is of, in the plan: variables as a dictionary describes them, and groups.
 
 Levels, ranges and grids are public and the same at every party, so that no party's extreme value or rare level shows in
-the length of a sum. A number's grid has every value it can have where these are few, else bins of equal width.
+the length of a sum. A number's grid is the dictionary's bins; without them every value it can have where these are
+few, else bins of equal width.
 """
 
 from collections.abc import Mapping
@@ -37,6 +38,7 @@ class Variable:
     low: float = 0.0
     high: float = 0.0
     decimals: int = -1  # -1 where the dictionary has none
+    bins: tuple[float, ...] = ()  # where two of the dictionary's bins meet; () where it has none
 
     def __post_init__(self) -> None:
         if not self.levels and not self.low < self.high:
@@ -50,6 +52,8 @@ class Variable:
     @cached_property
     def edges(self) -> Float:
         """The grid: records are counted at or below each of these."""
+        if self.bins:
+            return np.array((*self.bins, self.high))
         values = round((self.high - self.low) * 10.0**self.decimals) + 1 if self.decimals >= 0 else MOST_VALUES + 1
         if values <= MOST_VALUES:
             return np.round(self.low + np.arange(values) * 10.0**-self.decimals, self.decimals)
@@ -58,7 +62,7 @@ class Variable:
     @property
     def every_value(self) -> bool:
         """Whether the grid has every value that an entry can have."""
-        return len(self.edges) != BINS or float(self.edges[0]) == self.low
+        return not self.bins and (len(self.edges) != BINS or float(self.edges[0]) == self.low)
 
     @property
     def middle(self) -> float:
@@ -166,6 +170,9 @@ class TablePlan:
 
 def table_of(record: Mapping[str, Any]) -> TablePlan:
     """The inverse of its fields in JSON."""
-    variables = tuple(Variable(**{**each, "levels": tuple(each["levels"])}) for each in record["variables"])
+    variables = tuple(
+        Variable(**{**each, "levels": tuple(each["levels"]), "bins": tuple(each["bins"])})
+        for each in record["variables"]
+    )
     more = {"variables": variables, "nonnormal": tuple(record["nonnormal"]), "digits": Digits(record["digits"])}
     return TablePlan(**{**record, **more})

@@ -102,6 +102,7 @@ class Number:
     grid: Float | None = None  # (columns, edges), records at or below each edge
     tests: tuple[Test, ...] = ()
     smd: Mapping[str, float] = field(default_factory=dict)  # by pairs of groups, "a vs b"
+    low: float | None = None  # where the first bin begins; None where the edges are all values
 
     def __repr__(self) -> str:
         return f"Number({self.name!r})"
@@ -236,7 +237,7 @@ def number(
     overall: bool,
     edges: Float | None = None,
     grid: Float | None = None,
-    every_value: bool = False,
+    low: float | None = None,
     exact: bool = False,
     fewest: tuple[int, int] = (40, 200),
     ranked: Test | None = None,
@@ -249,8 +250,9 @@ def number(
         joint = _spread(present.sum(keepdims=True), moments.sums.sum(keepdims=True), moments.squares.sum(keepdims=True))
         mean, variance = np.append(mean, joint[0]), np.append(variance, joint[1])
         present, sizes = np.append(present, present.sum()), np.append(sizes, sizes.sum())
-    quantiles = None if grid is None or edges is None else _quantiles(grid, edges, present, every_value, exact, fewest)
-    return Number(name, present, sizes - present, mean + middle, np.sqrt(variance), quantiles, edges, grid, tests, smd)
+    quantiles = None if grid is None or edges is None else _quantiles(grid, edges, present, low, exact, fewest)
+    spread = np.sqrt(variance)
+    return Number(name, present, sizes - present, mean + middle, spread, quantiles, edges, grid, tests, smd, low)
 
 
 def _spread(n: Float, sums: Float, squares: Float) -> tuple[Float, Float]:
@@ -281,7 +283,7 @@ def _number_tests(
 
 
 def _quantiles(
-    grid: Float, edges: Float, present: Float, every_value: bool, exact: bool, fewest: tuple[int, int]
+    grid: Float, edges: Float, present: Float, low: float | None, exact: bool, fewest: tuple[int, int]
 ) -> Float:
     """Quantiles of every column; NaN below ``fewest`` records, of the outer ones below the second number."""
     found = np.full((len(PROBABILITIES), len(grid)), np.nan)
@@ -289,22 +291,21 @@ def _quantiles(
         for row, share in enumerate(PROBABILITIES):
             outer = row in (0, len(PROBABILITIES) - 1)
             if counts[-1] > 0 and present[column] >= fewest[int(outer)]:
-                known = exact and every_value  # all that R's usual quantile needs
-                found[row, column] = (
-                    type_7(counts, edges, share) if known else quantile(counts, edges, share, every_value)
-                )
+                known = exact and low is None  # all that R's usual quantile needs
+                found[row, column] = type_7(counts, edges, share) if known else quantile(counts, edges, share, low)
     return found
 
 
-def quantile(counts: Float, edges: Float, share: float, every_value: bool) -> float:
-    """The smallest grid value that this share of records is at or below (R's type 1); in a bin by a straight line."""
+def quantile(counts: Float, edges: Float, share: float, low: float | None = None) -> float:
+    """The smallest grid value that this share of records is at or below (R's type 1); in a bin by a straight line, the
+    first of which begins at ``low``."""
     counts = np.maximum.accumulate(counts)
     wanted = share * float(counts[-1])
     place = min(int(np.searchsorted(counts, wanted * (1 - 1e-12), side="left")), len(edges) - 1)
-    if every_value:
+    if low is None:
         return float(edges[place])
-    width = float(edges[1] - edges[0])
-    below = float(counts[place - 1]) if place else 0.0
+    begins, below = (float(edges[place - 1]), float(counts[place - 1])) if place else (low, 0.0)
+    width = float(edges[place]) - begins
     inside = float(counts[place]) - below
     return float(edges[place]) - width * (1.0 - (wanted - below) / inside if inside > 0 else 0.0)
 

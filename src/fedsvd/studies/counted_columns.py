@@ -30,6 +30,8 @@ def counted_by(dictionary: Dictionary | None, study: StudySection, targets: Sequ
             raise ConfigError("a baseline of all parties needs the times between which it is level", fix)
         return study
     said = _agreed(dictionary, study, "times", targets)
+    if dictionary is not None:
+        dictionary.expect_groups_of(study.group)
     if study.group is not None and not study.groups and dictionary is not None and study.group in dictionary.names:
         said["groups"] = dictionary.levels_of(study.group)
     study = study.model_copy(update=said) if said else study

@@ -31,6 +31,7 @@ def table_words(
         raise ConfigError(f'missing = "{words.missing}" fills gaps in, and a description counts them', fix)
     if words.joint is not None:
         raise ConfigError("a description is of the dictionary's columns as they are", "leave the rest of [prepare] out")
+    dictionary.expect_groups_of(by)
     taken = tuple(words.columns or columns)
     taken = taken if by is None or by in taken else (by, *taken)
     levels = {name: dictionary.levels_of(name) for name in taken if dictionary.levels_of(name)}
@@ -71,4 +72,5 @@ def _variable(dictionary: Dictionary, name: str) -> Variable:
         return Variable(name, levels)
     column = dictionary.described[name]
     low, high = column.range or (0.0, 0.0)
-    return Variable(name, (), float(low), float(high), -1 if column.decimals is None else column.decimals)
+    decimals = -1 if column.decimals is None else column.decimals
+    return Variable(name, (), float(low), float(high), decimals, tuple(column.bins or ()))

@@ -125,6 +125,39 @@ def test_exact_counts_on_every_value_give_the_quantiles_of_numpy():
     assert table.description_.off == 0.0
 
 
+BINS = """tables = ["arm"]
+[columns.arm]
+levels = ["drug", "none", "placebo"]
+[columns.age]
+range = [18, 110]
+decimals = 0
+bins = [40, 50, 55, 60, 80]
+[columns.stage]
+levels = ["I", "II", "III"]
+"""
+
+
+def test_numbers_are_counted_in_the_bins_of_the_dictionary(tmp_path):
+    """Of uneven bins, whose counts are those of the joint table; quantiles are on a straight line inside of one."""
+    (tmp_path / "dictionary.toml").write_text(BINS, encoding="utf-8")
+    frames, words = made_up(), {"dictionary": str(tmp_path / "dictionary.toml"), "federation": ANY, "counts": "exact"}
+    words["columns"] = ["age", "stage"]
+    found = FederatedTable("arm", **words).fit(frames)
+    age = pd.concat(frames)["age"].dropna().to_numpy()
+    inside = np.histogram(age, [18, 40.5, 50.5, 55.5, 60.5, 80.5, 111])[0]
+    told = found.histogram_
+    told = told[(told.variable == "age") & (told.column == "Overall")]
+    assert told.edge.tolist() == [40, 50, 55, 60, 80, 110]
+    assert told["count"].tolist() == inside.tolist()
+    ends, below = np.array([18, 40, 50, 55, 60, 80, 110]), np.append(0, np.cumsum(inside))
+    for share in (0.05, 0.25, 0.5, 0.95):
+        assert_close(found.quantile("age", share), np.interp(share * len(age), below, ends), STATISTIC_BAR)
+    drawn = np.concatenate([line.get_xdata() for line in found.plot.histogram("age").get_lines()])
+    assert sorted(set(drawn.tolist())) == ends.tolist()
+    with pytest.raises(ConfigError, match="not among the tables"):
+        FederatedTable("stage", **words).fit(frames)
+
+
 def test_two_parties_judge_their_own_counts():
     frames = made_up(sizes=(230, 160))
     table = FederatedTable("arm", federation=ANY).fit(frames)
@@ -289,7 +322,7 @@ def test_quartiles_by_exact_counts_on_every_value_are_those_of_r(study):
             continue
         found = table.description_.of(variable)
         assert found.quantiles[1:4, -1].tolist() == values[variable]["type7"]
-        first = [quantile(found.grid[-1], found.edges, share, True) for share in (0.25, 0.5, 0.75)]
+        first = [quantile(found.grid[-1], found.edges, share) for share in (0.25, 0.5, 0.75)]
         assert first == values[variable]["type1"]
         assert [type_7(found.grid[-1], found.edges, share) for share in (0.25, 0.5, 0.75)] == values[variable]["type7"]
 
@@ -309,7 +342,7 @@ def test_quartiles_of_six_public_tables_are_exact_or_within_two_records_a_site(n
     )
     found = exact.of(variable)
     assert found.quantiles[1:4, -1].tolist() == np.quantile(joint, SHARES).tolist()
-    first = [quantile(found.grid[-1], found.edges, share, True) for share in SHARES]
+    first = [quantile(found.grid[-1], found.edges, share) for share in SHARES]
     assert first == np.quantile(joint, SHARES, method="inverted_cdf").tolist()
     assert fives.off == 2 * len(frames)
     for share, value in zip(SHARES, fives.of(variable).quantiles[1:4, -1], strict=True):

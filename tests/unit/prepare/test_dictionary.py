@@ -71,6 +71,13 @@ def test_the_digest_is_of_what_it_says_and_not_of_the_order_or_layout_of_its_fil
         ("[columns.age]\ngroups = { old = [3, 2] }", "columns.age.groups.old", "rise"),
         ("[columns.age]\nknots = [3, 2, 9]", "columns.age.knots", "rise"),
         ("[columns.age]\nknots = [2, 3]", "columns.age.knots", "3"),
+        ("[columns.age]\nbins = [3, 2]", "columns.age.bins", "rise"),
+        ("[columns.age]\nbins = [3, 4]", "columns.age", "range = [0, 120]"),
+        ("[columns.age]\nrange = [0, 9]\nbins = [3, 9]", "columns.age", "ends are not listed"),
+        ("[columns.sex]\nlevels = ['f', 'm']\nbins = [2, 3]", "columns.sex", "of categories"),
+        ("tables = ['sxe']\n[columns.sex]\nlevels = ['f', 'm']", "the file", "did you mean 'sex'?"),
+        ("tables = ['age']\n[columns.age]", "the file", "groups of a number"),
+        ("tables = []\ncolumns = '*'", "the file", "names no column"),
         ("[columns.age]\npool = true", "columns.age", "of categories"),
         ("[columns.age]\nrange = [0, 9]\nknots = [2, 3, 10]", "columns.age", "leave the range"),
         ("[columns.sex]\nlevels = ['f', 'm']\nknots = [2, 3, 10]", "columns.sex", "of categories"),
@@ -103,6 +110,23 @@ def test_where_two_differ_is_said_by_the_name_of_a_column():
     assert dictionary().difference(other) == "unit of the column 'age'"
     less = dictionary(TEXT.replace('[columns.patient]\nrole = "id"\n', ""))
     assert dictionary().difference(less) == "the column 'patient' is in one of them alone"
+    assert dictionary().difference(dictionary('tables = ["sex"]' + TEXT)) == "tables"
+
+
+def test_tables_bind_where_they_are_said_and_are_part_of_the_digest():
+    said, none = (dictionary(f"tables = {listed}" + TEXT) for listed in ('["sex", "age_group"]', "[]"))
+    assert len({each.digest for each in (said, none, dictionary())}) == 3
+    assert dictionary_of(tomllib.loads(spelt_dictionary(none))).tables == ()
+    for found in said, none, dictionary():
+        found.expect_groups_of(None)
+    said.expect_groups_of("age_group")
+    dictionary().expect_groups_of("stage")
+    with pytest.raises(ConfigError, match="groups are made by 'stage', which is not among the tables") as refused:
+        said.expect_groups_of("stage")
+    assert refused.value.fix.startswith("name one of 'sex', 'age_group'")
+    with pytest.raises(ConfigError) as refused:
+        none.expect_groups_of("sex")
+    assert refused.value.fix.startswith("leave groups out")
 
 
 NAMES = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), min_size=1, max_size=8)

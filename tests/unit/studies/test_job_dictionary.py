@@ -59,6 +59,21 @@ def test_what_is_not_in_the_dictionary_is_refused_with_its_place_and_the_nearest
     assert fix in refused.value.fix
 
 
+def tabled(*names, **study):
+    return job(says={**SAYS, "tables": list(names)}, **study)
+
+
+def test_groups_are_made_by_tables_of_the_dictionary_where_it_has_some():
+    curves = {"task": "survival", "label": "score", "event": "age", "times": [1, 2]}
+    for study in {"task": "describe", "by": "sex"}, {**curves, "group": "sex"}:
+        job(**study)
+        tabled("sex", **study)
+        with pytest.raises(ConfigError, match="not among the tables of the dictionary liver") as refused:
+            tabled("age_group", **study)
+        assert "name one of 'age_group'" in refused.value.fix
+    tabled(task="describe")
+
+
 def test_a_job_is_the_same_once_it_was_submitted_and_another_dictionary_is_another_job():
     asked = job({"missing": "drop", "view": "all"})
     again = submitted_job(written_file(asked))

@@ -32,23 +32,31 @@ def histograms(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
         marks = []
         for series, (name, stairs) in enumerate(zip(names, variable.grid, strict=False), start=1):
             if stairs[-1] > 0:
-                marks.append(Line(_outline(stairs, variable.edges), series, label=name))
+                marks.append(Line(_outline(stairs, variable.edges, variable.low), series, label=name))
         if not marks:
             continue
-        caption = f"Histogram of {variable.name}: the share of records in each bin.{rounded}"
+        uneven = "" if _even(variable.edges, variable.low) else " Bins differ in width."
+        caption = f"Histogram of {variable.name}: the share of records in each bin.{uneven}{rounded}"
         yield Picture(
             "histogram", variable.name, caption, Plane(variable.name, "share", tuple(marks)), of=variable.name
         )
 
 
-def _outline(stairs: Float, edges: Float) -> Float:
+def _even(edges: Float, low: float | None) -> bool:
+    """Whether all bins have one width; a grid of all values has."""
+    widths = np.diff(edges, prepend=low) if low is not None else np.diff(edges)
+    return bool(np.allclose(widths, widths[:1]))
+
+
+def _outline(stairs: Float, edges: Float, low: float | None) -> Float:
     """The upper side of bars that lie side by side; neighbouring cells of a long grid are joined."""
     counts = np.diff(np.maximum.accumulate(stairs), prepend=0.0)
-    width = float(edges[1] - edges[0]) if len(edges) > 1 else 1.0
+    if low is None:
+        low = float(edges[0] - (edges[1] - edges[0] if len(edges) > 1 else 1.0))
     joined = max(1, -(-len(counts) // _MOST_BARS))
     starts = np.arange(0, len(counts), joined)
     shares = np.add.reduceat(counts, starts) / max(float(stairs[-1]), 1.0)
-    left = edges[starts] - width
+    left = np.append(low, edges[:-1])[starts]
     right = np.append(left[1:], edges[-1])
     x = np.ravel(np.column_stack((left, right)))
     return points(np.concatenate(([x[0]], x, [x[-1]])), np.concatenate(([0.0], np.repeat(shares, 2), [0.0])))

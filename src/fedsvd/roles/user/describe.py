@@ -307,7 +307,7 @@ def _numbers(
             overall=bool(about.by),
             edges=variable.edges,
             grid=grid,
-            every_value=variable.every_value,
+            low=None if variable.every_value else variable.low,
             exact=about.counts == EXACT,
             fewest=(FEWEST_QUANTILES, FEWEST_RANGE),
             ranked=test,
