@@ -2,8 +2,9 @@
 
 ``u_j`` and ``v_j`` may change sign together; a released factorisation must not leave that to the solver. The rule
 is scikit-learn's (``svd_flip`` with ``u_based_decision=True``): in every column of U the entry of largest magnitude
-is positive, the first one where several share that magnitude. It is decided in one place and sent as signs, because
-1-ulp differences between parties can break ties differently.
+is positive, the first one where several share that magnitude. Magnitudes within 2^-26 of each other are shared: two
+columns at unit variance always have a component of two equal entries, and rounding would choose between them. The rule
+is applied in one place and sent as signs, because parties that round differently may stand on both sides of 2^-26.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from fedsvd.linalg.backend import namespace
 from fedsvd.types import Array, Float
 
 _TOGETHER = 1 << 20  # numbers
+_TIED = 2.0**-26  # of the larger of two magnitudes
 
 
 def signs_of(U: Array) -> Array:
@@ -51,12 +53,16 @@ def _signs(U: Array) -> Array:
     # Largest and smallest entry rather than the argmax of |U|: no copy of U, and no gather, which the array API
     # standard lacks in its older versions.
     top, bottom = xp.max(U, axis=0), -xp.min(U, axis=0)
-    positive = top > bottom
-    if bool(xp.any(top == bottom)):
-        first = xp.argmax(U, axis=0) <= xp.argmin(U, axis=0)
-        positive = positive | ((top == bottom) & first)
     ones = xp.ones_like(top)
-    return xp.where(positive, ones, -ones)
+    signs = xp.where(top > bottom, ones, -ones)
+    most = xp.where(top > bottom, top, bottom)
+    tied = xp.abs(top - bottom) <= _TIED * most
+    for j in range(U.shape[1]) if bool(xp.any(tied)) else ():
+        if tied[j]:
+            column = U[:, j]
+            first = int(xp.argmax(xp.astype(xp.abs(column) >= (1.0 - _TIED) * most[j], xp.int8)))
+            signs[j] = 1.0 if column[first] >= 0.0 else -1.0
+    return signs
 
 
 def apply_signs(U: Array, Vt: Array, signs: Array) -> tuple[Array, Array]:

@@ -85,6 +85,11 @@ def mean_widths(n_i: int, deviations: Float, deltas: Float) -> list[int]:
     return listed
 
 
+def least_of_means(users: int, weight: float, E: int = 0) -> float:
+    """What noise and rounding make of a mean of zeros, at most, in units of 2^E: how far zeros deviate from it."""
+    return math.ldexp(users * 2.0**LEAST_WIDTH / weight + 1.0, -LOWEST - E)
+
+
 def value_width(value: float) -> int:
     """The width of noise on one float64 that is summed as it is (an energy, an intercept), in units of 2^-1074."""
     if not math.isfinite(value):

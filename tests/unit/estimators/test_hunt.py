@@ -314,6 +314,11 @@ def test_a_table_of_lost_rank_in_units_far_apart_is_fitted():
     check_regression(20261117065)
 
 
+def test_a_column_of_zeros_beside_a_tiny_one_has_no_variance():
+    """Found by date on 2026-11-18: noise of 2^-1074 in the mean of the zeros was scaled to a second component."""
+    check_unit_variance(20261118035)
+
+
 def test_a_gamma_model_whose_whole_steps_jump_over_the_end_is_fitted():
     """Eight rows whose expected weights are less than half of the curvature: it ended in FSVD-304."""
     check_models(61005)

@@ -277,6 +277,7 @@ def test_both_renderers_draw_every_picture_of_every_kind_of_study():
         FederatedCCA(2, ids="trust").fit(columns),
         FederatedTable(by="arm").fit([t.assign(arm=np.arange(len(t)) % 2) for t in rows]),
         curves(),
+        visits(),
     ]
     drawn = set()
     for found in fits:
@@ -285,7 +286,7 @@ def test_both_renderers_draw_every_picture_of_every_kind_of_study():
             assert "nan" not in charts.drawn(picture)
             drawn.add(picture.name)
         matplotlib.pyplot.close("all")
-    assert drawn == set(DRAWINGS) - {"outliers", "leverage", "roc", "calibration", "residuals", "qq"}
+    assert drawn == set(DRAWINGS) - {"outliers", "leverage", "roc", "calibration"}
     assert fits[7].plot.roc(rows, of_three, target=2).get_title() == "ROC curve of y = 2: records given"
     assert len(dots(fits[6].plot.residuals(columns, columns[0][:, 0]))) == 80
 
@@ -367,20 +368,24 @@ def test_plots_of_a_family_are_those_that_it_has():
         FederatedPCA(2).fit(X).plot.outliers()
 
 
-def test_a_caterpillar_has_a_band_and_none_where_all_groups_are_alike():
+def visits(effect=2.0):
+    """A mixed model of five visits of each of 36 patients, who differ by this deviation or not at all."""
     rng = np.random.default_rng(8)
     groups = [np.repeat(np.arange(n), 5) for n in (14, 12, 10)]
     X = [rng.normal(size=(len(own), 1)) for own in groups]
     noise = [rng.normal(size=len(own)) for own in groups]
-    effects = [2.0 * rng.normal(size=own.max() + 1)[own] for own in groups]
-    found = FederatedMixedLM().fit(X, [e + u for e, u in zip(noise, effects, strict=True)], groups)
-    ax = found.plot.caterpillar()
+    effects = [effect * rng.normal(size=own.max() + 1)[own] for own in groups]
+    if not effect:
+        effects = [-np.bincount(own, e)[own] / 5 for e, own in zip(noise, groups, strict=True)]
+    return FederatedMixedLM().fit(X, [e + u for e, u in zip(noise, effects, strict=True)], groups)
+
+
+def test_a_caterpillar_has_a_band_and_none_where_all_groups_are_alike():
+    ax = visits().plot.caterpillar()
     assert len(dots(ax, 1)) == 36
     assert (np.diff(dots(ax, 1)[:, 1]) >= 0.0).all()
-    within = [e - np.bincount(own, e)[own] / 5 for e, own in zip(noise, groups, strict=True)]
-    alike = FederatedMixedLM().fit(X, within, groups)
     with pytest.raises(ConfigError, match="all groups are alike"):
-        alike.plot.caterpillar()
+        visits(effect=0.0).plot.caterpillar()
 
 
 def test_residuals_of_times_are_those_of_deviance_in_a_partys_folder(tmp_path):

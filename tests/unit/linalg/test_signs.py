@@ -34,6 +34,16 @@ def test_ties_are_decided_by_the_first_entry_as_in_scikit_learn(U):
     np.testing.assert_array_equal(U * signs_of(U), theirs)
 
 
+@pytest.mark.parametrize("xp", [np, array_api_strict])
+def test_rounding_does_not_choose_between_equal_entries(xp):
+    """A component of two columns at unit variance: (a, -a), (-a, a), and both with the last bits moved."""
+    a = np.sqrt(0.5)
+    U = np.array([[a, a, -a, -a, 0.1], [-a, -a, a, a, a], [0.0, 0.1, 0.0, -0.1, -a]])
+    moved = U * (1.0 + 2.0**-50 * np.array([[0, 0, 0, 1, 0], [1, 0, 1, 0, 0], [0, 0, 0, 0, 1]]))
+    for columns in (U, moved):
+        np.testing.assert_array_equal(np.asarray(signs_of(xp.asarray(columns))), [1.0, 1.0, -1.0, -1.0, 1.0])
+
+
 def test_signs_by_hand():
     U = np.array([[0.6, 0.5, -0.1, 0.0], [-0.8, -0.5, 0.2, 0.0], [0.0, 0.1, 0.9, 0.0]])
     np.testing.assert_array_equal(signs_of(U), [-1.0, 1.0, 1.0, 1.0])

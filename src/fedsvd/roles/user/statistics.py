@@ -253,10 +253,9 @@ def in_common_unit(work: Work, prepared: Prepared) -> Script:
 
 
 def joint_norms(work: Work, prepared: Prepared) -> Script:
-    """The joint norm of every row, in units of 2^E; zero where it is below 2^-1000 of them, which is noise.
+    """The joint norm of every row, in units of 2^E; zero below 2^-1000 of them, or where the mean's noise explains it.
 
     A user whose own row is not zero there stops: to leave it out as a constant one would be a false result.
-
     What is added up are squares in units of 2^(2E - 1000): the largest is below 2^1000, and rows that are 2^-950 of it
     (a column in other units, labels around 1e-150) still have all their digits.
     """
@@ -264,19 +263,21 @@ def joint_norms(work: Work, prepared: Prepared) -> Script:
     total = yield from wide_sum_of_floats("energy", own, work.own)
     norms: Float = np.where(total < _NOISE, 0.0, np.sqrt(np.maximum(total, 0.0)) / _LIFT)
     mean = 0.0 if prepared.mean is None else np.ldexp(np.abs(prepared.mean), -prepared.E)
-    if np.any((norms == 0.0) & (np.sqrt(own) > _LIFT * (8.0 * EPS * math.sqrt(work.n_i)) * mean)):
+    weight = prepared.weight or float(work.plan.n)
+    last = 0.0 if prepared.mean is None else math.sqrt(weight) * noise.least_of_means(work.plan.k, weight, prepared.E)
+    norms = np.where(norms <= last, 0.0, norms)
+    if np.any((norms == 0.0) & (np.sqrt(own) > _LIFT * (8.0 * EPS * math.sqrt(work.n_i) * mean + last))):
         raise below_squares()
     return norms
 
 
 def at_unit_variance(work: Work, prepared: Prepared, norms: Float) -> Prepared:
     """Every row divided by its joint deviation; rows without variance become zero, and stay so in ``scales``."""
-    plan = work.plan
     mean = np.ldexp(prepared.mean if prepared.mean is not None else np.zeros(len(norms)), -prepared.E)
-    scales = scales_of(norms, plan.n, mean)
+    scales = scales_of(norms, work.plan.n, mean)
     inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
     # The joint norm is now at most sqrt(n m): a public unit, and no second sum for it.
-    unit = math.ceil(math.log2(plan.n * plan.m) / 2)
+    unit = math.ceil(math.log2(work.plan.n * work.plan.m) / 2)
     A_i = scaled_rows(work, prepared.A_i, np.ldexp(inverse, -unit))
     return replace(prepared, A_i=A_i, E=unit, scales=np.ldexp(scales, prepared.E))
 
