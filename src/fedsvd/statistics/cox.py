@@ -9,7 +9,8 @@ own: with Efron's ties term l of d takes l / d of the tied events off its risk s
     information  sum over records of weight exp(eta) H x x^T, less that of a1 a1^T over terms; H is the hazard that a
                  record lived through
 
-Risk sets are cumulative sums from the last exit backwards: O(n p^2), and never n x p x p. Columns are centred at home
+Risk sets are cumulative sums from the last exit backwards, O(n p^2) and never n x p x p; with entry times they are sums
+over a tree (``intervals.py``), because a difference of two such sums loses digits. Columns are centred at home
 by the mean of each stratum, which changes no likelihood and spares digits.
 """
 
@@ -27,6 +28,7 @@ from fedsvd.statistics.cox_table import of_inference
 from fedsvd.statistics.ended import Ended
 from fedsvd.statistics.families import COX
 from fedsvd.statistics.glm import inference
+from fedsvd.statistics.intervals import Intervals
 from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
@@ -85,10 +87,6 @@ class _Stratum:
         self.times = self.time[dead][self.first]
         self.tied = np.cumsum(new) - 1  # of each event: which event time
         self.last = np.searchsorted(-self.time, -self.times, side="right") - 1
-        self.late = np.zeros(0, dtype=np.intp)
-        if self.entry is not None:
-            self.late = np.argsort(-self.entry, kind="stable")
-            self.later = np.searchsorted(-self.entry[self.late], -self.times, side="right")
         if efron:
             self.of = np.repeat(np.arange(len(self.d)), self.d)
             self.share = (np.arange(len(dead)) - self.first[self.of]) / self.d[self.of]
@@ -99,14 +97,15 @@ class _Stratum:
         # How many event times, from the first on, a record lived to see, and how many had passed when it came.
         ascending = self.times[::-1]
         self.seen = np.searchsorted(ascending, self.time, side="right")
-        self.before = None if self.entry is None else np.searchsorted(ascending, self.entry, side="right")
+        self.under: Intervals | None = None
+        if self.entry is not None:
+            self.under = Intervals(np.searchsorted(ascending, self.entry, side="right"), self.seen, len(ascending))
 
     def at_risk(self, values: Float) -> Float:
         """For each event time the sum over its risk set of rows of these values."""
+        if self.under is not None:
+            return self.under.of_records(values)[::-1]
         found: Float = np.cumsum(values, axis=0)[self.last]
-        if self.entry is not None:
-            gone = np.concatenate((np.zeros_like(values[:1]), np.cumsum(values[self.late], axis=0)))
-            found = found - gone[self.later]
         return found
 
     def over_time(self, of_terms: Float) -> Float:
@@ -115,10 +114,10 @@ class _Stratum:
             return np.zeros((len(self.time), *of_terms.shape[1:]))
         begin = np.searchsorted(self.of, np.arange(len(self.d)))
         each = np.add.reduceat(of_terms, begin, axis=0)
-        running = np.concatenate((np.zeros_like(each[:1]), np.cumsum(each[::-1], axis=0)))
-        found: Float = running[self.seen]
-        if self.before is not None:
-            found = found - running[self.before]
+        if self.under is not None:
+            found = self.under.of_times(each[::-1])
+        else:
+            found = np.concatenate((np.zeros_like(each[:1]), np.cumsum(each[::-1], axis=0)))[self.seen]
         # A tied event is in part gone from the later terms of its own time.
         found[self.dead] -= np.add.reduceat((self.share * of_terms.T).T, begin, axis=0)[self.tied]
         return found

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsvd.statistics.distributions import chi2_tail
 from fedsvd.statistics.glm import Fact, GLMInference
-from fedsvd.statistics.undefined import is_array
+from fedsvd.statistics.undefined import is_array, is_number
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,13 +23,15 @@ class CoxInference(GLMInference):
 
     @property
     def score(self) -> tuple[float, float]:
-        """The score test of all effects together, of one factor the log-rank test within sites."""
-        return self.score_statistic, chi2_tail(self.score_statistic, self.rank)
+        """The score test of all effects together, of one factor the log-rank test within sites; NaN without one."""
+        value = self.score_statistic if is_number(self.log_likelihood) else math.nan
+        return value, chi2_tail(value, self.rank)
 
     @property
     def likelihood_ratio(self) -> tuple[float, float]:
-        """Twice what the features add to the log-likelihood, and the probability of more without any effect."""
-        ratio = max(self.null_deviance - self.deviance, 0.0)
+        """Twice what the features add to the log-likelihood, and the probability of more without any effect; NaN where
+        there is no likelihood."""
+        ratio = max(self.null_deviance - self.deviance, 0.0) if is_number(self.log_likelihood) else math.nan
         return ratio, chi2_tail(ratio, self.rank)
 
     @property
@@ -52,7 +54,9 @@ class CoxInference(GLMInference):
         if is_array(self.covariance):
             named = {"likelihood ratio": self.likelihood_ratio, "Wald": self.wald, "score": self.score}
             tests = {
-                f"{name}, df {self.rank}": f"{value:.{4 if name == 'score' else 6}g} (p {p:.3g})"
+                f"{name}, df {self.rank}": value
+                if math.isnan(value)
+                else f"{value:.{4 if name == 'score' else 6}g} (p {p:.3g})"
                 for name, (value, p) in named.items()
             }
         return {
@@ -65,6 +69,11 @@ class CoxInference(GLMInference):
             **tests,
             "concordance": self.concordance,
         }
+
+    def cautions(self) -> tuple[str, ...]:
+        if not (self.errors.robust and is_number(self.log_likelihood)):
+            return ()
+        return ("the likelihood ratio and score tests assume independent records, the Wald test does not",)  # as R says
 
     def in_words(self, name: str) -> str:
         return (

@@ -84,8 +84,7 @@ class GLMInference:
     def dispersion(self) -> float | None:
         """Pearson's sum over its degrees of freedom, where counts can vary more than their family says; else None.
 
-        Of outcomes of one trial each it says nothing.
-        """
+        Of outcomes of one trial each it says nothing."""
         counts = self.family.name == "poisson" or (self.family.name == "binomial" and self.weight > _TRIALS * self.n)
         known = self.df_residual > 0 and self.alpha == 0.0 and not self.errors.robust
         return self.pearson / self.df_residual if counts and known else None
@@ -167,6 +166,10 @@ class GLMInference:
             "Pearson chi2": self.pearson,
             "log-likelihood": self.log_likelihood,
         }
+
+    def cautions(self) -> tuple[str, ...]:
+        """What a summary says under the table of what it has printed."""
+        return ()
 
     def in_words(self, name: str) -> str:
         """One sentence for a report."""

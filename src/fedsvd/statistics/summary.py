@@ -191,7 +191,7 @@ def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") ->
     rows = _printable(model.terms(names), model.coefficients.shape[0])
     if not isinstance(model.freedom, int | None):
         cells["df"] = tuple(map(float, model.freedom))
-    notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
+    notes = (*_notes(model.standard_errors, model.scale, model.log_likelihood, model.aic), *model.cautions())
     if model.overdispersed and model.dispersion is not None:
         p = model.quasi().p
         cells["P>|t| quasi"] = tuple(map(float, p)) if is_array(p) else (math.nan,) * len(rows)

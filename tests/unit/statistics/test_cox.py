@@ -9,7 +9,7 @@ import pytest
 import statsmodels.api as sm
 from tests.survival_data import MADE, OF_R
 from tests.survival_data import table as survival_table
-from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
+from tests.tolerances import RESULT_BAR, STATISTIC_BAR, TEN_DIGITS, assert_close
 
 from fedsvd.errors import DataError
 from fedsvd.statistics.cox import Cohort, deviance_residuals
@@ -158,3 +158,21 @@ def test_martingale_and_deviance_residuals_are_rs(name, ties):
     first = len(said["martingale"])
     assert np.abs(left[:first] - said["martingale"]).max() < RESULT_BAR
     assert np.abs(deviance[:first] - said["deviance"]).max() < RESULT_BAR
+
+
+@pytest.mark.parametrize("gap", [5.0, 40.0, 200.0])
+def test_a_risk_set_keeps_its_digits_beside_a_record_that_is_not_in_it(gap):
+    """The last record comes after the others left; its risk is exp(gap) times theirs."""
+    X, time, event, entry, _, _ = drawn(40, 2, seed=5, last=12)
+    X, time, entry = np.vstack((X - X.mean(axis=0), [[gap, 0.0]])), np.append(time, 99.0), np.append(entry, 98.0)
+    event, beta = np.append(event, 1.0), np.array([1.0, 0.3])
+    found = Cohort(X, time, event, entry=entry, efron=False).evaluate(beta, True)
+    eta, score, likelihood = X @ beta, [[], []], []
+    for j in np.flatnonzero(event):
+        at = (time >= time[j]) & (entry < time[j])
+        risk = np.exp(eta[at] - eta[at].max())
+        likelihood.append(eta[j] - eta[at].max() - math.log(math.fsum(risk)))
+        for k in range(2):
+            score[k].append(X[j, k] - math.fsum(risk * X[at, k]) / math.fsum(risk))
+    assert abs(found.deviance / (-2.0 * math.fsum(likelihood)) - 1.0) < TEN_DIGITS
+    assert np.max(np.abs(found.score - [math.fsum(column) for column in score])) < TEN_DIGITS * np.abs(X).max()
