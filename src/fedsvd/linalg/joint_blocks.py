@@ -30,7 +30,7 @@ def least_column(s1: float, b: int) -> float:
 
 
 class Block:
-    """One block on its way to orthonormal columns: which combination of the original columns each one is now.
+    """One block on its way to orthonormal columns, and ``original = columns S``: what each is of the original ones.
 
     ``C`` is ``[W_before W]^T W`` of all parties together, (d + b, b). A pass takes off what W has of the d columns
     before it and multiplies by a root, (b, kept).
@@ -40,17 +40,17 @@ class Block:
         _, powers = np.frexp(np.maximum(energies, 2.0**-1000))
         # Powers of two from numbers that all parties hold bit for bit.
         self.scale: Float = np.ldexp(1.0, -((powers + 1) // 2))
-        self._T, self._least = np.diag(self.scale), least
+        self._S, self._least = np.diag(1.0 / self.scale), least
 
     @property
     def width(self) -> int:
         """Columns that are left."""
-        return int(self._T.shape[1])
+        return len(self._S)
 
     @property
     def _size(self) -> Float:
-        """What each column would be in the original units."""
-        found: Float = 1.0 / np.maximum(np.linalg.norm(self._T, axis=0), 2.0**-1000)
+        """What the original columns would lack without each column, were it of length one."""
+        found: Float = np.linalg.norm(self._S, axis=1)
         return found
 
     def done(self, C: Float, slack: float = 1.0) -> bool:
@@ -69,7 +69,7 @@ class Block:
         ok = g * size > self._least
         root = np.zeros((self.width, int(ok.sum())))
         if ok.any():
-            root[ok] = _whitened(D[np.ix_(ok, ok)], g[ok], size[ok])
+            root[ok] = _whitened(D[np.ix_(ok, ok)], g[ok], self._S[ok])
         return root
 
     def expect(self, C: Float, root: Float, done: bool) -> None:
@@ -91,7 +91,8 @@ class Block:
 
     def take(self, root: Float) -> None:
         """Go on with the columns that a root makes."""
-        self._T = self._T @ root
+        rows = np.any(root != 0.0, axis=1)
+        self._S = np.linalg.pinv(root[rows]) @ self._S[rows]
 
     def _outside(self, C: Float) -> tuple[Float, Float]:
         """Products of the block less what earlier columns have of it, and the size of each column.
@@ -109,13 +110,13 @@ class Block:
             raise refused()
 
 
-def _whitened(D: Float, g: Float, size: Float) -> Float:
+def _whitened(D: Float, g: Float, S: Float) -> Float:
     """A root of D, (b, b), whose columns have the sizes g: columns too small for their products are made larger alone.
 
     Eigenvalues that may be noise do not divide. A block that exhausts the rank of X has columns that are nothing else.
 
     Of columns that are nearly orthonormal eigenvectors are any rotation: one that is rounding and one a thousand times
-    larger in original units, ``size``, would come out as two of equal size, and be left out together. So the root is
+    larger in original units, ``S``, would come out as two of equal size, and be left out together. So the root is
     rotated until each of its columns is, in original units, what one column has outside of all larger ones.
     """
     from scipy.linalg import qr
@@ -128,6 +129,6 @@ def _whitened(D: Float, g: Float, size: Float) -> Float:
     root: Float = v / halves
     for some in (w > least, w <= least):
         if some.any():
-            original = (v[:, some] * halves[some]).T * (g * size)
+            original = ((v[:, some] * halves[some]).T * g) @ S
             root[:, some] = root[:, some] @ qr(original, mode="economic", pivoting=True)[0]
     return root / g[:, None]

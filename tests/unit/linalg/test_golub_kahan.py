@@ -340,6 +340,11 @@ def test_no_honest_leader_is_refused_on_another_machine(name):
     play_on_machines(name, range(3))
 
 
+def test_a_column_that_mixes_others_is_as_large_as_what_the_block_lacks_without_it():
+    """Taken for the length of its combination of the original columns, 1e-12 of X was left out as rounding."""
+    play_on_machines("multiplicity 40", [15, 42])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPECTRA)
 def test_no_honest_leader_is_refused_in_a_thousand_runs(name):
