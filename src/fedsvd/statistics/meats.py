@@ -1,8 +1,8 @@
 """Matrices that are opened in pieces of twelve bits, and with them the middle matrix of robust errors.
 
 The covariance of robust errors is ``A (sum of M^T M) A^T`` (``robust.py``). A model by few digits opens the sum in the
-coordinates of A, the root of its table, once: in twelves of what is left at home, while rounding is not far below the
-variance of any coefficient.
+coordinates of A, the root of its table, once: in pieces of what is left at home, until rounding is far below the
+variance of every coefficient.
 """
 
 import math
@@ -50,12 +50,16 @@ def opened_squares(root: Float, users: int, table: int, at: Point | None = None)
     lengths = np.square(root).sum(axis=1)
 
     def wanted(S: Float, units: Float, bits: int) -> int:
-        """More, while rounding is not far below any coefficient's variance."""
+        """The bits with which rounding is far below any coefficient's variance, at most a piece more."""
+        more = 0
         for matrix, unit in zip(S, units.tolist(), strict=True):
             variance = np.array([_quadratic(matrix, row) for row in root])
-            if not (_SURE * DEVIATION * math.sqrt(users) * unit * lengths <= least * variance).all():
-                return bits + TWELVE
-        return bits
+            rounding = _SURE * DEVIATION * math.sqrt(users) * unit * lengths
+            if not (rounding <= least * variance).all():
+                sure = least * (variance - rounding)  # what the variance has in any case
+                short = float((rounding / sure).max()) if (sure > 0.0).all() else math.inf
+                more = max(more, math.frexp(short)[1] if short < 2.0**TWELVE else TWELVE)
+        return bits + more
 
     return (yield from in_pieces("squares", at, len(root), powers(found) * power(users), wanted))
 
