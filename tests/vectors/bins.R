@@ -13,20 +13,26 @@ rows <- function(d, edges) {
 }
 
 fit <- function(d, edges) {
-  x <- covariates(d); r <- rows(d, edges); f <- as.formula(paste("seen ~ 0 +", paste(x, collapse = " + "), "+ factor(b)"))
-  of <- function(family) {
-    m <- suppressWarnings(glm(f, data = r$each, family = family, epsilon = 1e-14, maxit = 100))
+  x <- covariates(d); d$ward <- 100 * d$site + seq_len(nrow(d)) %% 23; r <- rows(d, edges); f <- as.formula(paste("seen ~ 0 +", paste(x, collapse = " + "), "+ factor(b)"))
+  of <- function(family, w = rep(1, nrow(d))) {
+    r$each$w <- w[r$each$id]
+    m <- suppressWarnings(glm(f, data = r$each, family = family, weights = w, epsilon = 1e-14, maxit = 100))
     X <- model.matrix(m); b <- coef(m)
     for (i in 1:20) {  # R ends where the deviance does not change, which leaves 1e-7 of a coefficient: the same steps go on
-      eta <- as.vector(X %*% b); g <- m$family$mu.eta(eta); mu <- m$family$linkinv(eta); w <- g^2 / m$family$variance(mu)
+      eta <- as.vector(X %*% b); g <- m$family$mu.eta(eta); mu <- m$family$linkinv(eta); w <- r$each$w * g^2 / m$family$variance(mu)
       b <- b + as.vector(solve(crossprod(X, w * X), crossprod(X, w * (m$y - mu) / g)))
     }
+    m <- suppressWarnings(glm(f, data = r$each, family = family, weights = w, start = b, maxit = 1))  # errors are there as well
+    # Rows of a record are no records of their own: a record is a cluster of its rows, as in coxph.
+    robust <- function(group) unname(sqrt(diag(vcovCL(m, cluster = group, type = "HC0", cadjust = FALSE))))
     list(coef = unname(b), se = unname(sqrt(diag(vcov(m)))), loglik = as.numeric(logLik(m)),
-         robust = unname(sqrt(diag(vcovCL(m, cluster = r$each$id, type = "HC0", cadjust = FALSE)))))
+         robust = robust(r$each$id), cluster = robust(r$each$ward))
   }
+  weighted <- 1 + seq_len(nrow(d)) %% 3
   b <- coxph(as.formula(paste("Surv(bin, status) ~", paste(x, collapse = " + "))), data = r$one, ties = "breslow",
              control = coxph.control(eps = 1e-13, iter.max = 60, toler.inf = 1e-30))
-  list(edges = edges, terms = x, cloglog = of(binomial("cloglog")), log = of(poisson()),
+  list(edges = edges, terms = x, clusters = length(unique(d$ward)), cloglog = of(binomial("cloglog")), log = of(poisson()),
+       weighted = list(cloglog = of(binomial("cloglog"), weighted), log = of(poisson(), weighted)),
        breslow = list(coef = unname(coef(b)), se = unname(sqrt(diag(b$var)))),
        events = as.vector(tapply(r$each$seen, r$each$b, sum)), at.risk = as.vector(table(r$each$b)))
 }

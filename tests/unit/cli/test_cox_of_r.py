@@ -11,7 +11,9 @@ from tests.tolerances import DIGITS_MORE_BAR, DIGITS_STEP_BAR, SCORE_TEST_BAR, S
 from fedsvd import FederatedCox, load
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-R = json.loads((Path(__file__).parents[2] / "vectors" / "cox-r.json").read_text(encoding="utf-8"))
+VECTORS = Path(__file__).parents[2] / "vectors"
+R = json.loads((VECTORS / "cox-r.json").read_text(encoding="utf-8"))
+BINS = json.loads((VECTORS / "bins-r.json").read_text(encoding="utf-8"))["made"]
 BESIDE = {"label": "time", "event": "status", "entry": "entry", "strata": "s", "offset": "o", "weights": "w"}
 FORMULA = f"Surv(entry, time, status) ~ {' + '.join(R['terms'])} + strata(s) + offset(o)"
 KINDS = {"HC0": {"cov_type": "HC0"}, "cluster": {"cluster": "ward"}, "ridge": {"alpha": 2.0}}
@@ -85,3 +87,23 @@ def test_all_that_coxph_takes_at_once_is_rs(fedsvd, frames, surface, kind, ties)
         assert abs(model.wald[0] / said["wald"] - 1.0) < SEVEN_DIGITS
         assert model.errors.clusters == said["clusters"]
     assert R["note"].startswith("(Note: the likelihood ratio and score tests assume independence of observations")
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_in_bins_a_command_has_rs_clustered_errors_of_weighted_rows(fedsvd, tmp_path, monkeypatch, ties):
+    monkeypatch.chdir(tmp_path)
+    data = table("made").reset_index(drop=True)
+    number = np.arange(1, len(data) + 1)
+    data = data.assign(w=1 + number % 3, ward=100 * data["site"] + number % 23)
+    parties = []
+    for site, own in data.groupby("site"):
+        own[[*BINS["terms"], "time", "status", "w", "ward"]].to_csv(f"{site}.csv", index=False)
+        parties += ["--party", f"{site}.csv"]
+    words = ["--label", "time", "--event", "status", "--weights", "w", "--cluster", "ward", "--ties", ties]
+    words += ["--baseline", "bins", "--digits", "more", *(word for edge in BINS["edges"] for word in ("--times", edge))]
+    said = fedsvd("cox", *parties, *words, "--out", "out")
+    assert said.code == 0, said.err
+    found, of_r = load("out").inference_[0], BINS["weighted"]["cloglog" if ties == "efron" else "log"]
+    assert np.max(np.abs(found.coefficients - of_r["coef"]) / of_r["se"]) < DIGITS_STEP_BAR
+    assert np.max(np.abs(found.standard_errors / of_r["cluster"] - 1.0)) < DIGITS_MORE_BAR
+    assert found.errors.clusters == BINS["clusters"]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.survival_data import table
-from tests.tolerances import COX_ERRORS_BAR, DIGITS_STEP_BAR, ROBUST_BAR, SEVEN_DIGITS
+from tests.tolerances import COX_ERRORS_BAR, DIGITS_MORE_BAR, DIGITS_STEP_BAR, ROBUST_BAR, SEVEN_DIGITS
 
 from fedsvd import FederatedCox, Policy
 from fedsvd.data.open import open_source
@@ -61,10 +61,30 @@ def test_with_breslows_ties_effects_are_rs_coxph_on_bins(name):
     assert np.max(np.abs(errors / np.array(said["se"]) - 1.0)) < SEVEN_DIGITS
 
 
+def wards(name):
+    """Rows with weights and the wards that R was given; a ward lies within one site."""
+    number = np.arange(1, len(table(name)) + 1)
+    data = table(name).assign(w=1.0 + number % 3, ward=100 * table(name)["site"].to_numpy() + number % 23)
+    return [own[[*R[name]["terms"], "time", "status", "w", "ward"]] for _, own in data.groupby("site")]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["robust", "cluster"])
 @pytest.mark.parametrize("ties", LINKS)
-def test_robust_errors_are_rs_with_a_record_as_a_cluster(ties):
-    found = fitted("made", ties, cov_type="HC0").inference_[0]
-    assert np.max(np.abs(found.standard_errors / np.array(R["made"][LINKS[ties]]["robust"]) - 1.0)) < ROBUST_BAR
+@pytest.mark.parametrize("name", SETS)
+def test_robust_and_clustered_errors_are_rs_of_rows_for_each_bin(name, ties, kind, weighted):
+    """A record of R's is a cluster of its rows; neither R's errors nor these are corrected for few clusters."""
+    said = (R[name]["weighted"] if weighted else R[name])[LINKS[ties]]
+    settings = {"cluster": "ward"} if kind == "cluster" else {"cov_type": "HC0"}
+    left_out = [*([] if weighted else ["w"]), *([] if kind == "cluster" else ["ward"])]
+    parts = [own.drop(columns=left_out) for own in wards(name)]
+    for digits, bar in (("table", ROBUST_BAR), ("more", DIGITS_MORE_BAR)):
+        model = FederatedCox(ties=ties, baseline="bins", times=R[name]["edges"], digits=digits, **settings)
+        found = model.fit(parts, "time", "status", sample_weight="w" if weighted else None).inference_[0]
+        assert np.max(np.abs(found.coefficients - said["coef"]) / np.array(said["se"])) < DIGITS_STEP_BAR
+        assert np.max(np.abs(found.standard_errors / np.array(said[kind]) - 1.0)) < bar
+        assert np.max(np.abs(np.sqrt(np.diag(found.naive)) / np.array(said["se"]) - 1.0)) < bar
+        assert found.errors.clusters == (R[name]["clusters"] if kind == "cluster" else 0)
 
 
 def test_weights_are_numbers_of_equal_records():
