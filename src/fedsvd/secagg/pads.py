@@ -35,6 +35,7 @@ _TAG = " tag"  # of a pair, or users-only: the pads of a tag are another stream 
 _SEGMENT, _LEAST_SEGMENT = 1 << 20, 1 << 15  # words of a payload that one thread pads at a time, at most and at least
 _SHORT = 1 << 12  # words of a payload whose pads are added up before they are put on
 _SEGMENTS = 32  # of a payload, where that makes no shorter ones: two for each of sixteen threads
+_WORTH_THREADS = 1 << 18  # words of a sum; waking threads for fewer takes longer than they save
 
 
 class DrawnHere:
@@ -216,6 +217,11 @@ def _with_group_pad(
     for (part,) in chunks(words):
         _combine(part, pads.words(part.size).reshape(part.shape), plus, halves)
     return words
+
+
+def threads_for(count: int, each: Each | None) -> Each | None:
+    """``each`` where that number of words of a sum is worth several threads, else None."""
+    return each if count >= _WORTH_THREADS else None
 
 
 def segment_of(count: int) -> int:

@@ -21,6 +21,7 @@ from fedsvd.roles.user.sums import (
     bound_sum,
     folded_sum,
     rounded_sum,
+    short_sum,
     total_sum,
     wide_sum,
     wide_sum_of_floats,
@@ -255,6 +256,25 @@ def test_a_batch_of_the_upload_is_padded_once_and_its_pads_cancel():
     assert not any(np.array_equal(share, words) for share in padded)
     with pytest.raises(LocalProtocolError, match="already padded"):
         users[1].padded(words.copy(), "upload", 4)
+
+
+@pytest.mark.parametrize(("length", "woken"), [(1_000, False), (1 << 18, True)])
+def test_threads_are_woken_for_long_sums_alone_and_change_no_bit(length, woken):
+    plan, values, calls = planned(SumKind.SHORT, length), np.linspace(-0.9, 0.9, length), list[int]()
+
+    def each(work, parts):
+        calls.append(length)
+        return map(work, parts)
+
+    def shared(threads):
+        seeds = {"users": USERS, "tags": tag_seed(own(RECEIVER))}
+        end = SumsOfUser(dealt(K)[1], seeds, own(1), PadsOnce(), threads)
+        payload = next(short_sum("sum", values, 0, own(1), each=threads)).share(0)
+        return (*end.share(plan, 0, payload), end.padded(payload.copy(), "upload", 0))
+
+    for alone, together in zip(shared(None), shared(each), strict=True):
+        np.testing.assert_array_equal(together, alone)
+    assert bool(calls) == woken
 
 
 def test_a_number_beyond_what_the_words_hold_is_an_overflow_and_not_a_wrong_sum():

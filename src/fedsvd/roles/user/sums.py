@@ -24,7 +24,7 @@ from fedsvd.roles.user.shared import Memo, once_for
 from fedsvd.secagg import bound, fixed_point, noise, wide, words128
 from fedsvd.secagg.dither import encode_long
 from fedsvd.secagg.keys import PadKeys
-from fedsvd.secagg.pads import Pads, PadsOnce, claimed, pad
+from fedsvd.secagg.pads import Pads, PadsOnce, claimed, pad, threads_for
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 from fedsvd.secagg.tagged import SumSeeds, open_total, share
 from fedsvd.statistics.fives import fives
@@ -63,16 +63,18 @@ class SumsOfUser:
 
     def share(self, planned: PlannedSum, batch: int, payload: Ring) -> tuple[Ring, Ring]:
         """Our padded share of a batch and its padded tag."""
-        return share(planned, batch, payload, self._keys, self._seeds(planned), self._once, self._each)
+        each = threads_for(payload.size, self._each)
+        return share(planned, batch, payload, self._keys, self._seeds(planned), self._once, each)
 
     def open(self, planned: PlannedSum, batch: int, payload: Ring, tag: Ring) -> Ring:
         """The total of a batch, or ``SumAltered``."""
-        return open_total(planned, batch, payload, tag, self._seeds(planned), self._each)
+        return open_total(planned, batch, payload, tag, self._seeds(planned), threads_for(payload.size, self._each))
 
     def padded(self, payload: Ring, stream: str, batch: int) -> Ring:
         """A batch of an upload under our pads: words of 128 bits, or rows of 64-bit ones."""
         halves = 2 if stream == "gram" else 1
-        return pad(payload, self._keys, stream, batch, self._once, self._each, halves=halves)
+        each = threads_for(payload.size, self._each)
+        return pad(payload, self._keys, stream, batch, self._once, each, halves=halves)
 
     def pads(self, stream: str, batch: int) -> Pads:
         """Our pads for a batch, of words as in ``padded``, for a caller that adds them; spent."""
@@ -208,7 +210,8 @@ def short_sum(
     cuts = _cuts(SumKind.SHORT, flat.size)
 
     def encoded(batch: int) -> Ring:
-        return encode_long(flat[cuts[batch]], f, _FILLED, own.derive("noise", name, batch), each)
+        numbers = flat[cuts[batch]]
+        return encode_long(numbers, f, _FILLED, own.derive("noise", name, batch), threads_for(numbers.size, each))
 
     return (yield Sum(name, encoded, lambda total: fixed_point.decode(total, f).reshape(np.shape(values))))
 
