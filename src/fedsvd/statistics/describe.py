@@ -247,7 +247,8 @@ def number(
     mean, variance = _spread(present, moments.sums, moments.squares)
     tests, smd = _number_tests(present, mean, variance, ranked, groups)
     if overall:
-        joint = _spread(present.sum(keepdims=True), moments.sums.sum(keepdims=True), moments.squares.sum(keepdims=True))
+        some = present > 0  # a group without a value adds nothing, whose sums are not opened
+        joint = _spread(*(each[some].sum(keepdims=True) for each in (present, moments.sums, moments.squares)))
         mean, variance = np.append(mean, joint[0]), np.append(variance, joint[1])
         present, sizes = np.append(present, present.sum()), np.append(sizes, sizes.sum())
     quantiles = None if grid is None or edges is None else _quantiles(grid, edges, present, low, exact, fewest)
@@ -263,17 +264,20 @@ def _spread(n: Float, sums: Float, squares: Float) -> tuple[Float, Float]:
     return mean, variance
 
 
+_SEVERAL = (group_tests.anova, group_tests.welch_anova)
+
+
 def _number_tests(
     n: Float, mean: Float, variance: Float, ranked: Test | None, groups: Sequence[str]
 ) -> tuple[tuple[Test, ...], dict[str, float]]:
     if len(groups) < 2:
         return (), {}
-    known = bool(np.isfinite(mean).all() and np.isfinite(variance).all())
+    there = n > 0  # R too compares the groups that have a value
+    of_these = n[there], mean[there], variance[there]
     made: list[Test | None] = []
-    if known and len(n) == 2:
-        made = [group_tests.welch_t(n, mean, variance), group_tests.pooled_t(n, mean, variance)]
-    elif known:
-        made = [group_tests.anova(n, mean, variance), group_tests.welch_anova(n, mean, variance)]
+    if there.sum() > 1 and np.isfinite(of_these).all():
+        compared = (group_tests.welch_t, group_tests.pooled_t) if len(groups) == 2 else _SEVERAL
+        made = [test(*of_these) for test in compared]
     smd = {
         f"{groups[a]} vs {groups[b]}": group_tests.number_smd(mean[[a, b]], variance[[a, b]])
         for a in range(len(groups))

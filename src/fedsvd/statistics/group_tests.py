@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from fedsvd.statistics.distributions import chi2_tail, f_tail, normal_reach, t_two_sided
+from fedsvd.statistics.log_rank import standardised
 from fedsvd.types import Float
 
 FEW_EXPECTED = 5.0
@@ -181,17 +182,17 @@ def weighted_ranks(sizes: Float, ranks: Float, tied: float) -> tuple[Float, Floa
     return (weight * sums)[:-1], (weight**2 * covariance)[:-1, :-1]
 
 
-def rank_test(sums: Float, covariance: Float) -> Test | None:
-    """From all parties' parts: van Elteren's test for two groups, Kruskal and Wallis' within sites for more."""
-    freedom = len(sums)
-    if not np.isfinite(covariance).all() or not (np.diag(covariance) > 0.0).all():
+def rank_test(sums: Float, covariance: Float, least: float) -> Test | None:
+    """From all parties' parts: van Elteren's test for two groups, Kruskal and Wallis' within sites for more.
+
+    Groups without a value, and those of sites that have no other, are compared with none: their variances are below
+    ``least``, and degrees of freedom are those of the others.
+    """
+    statistic, freedom = standardised(sums, covariance, least)
+    if not freedom:
         return None
-    try:
-        statistic = float(sums @ np.linalg.solve(covariance, sums))
-    except np.linalg.LinAlgError:
-        return None
-    name = "Mann-Whitney within sites" if freedom == 1 else "Kruskal-Wallis within sites"
-    return Test(name, statistic, (float(freedom),), chi2_tail(max(statistic, 0.0), float(freedom)))
+    name = "Mann-Whitney within sites" if len(sums) == 1 else "Kruskal-Wallis within sites"
+    return Test(name, statistic, (float(freedom),), chi2_tail(statistic, float(freedom)))
 
 
 def correlation_interval(r: Float, n: float, level: float = 0.95) -> tuple[Float, Float]:

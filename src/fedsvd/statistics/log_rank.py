@@ -70,14 +70,21 @@ def joined(totals: Float, groups: int, test: str, least: float) -> GroupTest:
     V = np.zeros((kept, kept))
     V[np.triu_indices(kept)] = totals[kept:]
     V = V + np.triu(V, 1).T
-    values, vectors = np.linalg.eigh(V)
-    some = values > max(least, 1e-10 * float(values[-1]))
-    df = int(np.count_nonzero(some))
+    statistic, df = standardised(difference, V, least)
     every = (*difference.tolist(), -float(difference.sum()))
     if not df:
         return GroupTest(test, float("nan"), 0, float("nan"), every)
-    along = vectors[:, some].T @ difference
-    statistic = float(np.sum(np.square(along) / values[some]))
     from fedsvd.statistics.distributions import chi2_tail  # SciPy: plans, and --help, need none
 
     return GroupTest(test, statistic, df, chi2_tail(statistic, df), every)
+
+
+def standardised(difference: Float, covariance: Float, least: float) -> tuple[float, int]:
+    """The squared length of a difference in its standard deviations, and its degrees of freedom.
+
+    Noise of sums gives directions without variance one of either sign, so what is below ``least`` counts as none.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    some = values > max(least, 1e-10 * float(values[-1]))
+    along = vectors[:, some].T @ difference
+    return float(np.sum(np.square(along) / values[some])), int(np.count_nonzero(some))

@@ -18,6 +18,7 @@ from fedsvd.data.sparse import SparsePanels
 from fedsvd.data.suspects import FEWEST_ROWS, id_columns, is_list_of_ratings, misread_columns
 from fedsvd.errors import DataError, DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
+from fedsvd.prepare.missing import Filled
 from fedsvd.prepare.spellings import spelt_apart
 from fedsvd.prepare.units import Spread, units_between
 from fedsvd.protocol.model import Digits, ModelPlan
@@ -170,18 +171,25 @@ def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> It
     spreads = [spread for party in parties if (spread := _spread(party, len(targets))) is not None]
     if len(spreads) < len(parties) or len({len(each.means) for each in spreads}) > 1:
         return  # tables that do not fit together are refused
-    table = parties[0].table
+    table = _with_gaps(parties[0].table)
     names = [*(table.names or (f"x{j}" for j in range(table.shape[1]))), *targets]
     found = units_between(names, {f"party {index}": each for index, each in enumerate(spreads, start=1)})
     misread = {  # what is wrong with these is no unit, and was said
-        (f"party {index}", each.name) for index, party in enumerate(parties, 1) for each in misread_columns(party.table)
+        (f"party {index}", each.name)
+        for index, party in enumerate(parties, 1)
+        for each in misread_columns(_with_gaps(party.table))
     }
     yield from (str(each) for each in found if (each.of, each.name) not in misread)
 
 
+def _with_gaps(table: MatrixSource) -> MatrixSource:
+    """The table before its gaps were filled: one constant in all of them looks like a code, and shifts means."""
+    return table.gapped if isinstance(table, Filled) else table
+
+
 def _spread(party: PartyData, targets: int) -> Spread | None:
     """Of the columns, and the first ones of the labels; None where a table is no table of numbers at hand."""
-    table = party.table
+    table = _with_gaps(party.table)
     if table.made_up or isinstance(table, SparsePanels) or table.lazy() is not None:
         return None
     try:
@@ -231,7 +239,7 @@ def of_table(task: Task, table: MatrixSource) -> Iterator[str]:
             "and save it with save_npz; docs/howto/ratings.md shows how"
         )
         return
-    yield from map(str, misread_columns(table))
+    yield from map(str, misread_columns(_with_gaps(table)))
     found = id_columns(table)
     if found:
         several = len(found) > 1

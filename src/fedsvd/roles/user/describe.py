@@ -25,6 +25,7 @@ from fedsvd.statistics import describe
 from fedsvd.statistics.describe import OVERALL, Category, Description, Moments, Number, OwnNumber
 from fedsvd.statistics.fives import most_off
 from fedsvd.statistics.group_tests import rank_test
+from fedsvd.statistics.newton import NOISE
 from fedsvd.types import Float
 
 
@@ -295,7 +296,7 @@ def _numbers(
     most, shown, names = len(about.groups), len(groups.levels), groups.levels if about.by else ()
     moments = yield from _moments(about, own, present, sums, most)
     grids = yield from _grids(work, about, own, sizes, present)
-    tests = (yield from _ranks(about, own, sizes, sums)) if about.by else [None] * len(own.numbers)
+    tests = (yield from _ranks(work.plan.k, about, own, sizes, sums)) if about.by else [None] * len(own.numbers)
     found = []
     for variable, there, moment, grid, test in zip(about.numbers, present, moments, grids, tests, strict=True):
         made = describe.number(
@@ -350,7 +351,7 @@ def _grids(work: Work, about: TablePlan, own: _Own, sizes: Float, present: list[
     return [each.reshape(about.columns_shown, -1)[:lines_shown] for each in cut]
 
 
-def _ranks(about: TablePlan, own: _Own, sizes: Float, sums: DigitSums) -> Script:
+def _ranks(k: int, about: TablePlan, own: _Own, sizes: Float, sums: DigitSums) -> Script:
     """A test of ranks for each number: rank sums and their covariance, each party's among its own records."""
     free, most, n = len(sizes) - 1, len(about.groups) - 1, float(sizes.sum())
     upper = np.triu_indices(free)
@@ -359,6 +360,7 @@ def _ranks(about: TablePlan, own: _Own, sizes: Float, sums: DigitSums) -> Script
     for mine in own.numbers:
         ranks, covariance = mine.rank_parts()
         values.append(_wide(np.concatenate((ranks, covariance[upper])), length))
+    least = (NOISE + 0.5) * k * free * unit / 2  # an eigenvalue that rounding and noise of all can make
     asked = np.arange(length) < free + len(upper[0])
     units = np.tile(np.where(asked, unit / 2, 0.0), len(values))
     total, _ = yield from sums.total("ranks", np.concatenate(values), units)
@@ -366,7 +368,7 @@ def _ranks(about: TablePlan, own: _Own, sizes: Float, sums: DigitSums) -> Script
     for each in total.reshape(len(values), length):
         covariance = np.zeros((free, free))
         covariance[upper] = each[free : free + len(upper[0])]
-        found.append(rank_test(each[:free], covariance + np.triu(covariance, 1).T))
+        found.append(rank_test(each[:free], covariance + np.triu(covariance, 1).T, least))
     return found
 
 
