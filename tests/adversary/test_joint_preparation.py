@@ -224,6 +224,17 @@ def test_the_policy_treats_low_rank_imputation_as_a_full_output():
     assert any("joint Gram matrix (2 x 2)" in line for line in what_each_role_learns(plan))
 
 
+@pytest.mark.parametrize(("rank", "opened"), [(0, ""), (2, " in 10 directions a round, at most 100 in all")])
+def test_approvals_of_low_rank_imputation_say_what_rounds_open_of_the_gram_matrix(rank, opened):
+    wide = [pd.DataFrame(np.eye(ROWS, 200), columns=[f"c{j}" for j in range(200)]) for _ in TABLES]
+    plan = preparation(wide, Rule(low_rank=LowRank(rounds=3, rank=rank))).assemble().plan
+    asked = next(finding for finding in findings(plan, Policy(least_count=1)) if finding.rule == "mode")
+    assert f"all parties will see the joint Gram matrix (200 x 200){opened} of the columns" in asked.text
+    assert any(
+        f"the joint Gram matrix (200 x 200){opened}, of the tables" in line for line in what_each_role_learns(plan)
+    )
+
+
 def test_each_sum_of_the_plan_has_its_line_in_the_ledger():
     plan = preparation().assemble().plan
     text = "\n".join(what_each_role_learns(plan))

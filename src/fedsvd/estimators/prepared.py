@@ -90,7 +90,8 @@ def prepared(
     missing : {"error", "drop", "constant", "mean", "low-rank"}
         What becomes of missing entries: refused, with their counts; their rows left out; ``constant`` in their place;
         the joint mean of their column in their place; completed by low-rank imputation (soft-impute) of all columns of
-        numbers, which shows all parties their joint Gram matrix and takes ``Policy(consent_to_gram=True)``.
+        numbers, which shows all parties their joint Gram matrix (with ``rank``, in ``rank`` + 8 directions a round) and
+        takes ``Policy(consent_to_gram=True)``.
     constant : float
         What is filled in.
     penalty, rounds : float, int

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align, Trust
 
+_ROUND = "low rank, round "
 _STEPS = {
     "joint counts": (
         "Every party learns of each level of the dictionary, of gaps, and of values off the commonest one, how many "
@@ -27,10 +28,10 @@ _STEPS = {
         "parties together, and the number of records."
     ),
     "squares of entries": "Every party learns the joint deviation of each column of numbers.",
-    "low rank, round ": (
-        "Every party sees, round by round, the joint Gram matrix ({m} x {m}) of the tables with their gaps filled so "
-        "far, in standard deviations, sixteen bits of what it moved by; what is stored is that of the last round. Rows "
-        "whose gaps fewer than {least} rows of their party share are filled with means, and move nothing."
+    _ROUND: (
+        "Every party sees, round by round, {gram}, of the tables with their gaps filled so far, in standard "
+        "deviations, sixteen bits of what it moved by; what is stored is that of the last round. Rows whose gaps fewer "
+        "than {least} rows of their party share are filled with means, and move nothing."
     ),
     "means for ": "Every party learns the joint mean of each prepared column.",
     "products for ComBat": (
@@ -45,9 +46,15 @@ _STEPS = {
 _COUNTED = ("joint counts", "rare")
 
 
-def _rounds_of(plan: SessionPlan) -> int:
-    """Columns of numbers, from the length of their squares."""
-    return next((step.size for step in plan.steps if step.name == "squares of entries"), 0)
+def gram_of_rounds(plan: SessionPlan) -> str:
+    """What rounds of low-rank imputation open of the joint Gram matrix: all of it, or products with directions."""
+    m = next((step.size for step in plan.steps if step.name == "squares of entries"), 0)
+    rounds = [step.size for step in plan.steps if step.name.startswith(_ROUND)]
+    gram = f"the joint Gram matrix ({m} x {m})"
+    if not rounds or rounds[0] >= m * (m + 1) // 2:
+        return gram
+    directions = rounds[0] // m
+    return f"{gram} in {directions} directions a round, at most {min(m, directions * len(rounds))} in all"
 
 
 def prepared_together(plan: SessionPlan) -> Iterator[str]:
@@ -62,7 +69,7 @@ def prepared_together(plan: SessionPlan) -> Iterator[str]:
         for begins, text in _STEPS.items():
             if step.name == begins or (begins not in _COUNTED and step.name.startswith(begins)):
                 name = repr(step.name.removeprefix(begins))
-                told.append(text.format(name=name, least=plan.least_count, m=_rounds_of(plan)))
+                told.append(text.format(name=name, least=plan.least_count, gram=gram_of_rounds(plan)))
     yield from dict.fromkeys(told)
     if plan.k == 2 and all(step.name in _COUNTED for step in plan.steps):
         yield (

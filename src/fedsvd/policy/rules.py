@@ -12,6 +12,7 @@ from fedsvd.policy.asked import ASKED, in_bins
 from fedsvd.policy.foreign import not_named
 from fedsvd.policy.learned import full_outputs, gram_by_consent, opens_records_alone, unit
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
+from fedsvd.policy.learned_together import gram_of_rounds
 from fedsvd.policy.sentences import asked_of_columns, components, freedom, freedom_in_words
 from fedsvd.protocol.directions import DIRECTIONS_A_RECORD, by_share, fewer_in_words, most_directions
 from fedsvd.protocol.model import WITHIN_BITS, Digits
@@ -366,7 +367,7 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             f"{plan.M}), from which it follows; {agrees}",
         )
     elif What.PREPARED in opened(plan):
-        text = f"low-rank imputation is asked for: all parties will see the joint Gram matrix of the columns; {agrees}"
+        text = f"low-rank imputation is asked for: all parties will see {gram_of_rounds(plan)} of the columns; {agrees}"
         yield Finding("mode", f'{text}, and missing = "mean" does without it')
     elif plan.alphas:
         yield Finding(

@@ -151,8 +151,9 @@ PREPARE = (
             '`"drop"`: their rows are left out (labels and ids with them; not with split columns); '
             '`"constant"`: filled in; `"mean"`: filled in with the exact mean of the column\'s entries at all '
             'parties, together; `"low-rank"`: completed by low-rank imputation (soft-impute) of all columns of '
-            "numbers, together, which shows all parties their joint Gram matrix and takes every owner's "
-            "`consent_to_gram`; rows whose gaps fewer than `minimum` rows of their table share take the means. A "
+            "numbers, together, which shows all parties their joint Gram matrix (with `rank`, in `rank` + 8 directions "
+            "a round) and takes every owner's `consent_to_gram`; rows whose gaps fewer than `minimum` rows of their "
+            "table share take the means. A "
             "missing label is never filled in"
         ),
     ),
