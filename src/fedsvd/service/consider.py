@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsvd.errors import NotAuthenticated, ReleaseRefused
+from fedsvd.errors import ConfigError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
@@ -23,7 +23,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service.approvals import researcher_gets
 from fedsvd.service.enlist import member_callers, open_data, party_caller
 from fedsvd.service.foreseen import at_the_least, bounds, stage_plan, study_plan
-from fedsvd.service.records import EnlistedFacts, JobRecord
+from fedsvd.service.records import EnlistedFacts, JobRecord, JobState
 from fedsvd.service.site import Site
 from fedsvd.service.site_memory import Brought
 from fedsvd.service.submitter import submitter_of
@@ -145,6 +145,11 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     if record.members != member_callers(job):
         raise NotAuthenticated(
             "the members in the CSP's record are not those of the job", "stop and ask the operator of the CSP"
+        )
+    if record.state in (JobState.DONE, JobState.STOPPED):
+        raise ConfigError(
+            f"job {record.short} is {record.state}: nothing is left to approve",
+            "fedsvd job results shows what became of it; to have the study again, submit it as a new job",
         )
     members = (_peer(site, record, member, certificates) for member in record.members if member != site.caller)
     submitter, unsigned = _submitter(site, record)

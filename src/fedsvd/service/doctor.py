@@ -10,13 +10,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fedsvd.data.open import open_source
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import SIGNING_KEY, TLS_KEY
 from fedsvd.policy.rules import findings
+from fedsvd.prepare.mapped import open_mapped
 from fedsvd.protocol.budget import DEFAULT_MEMORY
 from fedsvd.service.doctor_checks import (
     Check,
@@ -35,6 +35,7 @@ from fedsvd.service.self_check import expect_well
 from fedsvd.service.serve import LISTEN
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.problems import at_a_site
 
 
 def examine(
@@ -66,7 +67,7 @@ def examine(
     memory = (job.study.memory if job is not None else None) or DEFAULT_MEMORY
     yield from examine_machine(machine or this_machine(directory), memory)
     if site.kit.identity.role is KitRole.PARTY:
-        yield from _data(site, job)
+        yield from map(_at_a_site, _data(site, job))
     if job is not None:
         yield from _members(site, job)
 
@@ -154,9 +155,15 @@ def _data(site: Site, job: Job | None) -> Iterator[Check]:
     yield from _allowed(site, job, own)
 
 
+def _at_a_site(check: Check) -> Check:
+    """The check in the words of site.toml."""
+    return replace(check, text=at_a_site(check.text), fix=at_a_site(check.fix))
+
+
 def _opened(site: Site, path: Path) -> str:
-    rows, columns = open_source(path, scratch=site.scratch()).shape
-    return f"{path.name}: {rows} rows x {columns} columns"
+    rows, columns = open_mapped(path, site.tables().map, site.scratch()).shape
+    mapped = ", mapped by [table] of site.toml" if site.tables().map.sentences() else ""
+    return f"{path.name}: {rows} rows x {columns} columns{mapped}"
 
 
 def _allowed(site: Site, job: Job, own: OpenedData) -> Iterator[Check]:

@@ -24,13 +24,14 @@ def model_section(result: PartyResult) -> Section:
     of_rows = () if about is None else about.facts.draws
     notes = dict.fromkeys(note for _, summary in summaries(result) for note in summary.notes)
     clusters = {model.errors.clusters for model in models_of(result)} - {0}
+    ratios, tables = tuple(_ratios(result)), tuple(_tables(result))
     return Section(
         str(result.task),
         result.task.heading,
         (*_in_words(result), *map(own_clusters, clusters), *(f"Not defined: {note}." for note in notes)),
         figures(result, "forest", *of_rows),
-        tuple(_tables(result)),
-        first=tuple(_ratios(result)),
+        tables if ratios else tables[1:],
+        first=ratios or tables[:1],
     )
 
 

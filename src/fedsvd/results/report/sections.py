@@ -48,7 +48,7 @@ class Section:
     grids: tuple[Grid, ...] = ()
     lines: tuple[str, ...] = ()  # a list
     code: str = ""
-    first: tuple[Grid, ...] = ()  # tables above the figures
+    first: tuple[Grid, ...] = ()  # tables above the figures and the words: where there are any, they are the result
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()  # lists under headings of their own
 
 

@@ -282,3 +282,23 @@ def test_every_message_that_carries_numbers_has_a_step_of_its_own():
     brief = {"Finished", "Countersigned"}  # a digest, a signature
     assert heavy - inside - brief <= set(STEPS)
     assert set(STEPS) <= set(vars(messages))
+
+
+@pytest.mark.parametrize("family", ["binomial", "gaussian"])
+def test_a_model_begins_with_its_table_and_forest_whatever_else_was_asked_for(tmp_path, family):
+    rng = np.random.default_rng(11)
+    asked = {"quality": "true", "roc": "1"} if family == "binomial" else {}
+    lines = ["[job]", 'name = "odds"', 'task = "glm"', f'family = "{family}"', 'label = "y"']
+    lines += [f"{key} = {value}" for key, value in asked.items()]
+    for name in ("north", "south", "west"):
+        x = rng.normal(size=(120, 2))
+        y = x[:, 0] + rng.logistic(size=120)
+        frame = pd.DataFrame(x, columns=["age", "bili"]).assign(y=(y > 0).astype(int) if asked else y)
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        lines += ["[[party]]", f'name = "{name}"', f'data = "{name}.csv"']
+    (tmp_path / "job.toml").write_text("\n".join(lines))
+    html = page(study(tmp_path / "job.toml") / "parties" / "north").html
+    _, _, after = html.partition('<main id="main">')
+    places = [after.index(tag) for tag in ("<h2", "<caption>", "<figure>", "<p>")]
+    assert places == sorted(places)
+    assert ("Over all parties, on the rows of the fit" in after) is bool(asked)
