@@ -50,15 +50,13 @@ class CoxInference(GLMInference):
     expects: ClassVar[str] = "a Cox model has hazard ratios, and no expected outcome"
 
     def said(self) -> dict[str, Fact]:
-        tests: dict[str, Fact] = {}
-        if is_array(self.covariance):
-            named = {"likelihood ratio": self.likelihood_ratio, "Wald": self.wald, "score": self.score}
-            tests = {
-                f"{name}, df {self.rank}": value
-                if math.isnan(value)
-                else f"{value:.{4 if name == 'score' else 6}g} (p {p:.3g})"
-                for name, (value, p) in named.items()
-            }
+        named = {"likelihood ratio": self.likelihood_ratio, "Wald": self.wald, "score": self.score}
+        tests: dict[str, Fact] = {
+            f"{name}, df {self.rank}": value
+            if math.isnan(value)
+            else f"{value:.{4 if name == 'score' else 6}g} (p {p:.3g})"
+            for name, (value, p) in named.items()
+        }
         return {
             "ties": self.ties,
             "rows": self.n,
@@ -71,7 +69,9 @@ class CoxInference(GLMInference):
         }
 
     def cautions(self) -> tuple[str, ...]:
-        if not (self.errors.robust and is_number(self.log_likelihood)):
+        if not is_number(self.log_likelihood):
+            return ("with a penalty there is no likelihood, so tests of all effects, AIC and BIC are not defined",)
+        if not self.errors.robust:
             return ()
         return ("the likelihood ratio and score tests assume independent records, the Wald test does not",)  # as R says
 
@@ -85,7 +85,7 @@ class CoxInference(GLMInference):
     def glance(self) -> dict[str, float]:
         found: dict[str, float] = {"n": self.n, "nevent": self.events}
         tests = {"log": self.likelihood_ratio, "sc": self.score, "wald": self.wald}
-        for name, (value, p) in tests.items() if is_array(self.covariance) else ():
+        for name, (value, p) in tests.items():
             found |= {f"statistic.{name}": value, f"p.value.{name}": p}
         return found | {"concordance": self.concordance}
 

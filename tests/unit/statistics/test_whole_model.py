@@ -90,3 +90,19 @@ def test_a_p_value_below_all_numbers_is_said_as_one():
     model = FederatedGLM("poisson").fit(tables, counts)
     assert "p <1e-300" in str(model.summary())
     assert ", p 0" not in str(model.summary())
+
+
+def test_a_penalised_cox_model_prints_a_dash_for_every_test_and_says_why():
+    events = [own[:, 0] for own in by_site("status")]
+    found = fitted(FederatedCox(alpha=2.0), "time", event=events)
+    printed = str(found.summary()).splitlines()
+    facts = [line for line in printed if any(f"{name}, df 3" in line for name in ("likelihood ratio", "Wald", "score"))]
+    assert [line.split()[-1] for line in facts] == ["-", "-", "-"]
+    assert any(line.startswith("Note: a penalty shrinks the coefficients") for line in printed)
+    assert any(line.startswith("Note: with a penalty there is no likelihood, so tests") for line in printed)
+    glance = found.glance().iloc[0]
+    assert glance[[f"statistic.{name}" for name in ("log", "sc", "wald")]].isna().all()
+    assert glance[[f"p.value.{name}" for name in ("log", "sc", "wald")]].isna().all()
+    plain = fitted(FederatedCox(), "time", event=events)
+    assert "no likelihood" not in str(plain.summary())
+    assert list(plain.glance().columns) == list(found.glance().columns)
