@@ -337,6 +337,31 @@ def test_codes_of_two_studies_that_differ_in_one_record_ask_and_what_jobs_make_o
         assert_close((sign * left).to_numpy(), others[0].to_numpy(), RESULT_BAR)
 
 
+def test_an_edge_of_survival_curves_that_is_moved_past_one_patient_is_refused_at_its_hospital(tmp_path):
+    """Each of both studies has bins of ten and more: only together they show when one patient left, and why."""
+    with hospitals(tmp_path, most_leverage=0.5) as (federation, csp):
+        for number, name in enumerate(PARTIES, 1):
+            table = clinic(number)
+            table["months"] = np.resize([2.0, 8.0, 14.0, 21.0], ROWS)
+            table["died"] = np.arange(ROWS) // 4 % 2
+            if name == "b":
+                table.loc[np.flatnonzero((table["months"] == 14.0) & (table["died"] == 1))[0], "months"] = 12.25
+            lay(federation, name, table)
+
+        def curves(name, *times):
+            asked = {"label": "months", "event": "died", "times": list(times), "counts": "exact", "components": None}
+            return played(federation, csp, name, task="survival", prepare={"columns": None}, **asked)
+
+        job, why = curves("first", 6.0, 12.0, 18.0)
+        assert job.state is JobState.DONE, why
+        job, why = curves("again", 6.0, 12.0, 18.0)
+        assert job.state is JobState.DONE, why
+        job, why = curves("moved", 6.0, 12.5, 18.0)
+        assert job.state is JobState.BROKEN
+        assert not any(failure.text for failure in job.failures), "peers learn a code"
+        assert why.count("next to those of an earlier study") == 1, "at the hospital of that patient alone"
+
+
 def test_low_rank_imputation_needs_consent_and_means_do_not(tmp_path):
     """0.2.0: the Gram matrices of two rounds differ by what was filled, which gave the record of anyone with a gap."""
     with hospitals(tmp_path, consent_to_gram=False) as (federation, csp):

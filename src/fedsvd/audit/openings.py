@@ -12,7 +12,7 @@ from fedsvd.audit.openings_directions import directions
 from fedsvd.audit.openings_patterns import logistic, robust
 from fedsvd.audit.openings_sums import cuts, dropped, rosters, singled
 from fedsvd.audit.openings_table import OpenedTable, Played, opened_table
-from fedsvd.audit.openings_times import departures
+from fedsvd.audit.openings_times import departures, moved_edges
 from fedsvd.data.source import MatrixSource
 from fedsvd.policy.rules import Policy
 
@@ -59,6 +59,6 @@ def audit_openings(
         rosters(table, policy),
         cuts(table),
         directions(table, policy),
-        *(departures(table, policy, event) if event is not None else ()),
+        *((moved_edges(table, policy, event), *departures(table, policy, event)) if event is not None else ()),
     )
     return OpeningsAudit(table, played, monotonic() - started)

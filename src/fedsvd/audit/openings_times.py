@@ -1,21 +1,25 @@
-"""Attacks on counts over time: who left between two times, from survival curves that a study opens.
+"""Attacks on counts over time: who left between two times, from survival curves that a study opens, or two studies.
 
 The curious party takes its own counts off those of all. Where one record of the others is between two times, it knows
-when that record left and why; counts in fives are opened to it as each party rounded them.
+when that record left and why; counts in fives are opened to it as each party rounded them. With two studies it chooses
+the times: of bins that hold many records one edge is moved, and the difference of both counts is who left between.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from fedsvd.audit.openings_table import OpenedTable, Played, at_home, gravest
+from fedsvd.audit.openings_table import OpenedTable, Played, Stop, Verdict, at_home, gravest, mildest
 from fedsvd.data.arrays import ArraySource
 from fedsvd.errors import ConfigError
+from fedsvd.policy.opened_columns import OpenedColumns
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Counts, Split, Task
 from fedsvd.statistics.fives import LEAST_COUNT, even_edges, fives
 from fedsvd.statistics.life_table import staircases
+from fedsvd.studies.opened_before import Before, study_columns
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
@@ -27,26 +31,91 @@ _SAID = {Counts.EXACT: "as they are", Counts.FIVES: "in fives"}
 
 def departures(table: OpenedTable, policy: Policy, event: str) -> Iterator[Played]:
     """Counts of events and departures on an even grid of times, as they are and in fives."""
-    if event not in table.names:
-        raise ConfigError(
-            f"the table has no column of numbers {event!r} without gaps", "name the column of events with --event"
-        )
-    seen, parts = table.X[:, table.names.index(event)], table.dealt(3)
-    if not np.isin(seen, (0.0, 1.0)).all():
-        raise ConfigError(f"{event!r} has values that are neither 0 nor 1", "code it: 1 where the event was seen")
+    cohort = _Cohort.of(table, event)
     edges = np.array(even_edges(float(table.y.max())))
     for counts, said in _SAID.items():
-        own = [_counted(table.y[part], seen[part], edges, counts) for part in parts]
-        others = np.diff(sum(own) - own[0], axis=1, prepend=0.0)
-        left = np.column_stack((table.y, seen))[parts[1].start :]
-        read = sum(_alone(left, others[1], edges))
+        read = sum(_alone(cohort.others, cohort.steps(edges, counts), edges))
+        verdict = cohort.judged(edges, policy, counts)[0]
+        name = f"counts of departures between {len(edges)} times, {said}: who left between two"
+        yield Played(name, 1, read, len(cohort.others), "records", verdict)
+
+
+def moved_edges(table: OpenedTable, policy: Policy, event: str) -> Played:
+    """Two studies of exact counts up to quarters of follow-up, the second with one of these times a little later."""
+    cohort = _Cohort.of(table, event)
+    name = "counts of departures of two studies, one time moved: who left between"
+    own = np.quantile(table.y[cohort.parts[0]], (0.25, 0.5, 0.75), method="lower")
+    quarters = np.unique([_just_after(table.y, each) for each in own])
+    first, opened = cohort.judged(quarters, policy)
+    before, read, verdicts = cohort.left_by(quarters), 0, []
+    for place in range(len(quarters)):
+        next_to_leave = cohort.others[cohort.others[:, 0] > quarters[place], 0].min(initial=np.inf)
+        moved = quarters.copy()
+        moved[place] = _just_after(table.y, float(next_to_leave))
+        if not (np.diff(moved) > 0.0).all() or (cohort.left_by(moved) - before)[place] != 1.0:
+            continue
+        read += 1
+        verdicts.append(gravest((first, cohort.judged(moved, policy, opened=opened)[0])))
+    verdict = mildest(verdicts) if verdicts else Verdict(Stop.NOT_JUDGED)
+    return Played(name, 2, read, len(cohort.others), "records", verdict)
+
+
+def _just_after(time: Float, moment: float) -> float:
+    """A time after this one and before the next at which a record leaves."""
+    later = time[time > moment]
+    return (moment + float(later.min())) / 2.0 if len(later) else moment + 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class _Cohort:
+    """Times and events of an owner's records, dealt to three parties."""
+
+    rows: Float  # time, event
+    parts: list[slice]
+    event: str
+
+    @classmethod
+    def of(cls, table: OpenedTable, event: str) -> "_Cohort":
+        if event not in table.names:
+            raise ConfigError(
+                f"the table has no column of numbers {event!r} without gaps", "name the column of events with --event"
+            )
+        seen = table.X[:, table.names.index(event)]
+        if not np.isin(seen, (0.0, 1.0)).all():
+            raise ConfigError(f"{event!r} has values that are neither 0 nor 1", "code it: 1 where the event was seen")
+        return cls(np.column_stack((table.y, seen)), table.dealt(3), event)
+
+    @property
+    def others(self) -> Float:
+        return self.rows[self.parts[1].start :]
+
+    def left_by(self, edges: Float, counts: Counts = Counts.EXACT) -> Float:
+        """How many of the others left up to each time: all counts, as they are opened, less the first party's."""
+        own = [_counted(self.rows[part, 0], self.rows[part, 1], edges, counts) for part in self.parts]
+        found: Float = (sum(own) - own[0])[1]
+        return found
+
+    def steps(self, edges: Float, counts: Counts) -> Float:
+        return np.diff(self.left_by(edges, counts), prepend=0.0)
+
+    def judged(
+        self, edges: Float, policy: Policy, counts: Counts = Counts.EXACT, opened: Sequence[OpenedColumns] = ()
+    ) -> tuple[Verdict, tuple[OpenedColumns, ...]]:
+        """What the other parties' rules say of such a study after what was ``opened``, and what they remember of it."""
         asked = {"times": json.dumps(edges.tolist()), "counts": str(counts), "test": "none"}
         study = Study(Task.SURVIVAL, Split.HORIZONTAL, options=tuple(asked.items()))
-        plan = plan_study(study, 2, tuple(part.stop - part.start for part in parts), _SESSION).plan
-        parties = [PartyData(ArraySource(np.column_stack((table.y, seen))[part], ["time", event])) for part in parts]
-        verdict = gravest(at_home(plan, party, policy) for party in parties[1:])
-        name = f"counts of departures between {len(edges)} times, {said}: who left between two"
-        yield Played(name, 1, read, len(left), "records", verdict)
+        plan = plan_study(study, 2, tuple(part.stop - part.start for part in self.parts), _SESSION).plan
+        verdicts, stored = [], []
+        for place, part in enumerate(self.parts[1:]):
+            party, rows = (
+                PartyData(ArraySource(self.rows[part], ["time", self.event])),
+                np.arange(part.stop - part.start),
+            )
+            memory = opened[place] if opened else OpenedColumns().after(len(rows))
+            verdicts.append(at_home(plan, party, policy, before=Before(memory, rows)))
+            opens = study_columns(plan, party)
+            stored.append(memory if opens is None else memory.with_study("first", opens, rows))
+        return gravest(verdicts), tuple(stored)
 
 
 def _counted(time: Float, event: Float, edges: Float, counts: Counts) -> Float:

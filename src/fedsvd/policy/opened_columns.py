@@ -31,7 +31,8 @@ _NONE = np.empty(0, np.intp)
 
 @dataclass(frozen=True, repr=False)
 class StudyColumns:
-    """The columns that a study sums, without weights: features, then labels."""
+    """The columns that a study sums, without weights: features, labels, then those that exact counts over time are
+    of."""
 
     names: tuple[str, ...]
     values: Float  # (rows, columns)
@@ -46,6 +47,16 @@ class StudyColumns:
     directions: int = 0  # that the study opens by steps, at most
     described: bool = False  # whether its levels were counted (Table 1)
     by: int = NOWHERE  # the column whose levels made groups then
+    counted: int = 0  # how many of the last columns are time, event and group of counts that are opened as they are
+    grid: "CountedAt | None" = None  # where these are counted
+
+
+@dataclass(frozen=True)
+class CountedAt:
+    """The times up to which a study counts records, and whether who is censored at one of them has left by then."""
+
+    edges: tuple[float, ...]
+    closed: bool
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,8 @@ class Opened:
     directions: int = 0
     described: bool = False
     by: int = NOWHERE
+    counted: tuple[int, ...] = ()
+    grid: CountedAt | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,17 +127,18 @@ class OpenedColumns:
         at = self.places(columns, record)
         new = np.flatnonzero(at < 0)
         if (len(self.names) + len(new)) * len(self.values) > MOST_CELLS:
-            held = study.held or _BITS * (len(study.names) - study.labels)
+            held = study.held or _BITS * (len(study.names) - study.labels - study.counted)
             return replace(self, studies={**self.studies, run: replace(about, held=held)})
         at[new] = len(self.names) + np.arange(len(new))
         values = np.column_stack((self.values, np.full((len(self.values), len(new)), np.nan)))
         values[np.ix_(record, at)] = columns + 0.0
         places: list[int] = at[: len(study.names)].tolist()
-        split = len(study.names) - study.labels
+        last = len(study.names) - study.counted
+        split = last - study.labels
         roots = NOWHERE if study.roots is None else int(at[-1])
         by = NOWHERE if study.by == NOWHERE else places[study.by]
-        about = replace(about, features=tuple(places[:split]), labels=tuple(places[split:]), roots=roots, by=by)
-        about = replace(about, described=study.described)
+        about = replace(about, features=tuple(places[:split]), labels=tuple(places[split:last]), roots=roots, by=by)
+        about = replace(about, described=study.described, counted=tuple(places[last:]), grid=study.grid)
         return replace(
             self,
             names=(*self.names, *(names[j] for j in new.tolist())),
@@ -137,7 +151,8 @@ class OpenedColumns:
     def without(self, run: str) -> "OpenedColumns":
         """Without a study that is forgotten, and the columns that it alone had."""
         studies = {other: each for other, each in self.studies.items() if other != run}
-        used = sorted({j for each in studies.values() for j in (*each.features, *each.labels, each.roots)} - {NOWHERE})
+        every = (j for each in studies.values() for j in (*each.features, *each.labels, *each.counted, each.roots))
+        used = sorted({*every} - {NOWHERE})
         new = {old: place for place, old in enumerate(used)} | {NOWHERE: NOWHERE}
         return OpenedColumns(
             tuple(self.names[j] for j in used),
@@ -150,6 +165,7 @@ class OpenedColumns:
                     each,
                     features=tuple(new[j] for j in each.features),
                     labels=tuple(new[j] for j in each.labels),
+                    counted=tuple(new[j] for j in each.counted),
                     roots=new[each.roots],
                     by=new[each.by],
                 )
@@ -167,14 +183,18 @@ def read_columns(folder: Path, number: int) -> OpenedColumns:
         with np.load(io.BytesIO(private.read(path)), allow_pickle=False) as file:
             said: dict[str, Any] = json.loads(file["said"].tobytes())
             values, corrected = file["values"], file["corrected"]
-        studies = {
-            run: Opened(**{**each, "features": tuple(each["features"]), "labels": tuple(each["labels"])})
-            for run, each in said["studies"].items()
-        }
+        studies = {run: _opened(each) for run, each in said["studies"].items()}
         names, made, few = tuple(said["names"]), frozenset(said["made"]), frozenset(said["few"])
     except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile):
         raise StorageError(f"{path} is damaged", "restore it from a backup: it protects your records") from None
     return OpenedColumns(names, values, made, few, corrected, studies)
+
+
+def _opened(said: dict[str, Any]) -> Opened:
+    """As it was written; versions before times were remembered wrote no ``counted`` and no ``grid``."""
+    places = {key: tuple(said.get(key, ())) for key in ("features", "labels", "counted")}
+    grid = said.get("grid")
+    return Opened(**{**said, **places, "grid": grid and CountedAt(tuple(grid["edges"]), grid["closed"])})
 
 
 def write_columns(folder: Path, number: int, columns: OpenedColumns) -> None:

@@ -60,6 +60,7 @@ class Grid:
     what: str  # "time bins", say
     few: int
     cells: int
+    fix: str = 'leave counts = "exact" out, which rounds them at home'
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ def _grids(own: OwnRows, policy: Policy) -> Iterator[Finding]:
         if grid.few:
             text = (
                 f"{grid.few} of {grid.cells} {grid.what} hold 1 to {policy.least_count - 1} of your records, and their "
-                'exact counts are opened. Researchers can leave counts = "exact" out, which rounds them at home'
+                f"exact counts are opened. Researchers can {grid.fix}"
             )
             yield Finding("cells", text, below=False, asks=True)
 

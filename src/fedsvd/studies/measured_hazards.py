@@ -32,7 +32,11 @@ def bins_of_departures(plan: SessionPlan, party: PartyData, least: int, of_perso
         time, event = labels[:, 0], labels[:, 1]
         cells = np.stack([_in_cells(time, edges, of, of_person) for of in (event > 0.0, event == 0.0, event >= 0.0)])
         few = few_cells(np.cumsum(cells, axis=1), least)
-        return (Grid("time bins of events, departures and ends of follow-up", few, cells.size),)
+        what, fix = (
+            "time bins of events, departures and ends of follow-up",
+            'take fewer times, or leave baseline = "bins" out',
+        )
+        return (Grid(what, few, cells.size, fix),)
     if about is None or labels is None or not baseline_times(plan):
         return ()
     left = np.cumsum(in_cells(labels[:, 0], about.times, of_person))

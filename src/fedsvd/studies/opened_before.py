@@ -27,6 +27,7 @@ from fedsvd.protocol.tasks import Scheme
 from fedsvd.statistics.leverage import leverages
 from fedsvd.statistics.patterns import NUMBER_BITS, column_bits, rank_share
 from fedsvd.studies.measured_rows import determines_gram, opens_model
+from fedsvd.studies.opened_times import counted_times
 from fedsvd.studies.own_bits import LABEL, WIDE, measured_bits
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.persons import persons_of
@@ -50,7 +51,11 @@ class Before:
 
 def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
     """What a study opens of a party's table, for later ones; None where single records are in none of its sums."""
-    # A description is judged by its cells, and what it opens counts with later studies.
+    # A description is judged by its cells, counts over time by theirs, and what they open counts with later studies.
+    times = counted_times(plan, party)
+    if times is not None and not judged_by_bits(plan):
+        rows, names = party.table.places(), names_of(party.table)[: times.rows.shape[1]]
+        return StudyColumns(tuple(names), times.rows, rows, counted=len(names), grid=times.at)
     if not judged_by_bits(plan) and plan.table is None:
         return None
     bits = judged_bits(plan, takes_label(plan))
@@ -67,20 +72,23 @@ def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
         labels, values = beside.shape[1], np.hstack((values, beside))
         weights = party.labels[:, -1] if plan.glm is not None and plan.glm.weighted else party.row_weights
         roots = None if weights is None else np.sqrt(weights)
-    made = job_made(party.table)
+    made, few = job_made(party.table), tuple(j for j in range(values.shape[1]) if _few(values[:, j]))
+    counted = 0 if times is None else times.rows.shape[1]
     return StudyColumns(
-        (*names, *[LABEL] * labels),
-        values,
+        (*names, *[LABEL] * labels, *[LABEL] * counted),
+        values if times is None else np.hstack((values, times.rows)),
         rows,
         labels,
         tuple(j for j, name in enumerate(names) if name in made),
-        tuple(j for j in range(values.shape[1]) if _few(values[:, j])),
+        few,
         roots,
         gram,
         bits,
         directions=directions,
         described=plan.table is not None,
         by=NOWHERE if plan.table is None else plan.table.place,
+        counted=counted,
+        grid=None if times is None else times.at,
     )
 
 
@@ -110,7 +118,7 @@ def together(plan: SessionPlan, party: PartyData, before: Before, policy: Policy
     if plan.table is not None:  # whose cells are judged by themselves (``table_cells.py``)
         return Together()
     now = None if before.nothing else study_columns(plan, party)
-    if now is None or not now.names or len(now.values) < _FEWEST:
+    if now is None or len(now.names) == now.counted or len(now.values) < _FEWEST:
         return Together()
     of = job_made(party.table)
     made = {j for name, of_it in of.items() for j, each in enumerate(now.names) if each in (name, *of_it)}
@@ -132,13 +140,14 @@ class _Rows:
         of_person: NDArray[np.intp] | None = None,
     ) -> None:
         self._now, self._stored, self._model, self._made = now, before.columns, model, made
+        self._columns_now = len(now.names) - now.counted  # times are in no sum of products
         known = before.record[before.record >= 0]
         rest = np.setdiff1d(np.arange(len(self._stored.values)), known)
         self._record = np.concatenate((before.record, rest))
         # Records that this study does not take are looked at one by one.
         others = np.arange(len(rest)) + (0 if of_person is None else 1 + of_person.max(initial=-1))
         self._of_person = None if of_person is None else np.concatenate((of_person, others))
-        self._again = set(self._stored.places(now.values, before.record).tolist())
+        self._again = set(self._stored.places(now.values[:, : self._columns_now], before.record).tolist())
         roots = np.empty((len(now.values), 0)) if now.roots is None else now.roots[:, None]
         self._roots = int(np.max(self._stored.places(roots, before.record), initial=NOWHERE))
         self._weighted_anew = now.roots is not None and self._roots == NOWHERE
@@ -190,7 +199,7 @@ class _Rows:
         now = self._now
         if not self._model:
             return self._made
-        return tuple(sorted({*now.few, *self._made})) if guessed else tuple(range(len(now.names)))
+        return tuple(sorted({*now.few, *self._made})) if guessed else tuple(range(self._columns_now))
 
     def _ours(self, chosen: Sequence[int]) -> Float:
         """A constant and these columns of this study; zero in records that it does not take."""

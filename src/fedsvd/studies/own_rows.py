@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from fedsvd.errors import DataError, ReleaseRefused, warn_caller
 from fedsvd.policy.bits_held import Earlier, most_bits
-from fedsvd.policy.own_rows import UNJUDGED, row_findings, together_findings
+from fedsvd.policy.own_rows import UNJUDGED, OwnRows, row_findings, together_findings
 from fedsvd.policy.rules import ANY, Finding, Policy, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.measured_rows import is_judged, measured
 from fedsvd.studies.opened_before import Before, earlier_bits, together
+from fedsvd.studies.opened_times import times_together
 from fedsvd.studies.own_bits import as_between, findings_of_bits, judged_at_home, measured_ways
 from fedsvd.studies.parties import PartyData, expect_readable
 from fedsvd.studies.table_cells import cells_together
@@ -29,6 +30,8 @@ def home_findings(
     if before is not None and policy.most_leverage < UNJUDGED and is_judged(plan):
         if plan.table is not None:
             rows += row_findings(cells_together(plan, party, before.columns, before.record, policy), policy)
+        times = times_together(plan, party, before.columns, before.record, policy)
+        rows += row_findings(OwnRows(grids=times), policy)
         rows += together_findings(together(plan, party, before, policy), policy)
     earlier = _earlier(plan, party, policy, before, beforehand)
     return settled((*asked, *rows, *findings_of_bits(plan, party, policy, earlier)), policy)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsvd.audit.openings_table import OpenedTable, Stop
-from fedsvd.audit.openings_times import departures
+from fedsvd.audit.openings_times import departures, moved_edges
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
 
@@ -45,3 +45,24 @@ def test_a_column_of_events_that_is_none_is_an_error():
         list(departures(cohort([]), Policy(), "ill"))
     with pytest.raises(ConfigError, match="neither 0 nor 1"):
         list(departures(cohort([]), Policy(), "age"))
+
+
+def followed(alone):
+    """420 records, of each party ten events and ten ends at each of seven times; these events are elsewhere."""
+    times = np.resize([2.0, 4.0, 8.0, 12.0, 14.0, 18.0, 21.0], 420)
+    events = (np.arange(420) // 7 % 2).astype(float)
+    late = np.flatnonzero((times == 21.0) & (events == 1.0))[-len(alone) or len(times) :]
+    times[late] = alone
+    return table(times, events)
+
+
+@pytest.mark.parametrize(("alone", "read"), [([], 0), ([12.5], 1), ([12.5, 18.5], 2), ([12.5, 12.5], 0)])
+def test_two_studies_with_a_time_moved_give_the_one_who_left_between_and_the_second_asks(alone, read):
+    found = moved_edges(followed(alone), Policy(openings="any"), "died")
+    assert (found.studies, found.read, found.of) == (2, read, 280)
+    assert found.verdict.stop is (Stop.ASKS if read else Stop.NOT_JUDGED)
+    assert ("next to those of an earlier study" in found.verdict.text) == bool(read)
+
+
+def test_two_studies_of_an_owner_who_stops_nothing_are_not_stopped():
+    assert moved_edges(followed([12.5]), Policy.permissive(), "died").verdict.stop is Stop.NOT

@@ -46,6 +46,7 @@ def test_with_events_who_left_between_two_times_is_played(fedsvd, own):
     exact, rounded = said.json["attacks"][-2:]
     assert exact["read"] > 0 == rounded["read"]
     assert "cells" in exact["verdict"]["rules"]
+    assert said.json["attacks"][-3]["attack"].endswith("one time moved: who left between")
 
 
 def test_a_label_that_the_table_has_not_is_an_error(fedsvd, own):

@@ -1,5 +1,6 @@
 """Columns that studies opened sums of, as a party stores them: found again by content, erased with their records."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
-from fedsvd.policy.opened_columns import MOST_CELLS, OpenedColumns, StudyColumns, read_columns
+from fedsvd.policy.opened_columns import MOST_CELLS, CountedAt, OpenedColumns, StudyColumns, read_columns
 from fedsvd.policy.table_memory import TableMemory
 
 ROWS = 40
@@ -70,6 +71,33 @@ def test_a_forgotten_study_takes_its_columns_with_it(tmp_path):
     assert [left.names[j] for j in left.studies["bb"].features] == ["sex", "age"]
     memory.forget("bb", later)
     assert not list(tmp_path.glob("columns-*"))
+
+
+def test_times_of_counts_are_stored_and_forgotten_with_their_study(tmp_path):
+    begun(tmp_path, registry(), "aa", ("age",))
+    at = CountedAt((25.0, 40.5), closed=True)
+    frame = registry().assign(left=np.arange(ROWS) % 2)
+    found = begun(tmp_path, frame, "bb", ("age", "bmi", "left"), labels=0, counted=2, grid=at)
+    study = found.studies["bb"]
+    assert (study.grid, [found.names[j] for j in study.counted]) == (at, ["bmi", "left"])
+    assert [found.names[j] for j in study.features] == ["age"]
+    assert found.studies["aa"].grid is None
+    memory, later = TableMemory(tmp_path), datetime.now(UTC) + timedelta(days=31)
+    memory.forget("aa", later)
+    left = read_columns(tmp_path, 1)
+    assert [left.names[j] for j in left.studies["bb"].counted] == ["bmi", "left"]
+    assert left.studies["bb"].grid == at
+
+
+def test_what_was_written_before_times_were_remembered_is_read(tmp_path):
+    written = begun(tmp_path, registry(), "aa", bits=3)
+    path = tmp_path / "columns-0001.npz"
+    with np.load(path) as file:
+        said, arrays = json.loads(file["said"].tobytes()), {"values": file["values"], "corrected": file["corrected"]}
+    for study in said["studies"].values():
+        del study["counted"], study["grid"]
+    np.savez(path, said=np.frombuffer(json.dumps(said).encode(), np.uint8), **arrays)
+    assert read_columns(tmp_path, 1).studies == written.studies
 
 
 def test_columns_that_are_too_many_are_counted_and_not_stored():
