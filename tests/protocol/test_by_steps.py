@@ -12,7 +12,7 @@ from fedsvd import FederatedPCA, FederatedSVD, Masks, Simulation
 from fedsvd.cost.traffic import traffic
 from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import ConfigError, ConstantData, NotConverged, StorageError
-from fedsvd.protocol.directions import first_width, memory_of_steps, most_directions, widest_basis
+from fedsvd.protocol.directions import TOLERANCE, first_width, memory_of_steps, most_directions, widest_basis
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.studies.parties import PartyData
@@ -233,6 +233,39 @@ def test_a_spectrum_that_does_not_fall_ends_without_a_result(monkeypatch):
     with pytest.raises(NotConverged, match="directions in"):
         federation.run()
     assert not federation.released
+
+
+def test_the_last_step_that_a_plan_has_is_judged_like_the_others(monkeypatch):
+    """Ritz values are not computed after each step; a search that may not go on was over without a look at the last."""
+
+    def due(search, directions, wanted=0):
+        return directions <= 16 or directions >= 1.12 * search.computed  # as beyond 160 directions
+
+    monkeypatch.setattr("fedsvd.linalg.verdicts.Search.due", due)
+    X, ends = factors(300, 90), list[str]()
+    for most in (50, 54, 57):
+        monkeypatch.setattr("fedsvd.roles.user.by_steps.most_directions", lambda plan, most=most: most)
+        try:
+            svd(X, 2, 2).run()
+            ends.append("found")
+        except NotConverged as error:
+            residual = float(error.fault.rpartition(" ")[2])
+            assert residual > TOLERANCE
+            ends.append("not found")
+    assert ends == sorted(ends, reverse=True)
+    assert set(ends) == {"found", "not found"}
+
+
+def test_what_auto_chose_and_did_not_converge_is_found_by_sums(monkeypatch):
+    monkeypatch.setattr("fedsvd.studies.planning.pays", lambda *shapes: True)
+    monkeypatch.setattr("fedsvd.roles.user.by_steps.most_directions", lambda plan: 12)
+    X = noise(200, 40)
+    with pytest.warns(RuntimeWarning, match="begins again by sums"):
+        found = FederatedPCA(2, federation=Simulation()).fit(np.array_split(X, 2))
+    s = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:2]
+    assert_close(found.singular_values_, s, VALUES_BAR, s[0])
+    with pytest.raises(NotConverged, match="Masks\\(scheme"):
+        FederatedPCA(2, masks=Masks(scheme="steps"), federation=Simulation()).fit(np.array_split(X, 2))
 
 
 def test_the_result_the_certificate_and_the_bytes_say_how_it_was_found():

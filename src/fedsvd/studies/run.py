@@ -21,7 +21,14 @@ from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.engine.task_process import Statistic
-from fedsvd.errors import FixedPointOverflow
+from fedsvd.errors import (
+    ConfigError,
+    FixedPointOverflow,
+    NotConverged,
+    ReleaseRefused,
+    StorageError,
+    warn_caller,
+)
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.policy.rules import Policy
@@ -133,6 +140,19 @@ def run_study(
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
+        return run_once(study, parties, secret("second"), *how)
+    except NotConverged as error:
+        # Shapes cannot say that the spectrum falls: what was chosen for the user goes on in the other family.
+        if plan.scheme is not Scheme.STEPS or study.scheme != "auto":
+            raise
+        study = replace(study, scheme=str(Scheme.SUM))
+        try:
+            plan = plan_for(study, parties, secret("second"), asked)[0].plan
+            guard(plan, policy)
+            guard_rows(plan, parties, policy)
+        except (ConfigError, StorageError, ReleaseRefused):
+            raise error from None
+        warn_caller(f"by steps: {error.fault}; the study begins again by sums", RuntimeWarning)
         return run_once(study, parties, secret("second"), *how)
     finally:
         if not isinstance(engine, Cluster):

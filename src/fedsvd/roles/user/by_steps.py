@@ -85,7 +85,7 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space = yield Local("ritz values", partial(_grown, work, space, Z))
         ritz: Ritz | None = None
-        if search.due(space.count, wanted.least) or restarts_after(plan, step):
+        if search.due(space.count, wanted.least) or restarts_after(plan, step) or _is_last(plan, space, step):
             exactly = kept_by_restart(plan) if restarts_after(plan, step) else plan.planned_rank - wanted.least
             ritz = yield Local("ritz values", partial(_ritz, work, space, exactly))
             s1, search = ritz.top, search.at(space.count)
@@ -195,6 +195,11 @@ def _cross(work: Work, name: str, before: Array, W: Array, reach: int, width: in
     own[reach : reach + b, :b] = inner(W, W)
     total: Float = yield from total_sum(work.plan, name, own, work.own, SPECTRUM_WIDTH)
     return np.concatenate((total[:d, :b], total[reach : reach + b, :b]))
+
+
+def _is_last(plan: SessionPlan, space: Space, step: int) -> bool:
+    """Whether no step may follow, so that the search is over with what is known now."""
+    return step == most_steps(plan) or space.seen >= most_directions(plan)
 
 
 def _decide(work: Work, at: tuple[Search, int, Wanted], space: Space, ritz: Ritz | None, s1: float) -> Script:

@@ -65,7 +65,7 @@ def not_converged(plan: SessionPlan, seen: int, step: int, ritz: Ritz, wanted: W
     if not by_share(plan):
         return NotConverged(
             f"{seen} directions in {step + 1} steps, and the residual is {ritz.residual(wanted.most):.1e}",
-            "ask for another number of components: one after which the singular values fall",
+            'set scheme = "sum", or ask for another number of components: one after which the singular values fall',
         )
     return NotConverged(
         f"{seen} directions in {step + 1} steps do not show {wanted.most} components or fewer that hold "
