@@ -156,10 +156,16 @@ def read_result(folder: Path) -> PartyResult:
         names = [Path(name).stem for name in record["files"] if name.endswith(".npy")]
         result = result_from(record, {name: load_array(folder, name) for name in names})
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise StorageError(f"the results in {folder} are damaged: {MANIFEST} lacks what it must hold", _AGAIN) from None
+        raise _unreadable(folder, f"{MANIFEST} lacks what it must hold") from None
     if result.plan.digest != record["plan_digest"]:
-        raise StorageError(f"the results in {folder} are damaged: the plan does not have the digest it had", _AGAIN)
+        raise _unreadable(folder, "the plan does not have the digest it had")
     return result
+
+
+def _unreadable(folder: Path, what: str) -> StorageError:
+    """Of a manifest whose own hash is right: plans of one version had other fields while it was developed."""
+    fault = f"the results in {folder} are damaged, or a development version of fedsvd wrote them: {what}"
+    return StorageError(fault, f"{_AGAIN}; the .npy and .csv files can be read as they are")
 
 
 def _expect_protocol(folder: Path, record: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from tests.tolerances import DESCRIBED_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd import FederatedTable, Local, Policy, Simulation
 from fedsvd.errors import ConfigError, DataError
+from fedsvd.results.drawings.described import histograms
 from fedsvd.statistics.describe import description_of, quantile, type_7
 
 ANY = Simulation(policy=Policy.permissive())
@@ -152,8 +153,16 @@ def test_numbers_are_counted_in_the_bins_of_the_dictionary(tmp_path):
     ends, below = np.array([18, 40, 50, 55, 60, 80, 110]), np.append(0, np.cumsum(inside))
     for share in (0.05, 0.25, 0.5, 0.95):
         assert_close(found.quantile("age", share), np.interp(share * len(age), below, ends), STATISTIC_BAR)
-    drawn = np.concatenate([line.get_xdata() for line in found.plot.histogram("age").get_lines()])
+    axes = found.plot.histogram("age")
+    drawn = np.concatenate([line.get_xdata() for line in axes.get_lines()])
     assert sorted(set(drawn.tolist())) == ends.tolist()
+    for line, arm in zip(axes.get_lines(), sorted(pd.concat(frames)["arm"].dropna().unique()), strict=True):
+        own = pd.concat(frames).loc[lambda rows, arm=arm: rows["arm"] == arm, "age"].dropna()
+        shares = np.histogram(own, [18, 40.5, 50.5, 55.5, 60.5, 80.5, 111])[0] / len(own)
+        assert_close(line.get_ydata()[1:-1:2], shares, STATISTIC_BAR)
+    captions = [each.caption for each in histograms(found.plot.result)]
+    assert [caption.count("Bins differ in width.") for caption in captions] == [1]
+    assert captions[0].startswith("Histogram of age: the share of records in each bin.")
     with pytest.raises(ConfigError, match="not among the tables"):
         FederatedTable("stage", **words).fit(frames)
 

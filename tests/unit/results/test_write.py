@@ -476,6 +476,11 @@ def test_a_manifest_of_another_version_or_with_another_plan_is_refused(stored):
     rewritten(stored, task="alchemy")
     assert "lacks what it must hold" in refused(stored)
     (stored / MANIFEST).write_text(before, encoding="utf-8")
+    plan = json.loads(before)["plan"]
+    variables = [{"name": "age", "levels": [], "low": 18.0, "high": 99.0}]  # as a plan was before it had bins
+    rewritten(stored, plan={**plan, "table": {"variables": variables, "nonnormal": [], "digits": "table"}})
+    assert "or a development version of fedsvd wrote them" in refused(stored)
+    (stored / MANIFEST).write_text(before, encoding="utf-8")
     rewritten(stored, files={"../job.toml": {"sha256": "00"}})
     assert "is missing" in refused(stored), "a manifest does not reach outside its folder"
 
