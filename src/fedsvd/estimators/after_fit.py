@@ -98,8 +98,8 @@ class AfterFit(ABC):
         pandas.DataFrame
             ``term, df, statistic, p.value``, and ``df.residual`` where the test is F (R's ``anova`` of two models,
             ``car::Anova(type = 3)`` of one). In a mixed model a term has Satterthwaite's degrees of freedom as
-            lmerTest gives them, and one of several coefficients the smallest of theirs; two are compared by
-            ``criterion="ml"``.
+            lmerTest gives them, one of several coefficients by ``criterion="ml"`` the smallest of theirs; two are
+            compared by ``criterion="ml"``.
         """
         if other is not None:
             missing = set(self._feature_names()) - set(other._feature_names())

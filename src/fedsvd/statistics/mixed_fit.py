@@ -249,7 +249,8 @@ class _Fit:
         gradient = yield from self._gradient(found, covariance)
         shift = shift_of(found.centre[: self.shape.features])
         freedom = self._freedom(H, (shift @ covariance @ shift.T).diagonal(), gradient)
-        return self._inference(found, ends, covariance, freedom, level)
+        made = self._inference(found, ends, covariance, freedom, level)
+        return replace(made, moves=self.public.unit**2 * self._moves(H, gradient, shift @ covariance))
 
     def _gradient(self, found: Found, covariance: Float) -> Fitting:
         """How the squared error of each effect moves with each variance, (v, p)."""
@@ -264,9 +265,30 @@ class _Fit:
 
     def _freedom(self, H: Float, errors: Float, gradient: Float) -> Float:
         """Satterthwaite's degrees of freedom of each effect, by the observed information of the variances."""
+        found: Float = 2.0 * errors**2 / np.einsum("up,uw,wp->p", gradient, self._spread(H), gradient)
+        return found
+
+    def _spread(self, H: Float) -> Float:
+        """The covariance of the variances."""
         p = self.p
-        spread = np.linalg.inv(H[p:, p:] - H[p:, :p] @ np.linalg.solve(H[:p, :p], H[:p, p:]))
-        found: Float = 2.0 * errors**2 / np.einsum("up,uw,wp->p", gradient, spread, gradient)
+        return np.asarray(np.linalg.inv(H[p:, p:] - H[p:, :p] @ np.linalg.solve(H[:p, :p], H[:p, p:])))
+
+    def _moves(self, H: Float, gradient: Float, turn: Float) -> Float:
+        """How the covariance of the effects moves with the variances, (v, p, p), in directions in which these have unit
+        spread and are independent.
+
+        It follows from the slopes that a restricted likelihood opens, and squared errors have digits of their own; a
+        likelihood opens no slopes, and none are given.
+        """
+        try:
+            root = np.linalg.cholesky(self._spread(H))
+        except np.linalg.LinAlgError:  # the curvature of a singular fit
+            root = None
+        if self.tilted is None or root is None:
+            return np.zeros((0, self.p, self.p))
+        moves = turn @ self.slopes @ turn.T
+        moves[:, np.arange(self.p), np.arange(self.p)] = gradient
+        found: Float = np.einsum("uw,uij->wij", root, moves)
         return found
 
     def _inference(self, found: Found, ends: Float, covariance: Float, freedom: Float, level: float) -> MixedInference:

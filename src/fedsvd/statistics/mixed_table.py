@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.statistics.glm import Fact, GLMInference
+from fedsvd.statistics.undefined import is_array
 from fedsvd.types import Float
 
 
@@ -19,6 +20,7 @@ class MixedInference(GLMInference):
     clusters: int = 0
     random: Float = field(default_factory=lambda: np.zeros((0, 0)))  # G, an intercept first, in the units of the data
     degrees: Float = field(default_factory=lambda: np.zeros(0))  # of freedom, by Satterthwaite
+    moves: Float = field(default_factory=lambda: np.zeros((0, 0, 0)))  # of the covariance, with variances; by REML
     reml: bool = True
     correlated: bool = True
     singular: bool = False  # G is at the boundary of the covariances: some combination of effects has no variance
@@ -35,6 +37,31 @@ class MixedInference(GLMInference):
     def freedom(self) -> Float:
         """Of Student's t, for each effect."""
         return self.degrees
+
+    def freedom_of(self, L: Float) -> Float:
+        """Satterthwaite's of each combination ``L w``; without slopes of the covariance the least of its effects."""
+        if not len(self.moves):
+            found: Float = np.where(L != 0.0, self.degrees, np.inf).min(axis=1)
+            return found
+        assert is_array(self.covariance)
+        errors = np.einsum("ri,ij,rj->r", L, self.covariance, L)
+        moved = np.einsum("ri,uij,rj->ur", L, self.moves, L)
+        return np.asarray(2.0 * np.square(errors) / np.square(moved).sum(axis=0))
+
+    def freedom_together(self, L: Float) -> float:
+        """Of the F test of ``L w = 0``, by Fai and Cornelius as lmerTest has it: of independent combinations that span
+        the same, each a squared t, F has the mean that it would have with this denominator."""
+        if not len(self.moves):
+            return float(self.freedom_of(L).min())
+        assert is_array(self.covariance)
+        values, vectors = np.linalg.eigh(L @ self.covariance @ L.T)
+        each = self.freedom_of(vectors[:, values > _FEW * values[-1]].T @ L)
+        if np.ptp(each) <= _FEW * each[0]:
+            return float(each.mean())
+        if each.min() <= 2.0:  # a squared t has no mean
+            return 2.0
+        mean = float((each / (each - 2.0)).sum())
+        return 2.0 * mean / (mean - len(each))
 
     @property
     def compared(self) -> float:
@@ -136,19 +163,22 @@ class MixedInference(GLMInference):
         return np.array(said["degrees"])
 
     def more(self) -> dict[str, Any]:
-        arrays = {"random": self.random.tolist(), "degrees": self.degrees.tolist()}
+        arrays = {"random": self.random.tolist(), "degrees": self.degrees.tolist(), "moves": self.moves.tolist()}
         return arrays | {name: getattr(self, name) for name in _PLAIN} | {"slopes": list(self.slopes)}
 
     @classmethod
     def own_fields(cls, said: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {name: said[name] for name in _PLAIN}
         found |= {name: np.array(said[name]) for name in ("random", "degrees")}
+        if len(said.get("moves", ())):  # an earlier version released none
+            found["moves"] = np.array(said["moves"])
         return found | {"slopes": tuple(said["slopes"])}
 
     def __repr__(self) -> str:
         return f"MixedInference(coefficients={len(self.coefficients)}, clusters={self.clusters})"
 
 
+_FEW = 1e-8  # of the largest, below which an eigenvalue is zero, or degrees of freedom are alike
 _PLAIN = ("clusters", "reml", "correlated", "singular", "fixed", "mean_random", "subject")
 
 

@@ -22,6 +22,7 @@ from fedsvd.statistics.broom import Model
 from fedsvd.statistics.distributions import chi2_tail, f_tail, wald
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.mixed_table import MixedInference
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.robust import NONROBUST
 from fedsvd.statistics.undefined import Numbers, Undefined, is_array
@@ -49,13 +50,11 @@ class Test:
 def freedom(model: Model, L: Float) -> int | Float | None:
     """Degrees of freedom of the estimated scale, for each combination ``L w``; None where no scale is estimated.
 
-    Of a mixed model every coefficient has its own, and a combination of several takes the smallest: Satterthwaite's
-    of the combination itself need slopes of the covariance, which no study opens.
+    Of a mixed model every combination has its own.
     """
     if isinstance(model, LinearInference):
         return model.df_residual if model.distribution == "t" else None
-    found = model.freedom
-    return np.where(L != 0.0, found, np.inf).min(axis=1) if isinstance(found, np.ndarray) else found
+    return model.freedom_of(L) if isinstance(model, MixedInference) else model.freedom
 
 
 def estimates(model: Model) -> tuple[Float, Float]:
@@ -75,12 +74,13 @@ def wald_test(model: Model, L: Float, value: Float | float = 0.0, name: str = ""
     used = np.any(L != 0.0, axis=0)
     if not (np.isfinite(w[used]).all() and np.isfinite(V[np.ix_(used, used)]).all()):
         raise ConfigError("a coefficient of this test is not defined, or its covariance is not here", "leave it out")
-    degrees = freedom(model, L)
+    degrees = model.freedom_together(L) if isinstance(model, MixedInference) else freedom(model, L)
     L, w, V = L[:, used], w[used], V[np.ix_(used, used)]
     difference, spread = L @ w - value, L @ V @ L.T
     df = int(np.linalg.matrix_rank(spread))
     statistic = float(difference @ np.linalg.pinv(spread, hermitian=True) @ difference)
-    return _tested(name, statistic, df, float(degrees.min()) if isinstance(degrees, np.ndarray) else degrees)
+    assert not isinstance(degrees, np.ndarray)
+    return _tested(name, statistic, df, degrees)
 
 
 def _tested(name: str, chi2: float, df: int, residual: float | None) -> Test:
