@@ -289,6 +289,14 @@ def data_frames() -> Any:
     return pandas
 
 
+def not_here(what: str) -> ConfigError:
+    """A result of which this part is not here: it is another party's, or was not released."""
+    return ConfigError(
+        f"{what} are not among these results: a party has its own alone, and what all share has none",
+        'load the folder of a party, fedsvd.load("results/NAME/parties/PARTY"), or fit with their release',
+    )
+
+
 def entries_of(label: str, rows: Any, values: Float) -> Any:
     """A matrix with a column for each component as broom has it, one entry a row: ``label, PC, value``."""
     places = np.tile(np.arange(1, values.shape[1] + 1), len(values))

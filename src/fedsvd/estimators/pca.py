@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.after_fit import data_frames, entries_of
+from fedsvd.estimators.after_fit import data_frames, entries_of, not_here
 from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, projected
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.stored import Found, padded
@@ -238,6 +238,8 @@ class FederatedPCA(FederatedTransformer):
         if matrix == "rotation":
             rows = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
             return entries_of("column", rows, self.components_.T)
+        if not self.parties_:
+            raise not_here("scores")
         values = np.concatenate([party.scores_ for party in self.parties_])
         return entries_of("row", np.arange(1, len(values) + 1), values)
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedsvd.estimators.after_fit import data_frames, entries_of
+from fedsvd.estimators.after_fit import data_frames, entries_of, not_here
 from fedsvd.estimators.base import Federated, FederatedTransformer, one_of, only_a_part
 from fedsvd.estimators.matched import Align
 from fedsvd.estimators.parameters import documented
@@ -82,7 +82,10 @@ class FederatedFactors(FederatedTransformer):
             ``components_``.
         """
         self._expect_fitted()
-        if one_of("matrix", matrix, ("d", "u", "v")) == "u":
+        held = {"d": "singular_values_", "u": "U_", "v": "components_"}
+        if held[one_of("matrix", matrix, tuple(held))] not in vars(self):
+            raise not_here(held[matrix])
+        if matrix == "u":
             return entries_of("row", np.arange(1, len(self.U_) + 1), self.U_)
         if matrix == "v":
             own = self.components_.shape[1]

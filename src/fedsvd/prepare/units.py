@@ -333,10 +333,11 @@ def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, wh
         hint = " (degrees Fahrenheit to Celsius: less 32, then by 1.8?)"
     by = f"multiply it by {_number(1.0 / factors[0][0])}" if factors else "change it"
     words = map_line(name, _factor(name, found))
-    # The others are known by one mean alone: one of them in another unit moves it too.
+    # The others are known together alone: one of them in another unit moves their mean too.
     doubt, end = ("another unit?", "else all is well")
     if who == _HERE:
-        doubt, end = ("another unit, here or at one of them?", "else compare units with the other sites")
+        doubt = "another unit, here or at one of them?"
+        end = "if this column is in the unit that the study agreed on, nothing is to be done here"
         by = f"{by}, if it is here" if others.deviations is None else by
     how = f"{words} in the map of the table" if factors else f"factor and offset of {name!r} in the map of the table"
     return f"{text}: {doubt}{hint} If so, {by} ({how}); {end}"

@@ -20,8 +20,9 @@ from fedsvd.tasks.values import (
 )
 
 # The samples of PCA and PCR are split over the parties, and no row is another party's too; CCA is of split columns.
+# Models are of split rows; they take split to say why, and have no ids to compare and no records to match.
 _SPLIT_EITHER_WAY = (Task.SVD, Task.LSA, Task.LR, *MODEL_TASKS)
-_SPLIT_COLUMNS = (*_SPLIT_EITHER_WAY, Task.CCA)
+_SPLIT_COLUMNS = (Task.SVD, Task.LSA, Task.LR, Task.CCA)
 
 STUDY = (
     Option(

@@ -1,6 +1,7 @@
 """Tables with broom's names, tests of terms, contrasts and marginal effects are those of statsmodels on joint data."""
 
 import io
+import shutil
 import zipfile
 from xml.etree import ElementTree
 
@@ -14,7 +15,9 @@ from sklearn.linear_model import RidgeCV
 from statsmodels.multivariate.cancorr import CanCorr
 from statsmodels.stats.anova import anova_lm
 from tests.tolerances import GLM_BAR, RESULT_BAR, STATISTIC_BAR, assert_close, assert_each_close
+from typer.testing import CliRunner
 
+import fedsvd
 from fedsvd import (
     FederatedCCA,
     FederatedGLM,
@@ -26,6 +29,7 @@ from fedsvd import (
     FederatedRidgeCV,
     FederatedSVD,
 )
+from fedsvd.cli.main import cli
 from fedsvd.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -279,6 +283,19 @@ def test_factors_are_tidied_as_broom_tidies_svd(kind):
     assert_close(u * d @ v.T, D, RESULT_BAR)
     with pytest.raises(ConfigError, match="matrix"):
         found.tidy("scores")
+
+
+@pytest.mark.parametrize(("task", "matrix"), [("pca", "scores"), ("svd", "u")])
+def test_rows_that_are_not_in_what_all_share_are_said_to_be_elsewhere(tmp_path, monkeypatch, task, matrix):
+    monkeypatch.chdir(tmp_path)
+    words = ["--components", "2", "--name", "study"]
+    for number, part in enumerate(parts(X_OF)):
+        part.to_csv(f"{number}.csv", index=False)
+        words += ["--party", f"p{number}={number}.csv"]
+    assert CliRunner().invoke(cli, [task, *words]).exit_code == 0
+    shutil.rmtree("results/study/parties")  # as a researcher gets it
+    with pytest.raises(ConfigError, match=r"not among these results.*load the folder of a party"):
+        fedsvd.load("results/study").tidy(matrix)
 
 
 def test_shares_of_factors_are_not_made_of_some_of_them():

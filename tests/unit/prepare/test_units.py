@@ -103,6 +103,10 @@ def test_means_alone_say_it_too_at_the_site_itself(name):
     assert len(found) == 1
     assert f"the mean of column {name!r} here is" in found[0]
     assert OTHER[name][1] in found[0]
+    # A site that is right is asked too, since it knows the others together alone, and is said that it need not act.
+    right = unit_findings(list(frames[0]), Spread.of(tables[0]), summed_elsewhere(own[0], joint))
+    for text in (*found, *right):
+        assert text.endswith("if this column is in the unit that the study agreed on, nothing is to be done here")
 
 
 def test_many_columns_are_counted_and_no_entry_is_shown():

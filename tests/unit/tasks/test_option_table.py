@@ -18,7 +18,7 @@ from fedsvd.prepare.missing import Missing
 from fedsvd.prepare.rule import LowRank
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.certificate import Certificate
-from fedsvd.protocol.tasks import Task
+from fedsvd.protocol.tasks import Split, Task
 from fedsvd.results.result import PartyResult, result_from
 from fedsvd.studies.foreign import ForeignSection
 from fedsvd.studies.job_file import AuthoritySection, CspSection, MasksSection, PartySection
@@ -27,6 +27,7 @@ from fedsvd.studies.planning import plan_study
 from fedsvd.studies.prepare_section import CategorySection, PrepareSection
 from fedsvd.studies.study import Study
 from fedsvd.studies.study_section import StudySection
+from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, TASKS, Option
 from fedsvd.tasks.options import OPTIONS, applies, completed, option_of, scripted, section_of
 from fedsvd.tasks.values import FLAG, number
@@ -101,7 +102,7 @@ def test_a_command_has_the_options_that_its_task_heeds_and_no_others(task):
     assert heeded <= made
     refused = {option.key for option in section_of("job") if task not in option.tasks}
     assert not made & refused
-    assert ("align" in made) is applies("ids", task)
+    assert ("align" in made) is applies("ids", task) is (Split.VERTICAL in declared(task).splits)
 
 
 def test_a_flag_that_is_on_has_a_flag_that_turns_it_off_and_words_have_their_list():
