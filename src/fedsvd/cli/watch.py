@@ -112,7 +112,9 @@ def watched(output: Output) -> Iterator[Callable[[WatchedJob], None]]:
     if output.quiet:
         yield lambda record: None
     elif sys.stderr.isatty():
-        with Live(console=Console(stderr=True, highlight=False), transient=True, refresh_per_second=4) as live:
+        with Live(
+            console=Console(stderr=True, highlight=False, markup=False), transient=True, refresh_per_second=4
+        ) as live:
             yield lambda record: live.update(_table(record, pace.rows(record, monotonic())))
     else:
         yield _Lines(output, pace)

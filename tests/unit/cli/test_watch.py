@@ -171,3 +171,19 @@ def test_nothing_that_a_peer_says_reaches_a_terminal_as_a_command(monkeypatch):
         for clock[0] in (0.0, 3.0):
             seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
     assert log.getvalue().splitlines() == ["study (01234567): running", "party/a: up?[2J?loading, 1 B sent"]
+
+
+@pytest.mark.parametrize("stage", ["[/]", "[link=http://example.org]up[/link]", "[red]up"])
+def test_nothing_that_a_peer_says_is_markup_of_the_live_table(monkeypatch, stage):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    log = Terminal()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+    with watched(Output(Format.TEXT)) as seen:
+        seen(record(a={"stage": stage, "sent": 1}))
+    assert stage in log.getvalue()
+    assert "\x1b]8;" not in log.getvalue()
