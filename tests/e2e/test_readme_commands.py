@@ -90,7 +90,8 @@ def test_a_command_of_the_readme(folder, line):
     elif " glm " in line:
         assert np.load(folder / "trial" / "coefficients.npy").shape == (1, 3)
     elif " plan " not in line and " look " not in line:
-        found = folder / "results" / ("" if "--out" in line else "three-hospitals")
+        asked = re.search(r"--out (\S+)", line)
+        found = folder / (asked[1] if asked else "results/three-hospitals")
         expect_the_pca(folder, np.load(found / "mean.npy"), np.load(found / "components.npy"))
 
 
