@@ -61,7 +61,7 @@ def test_a_basis_that_starts_again_and_narrow_blocks_find_the_same(name, jitter)
 def test_what_images_have_below_rounding_does_not_add_up_from_restart_to_restart():
     """Vectors of forty equal values turn at every restart; a sum of lengths grew fourfold each time, without end."""
     make, r = SPECTRA["multiplicity 40"]
-    found = play(np.array_split(make(), 3), r, jitter=1e-15, seed=18, widest=64)
+    found = play(np.array_split(make(), 3), r, jitter=1e-15, seed=18, widest=46)
     expect_top(found, make(), r, VALUES_BAR)
     assert found.restarts > 2
     assert found.steps < 60
