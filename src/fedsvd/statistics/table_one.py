@@ -74,10 +74,10 @@ class _Rows:
         sizes = [_whole(size) for size in found.sizes]
         shown = zip(found.columns, sizes, strict=True)
         columns = tuple(found.columns) if self._plain else tuple(f"{name}, N = {size}" for name, size in shown)
-        pairs = found.groups and len(found.groups) == 2
-        more = ("p", "test", *(("SMD",) if pairs else ())) if found.groups else ()
-        if not self._plain and more:
-            more = ("p-value", "test", *(("Difference",) if pairs else ()))
+        more: tuple[str, ...] = ()
+        if found.groups:
+            two = len(found.groups) == 2
+            more = ("p" if self._plain else "p-value", "test", "SMD" if self._plain or not two else "Difference")
         self.header = ("" if self._plain else "Characteristic", "Missing", *columns, *more)
         self.sizes = ("n" if self._plain else "N", "", *sizes, *[""] * len(more))
         self._more = len(more)
@@ -127,9 +127,9 @@ class _Rows:
     def _tested(self, test: Test | None, variable: Number | Category) -> tuple[str, ...]:
         if not self._more:
             return ()
-        smd = [f"{value:.3f}" if math.isfinite(value) else _NONE for value in variable.smd.values()]
+        smd = shown_smd(variable)
         shown = (_NONE, "Not tested") if test is None else (p_value(test.p), test.name)
-        return (*shown, *(smd if self._more == 3 else ()))
+        return (*shown, f"{smd:.3f}" if math.isfinite(smd) else _NONE)
 
 
 def shown_test(variable: Number | Category, ranked: bool) -> Test | None:
@@ -140,10 +140,21 @@ def shown_test(variable: Number | Category, ranked: bool) -> Test | None:
     return usual[0] if usual else None
 
 
+def shown_smd(variable: Number | Category) -> float:
+    """The standardised difference of two groups; of more, as R's ``tableone`` prints it, the mean size of all pairs'.
+
+    NaN where one of them has none.
+    """
+    smd = [*variable.smd.values()]
+    return smd[0] if len(smd) == 1 else sum(map(abs, smd)) / len(smd) if smd else math.nan
+
+
 def _notes(found: Description) -> list[str]:
     notes = []
     if found.by:
         notes.append(f"Groups are made by {found.by}; records without one are left out")
+    if len(found.groups) > 2:
+        notes.append("SMD: the mean of the standardised differences of all pairs of groups, each without its sign")
     if found.pooled:
         notes.append(f"Groups joined as they have too few records outside of one party: {', '.join(found.pooled)}")
     for variable in found.variables:

@@ -144,6 +144,34 @@ def test_counts_with_gaps_are_those_of_r(study):
     assert alone
 
 
+def test_table_1_prints_the_difference_of_two_groups_and_of_more_the_mean_of_all_pairs(study):
+    """As R's ``tableone`` averages them: each pair without its sign; a dash where a group has no value."""
+    name, found, known = study
+    several = len(known["sizes"]) > 2
+    shown = found.as_table()
+    assert any("mean of the standardised differences" in note for note in shown.notes) == several
+    printed = {row[0]: row[shown.header.index("SMD")] for row in shown.rows}
+    compared = 0
+    for variable in (*NUMBERS[name], *CATEGORIES[name]):
+        mine = found.description_.of(variable)
+        if variable in CATEGORIES[name] and mine.pooled:
+            continue  # R joins no levels
+        kind = "numbers" if variable in NUMBERS[name] else "categories"
+        theirs = np.atleast_1d(np.array(known[kind][variable]["smd"], float))
+        (row,) = [each for each in printed if each.startswith((f"{variable} (", f"{variable} = {_first(mine)} "))]
+        if np.isnan(theirs).any():
+            assert printed[row] == "-"
+            continue
+        compared += 1
+        wanted = np.abs(theirs).mean() if several else theirs[0]
+        assert printed[row] == f"{wanted:.3f}"
+    assert compared > 1
+
+
+def _first(variable: object) -> str:
+    return variable.levels[0] if hasattr(variable, "levels") else ""
+
+
 def test_correlations_and_their_intervals_are_cor_tests(study):
     _name, found, known = study
     theirs = pd.DataFrame(known["correlations"]).to_numpy()
