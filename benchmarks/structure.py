@@ -1,24 +1,45 @@
 """How many files, packages and calls a run goes through: the figures by which the layout is judged.
 
-    python -m benchmarks.structure [--source SRC]
+    python -m benchmarks.structure [--source SRC] [--lines]
 
 Traces one ``FederatedPCA.fit`` in this process, and one job of three parties in which every role is a process, with
 ``sys.setprofile`` on every thread; bodies of modules and classes, which run at import, do not count. ``--source`` names
-another checkout's ``src``, to compare with. Prints JSON.
+another checkout's ``src``, to compare with. ``--lines`` counts alone: the lines that each task of the epidemiologist's
+kit has for itself. Prints JSON.
+
+A line counts where a token other than a comment stands on it, and no docstring. A task has for itself the files of its
+own names (``TASKS``), and in all other files those entries of a literal (a row of options or rules, the facts of a
+family) that name its ``Task`` or ``Family`` and none but it. What several tasks share counts for none.
 """
 
 import argparse
+import ast
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import tokenize
 from collections import Counter
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 COUNTED = {"job file parsed": ("job_from",), "site.toml read": ("read_site",), "plan made": ("plan_study",)}
+
+TASKS = {
+    "describe": ("describe*", "table_one", "group_tests", "table_cells", "openings_table"),
+    "survival": ("survival*", "life_table", "incidence", "log_rank", "opened_times", "openings_times", "counted"),
+    "cox": ("cox*", "*hazard*", "piecewise", "schoenfeld", "concordance"),
+    "mixed": ("mixed*",),
+    "ordinal": ("ordinal*",),
+    "negative_binomial": ("negative_binomial*",),
+    "propensity": ("propensity*", "treatment_options", "balanced"),
+}
+"""Stems of the files that a task of the kit has for itself."""
 
 TRACER = """
 import atexit, json, os, sys, threading, time
@@ -92,7 +113,12 @@ def main() -> None:
     """Print the figures of the code under ``--source``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", type=Path, default=Path(__file__).parents[1] / "src")
-    source = parser.parse_args().source.resolve()
+    parser.add_argument("--lines", action="store_true")
+    given = parser.parse_args()
+    source = given.source.resolve()
+    if given.lines:
+        print(json.dumps(task_lines(source / "fedsvd"), indent=2))
+        return
     with tempfile.TemporaryDirectory() as folder:
         found = measure(source, Path(folder))
     print(json.dumps(found, indent=2))
@@ -102,7 +128,8 @@ def measure(source: Path, folder: Path) -> dict[str, Any]:
     """The figures of one source tree."""
     (folder / "sitecustomize.py").write_text(TRACER)
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{source}", "OPENBLAS_NUM_THREADS": "1"}
-    return {**_tree(source / "fedsvd"), "fit": _fit(environment), "job": _job(environment, folder)}
+    tree = {**_tree(source / "fedsvd"), "tasks": task_lines(source / "fedsvd")}
+    return {**tree, "fit": _fit(environment), "job": _job(environment, folder)}
 
 
 def _tree(package: Path) -> dict[str, int]:
@@ -114,6 +141,67 @@ def _tree(package: Path) -> dict[str, int]:
         "lines": sum(text.count("\n") for text in texts),
         "untyped mappings in the control plane": sum(len(re.findall(untyped, text)) for text in control),
     }
+
+
+def task_lines(package: Path) -> dict[str, dict[str, int]]:
+    """Lines that only one task of the kit needs: in all, those of its mathematics, those of entries elsewhere."""
+    found = {task: Counter(lines=0, statistics=0, entries=0, files=0) for task in TASKS}
+    for path in package.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        whole = [task for task, stems in TASKS.items() if any(fnmatch(path.stem, stem) for stem in stems)]
+        for task in whole:
+            count = len(code_lines(text))
+            found[task] += Counter(lines=count, files=1, statistics=count * (path.parent.name == "statistics"))
+        if not whole:
+            for task, count in _entries(text):
+                found[task] += Counter(lines=count, entries=count)
+    return {task: dict(counts) for task, counts in found.items()}
+
+
+def code_lines(text: str) -> set[int]:
+    """The numbers of the lines with code: no blank line, comment or docstring."""
+    said: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            said |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in layout]
+    return {line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - said
+
+
+def _entries(text: str) -> Iterator[tuple[str, int]]:
+    """The outermost entries of literals that name one task of the kit and no other, with their lines."""
+    lines, stack = code_lines(text), list[ast.AST](ast.parse(text).body)
+    while stack:
+        node = stack.pop()
+        for parts in _parts(node):
+            named = set(_named(parts[0])) or set(_named(parts[-1]))  # the key's, where one names a task
+            task = named.pop().lower() if len(named) == 1 else ""
+            if task in TASKS and isinstance(parts[-1], ast.Call):
+                yield task, len(lines & {line for part in parts for line in range(part.lineno, _last(part) + 1)})
+            elif not named:
+                stack += parts
+        if not isinstance(node, ast.Tuple | ast.List | ast.Dict):
+            stack += ast.iter_child_nodes(node)
+
+
+def _parts(node: ast.AST) -> list[list[ast.expr]]:
+    if isinstance(node, ast.Tuple | ast.List):
+        return [[each] for each in node.elts]
+    if isinstance(node, ast.Dict):
+        return [[each for each in pair if each is not None] for pair in zip(node.keys, node.values, strict=True)]
+    return []
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    """The members of ``Task`` and ``Family`` that a piece of code names."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id in ("Task", "Family"):
+            yield each.attr
+
+
+def _last(node: ast.expr) -> int:
+    return node.end_lineno or node.lineno
 
 
 def _fit(environment: dict[str, str]) -> dict[str, int]:
