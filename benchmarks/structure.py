@@ -151,10 +151,10 @@ def task_lines(package: Path) -> dict[str, dict[str, int]]:
         whole = [task for task, stems in TASKS.items() if any(fnmatch(path.stem, stem) for stem in stems)]
         for task in whole:
             count = len(code_lines(text))
-            found[task] += Counter(lines=count, files=1, statistics=count * (path.parent.name == "statistics"))
+            found[task].update(lines=count, files=1, statistics=count * (path.parent.name == "statistics"))
         if not whole:
             for task, count in _entries(text):
-                found[task] += Counter(lines=count, entries=count)
+                found[task].update(lines=count, entries=count)
     return {task: dict(counts) for task, counts in found.items()}
 
 
