@@ -19,7 +19,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.seal import Opener, Sealer
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.secagg.keys import PadKeys
+from fedsvd.secagg.keys import AgreedHere, PadKeys
 from fedsvd.secagg.pads import DrawnHere, Pads
 from fedsvd.secagg.tagged import SumSeeds
 
@@ -53,6 +53,12 @@ def _drawn(seed: Seed) -> DrawnHere:
     return here
 
 
+def _agreed(seed: Seed) -> AgreedHere:
+    here = AgreedHere()
+    here.once(AgreementKey(seed), bytes(32), 1, 2, lambda: seed)  # what was agreed on waits inside
+    return here
+
+
 # Class name to an object of it whose every secret follows from the seed.
 BEARERS: dict[str, Callable[[Seed], object]] = {
     "Seed": lambda seed: seed,
@@ -67,6 +73,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "DeviceNormals": lambda seed: DeviceNormals(seed, None, np.empty(0)),
     "Pads": lambda seed: Pads(((True, seed),)),
     "DrawnHere": _drawn,
+    "AgreedHere": _agreed,
     "LeftMask": _left,
     "RightMask": _right,
     "Mixing": _mixing,

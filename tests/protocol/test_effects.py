@@ -37,6 +37,7 @@ CHEAP = (
     "roles/user/seeding.py::*",
     "roles/user/agreement.py::*",
     "roles/user/shared.py::verify_once",
+    "roles/user/shared.py::once_for",  # what is computed in it is recorded too
     "roles/user/work.py::reported",
     "roles/user/work.py::commitment_salt",
     "roles/user/checks.py::Order.text",  # a sentence

@@ -16,7 +16,8 @@ while.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.messages import KeyBook, KeyOffer
@@ -79,6 +80,29 @@ def commitment(seed: Seed) -> bytes:
     return seed.derive("commitment").reveal()
 
 
+@dataclass(frozen=True)
+class Directory:
+    """The public keys of a session by number of the party, commitments to seeds, and a digest of all of these."""
+
+    publics: Mapping[int, bytes]
+    commitments: Mapping[Party, bytes]
+    book: bytes
+
+
+def read_directory(plan: SessionPlan, message: KeyBook) -> Directory:
+    """Every party's key, or ``NotSealed``: one missing, doubled or not signed by its owner."""
+    expected = [party for party in plan.parties if party.role is not Role.CSP]
+    if [party for party, _, _, _ in message.offers] != expected:
+        raise NotSealed("the key directory does not list the plan's parties", "the CSP altered it: stop and ask")
+    book = hashlib.sha256()
+    for party, public, commits_to, signature in message.offers:
+        statement = _statement(plan, party, public, commits_to)
+        verify(plan.identity(party), _PURPOSE, statement, signature)
+        book.update(framed(statement))
+    publics = {party.index: public for party, public, _, _ in message.offers}
+    return Directory(publics, {party: commits_to for party, _, commits_to, _ in message.offers}, book.digest())
+
+
 class SessionKeys:
     """One party's session key, and its sealed messages to and from the others once it has read their keys."""
 
@@ -88,7 +112,7 @@ class SessionKeys:
         self.me = me
         self.prekey = prekey
         self.mine = AgreementKey(secret.derive("agreement"))
-        self._commitments: dict[Party, bytes] = {}
+        self._commitments: Mapping[Party, bytes] = {}
         self.publics: dict[int, bytes] = {}
         self.book = b""  # SHA-256 of all keys and commitments of the session, once they are read
         self._plan = plan
@@ -111,21 +135,11 @@ class SessionKeys:
         else:
             expect_own_prekey(self._plan, self.me, self.prekey)
 
-    def read(self, directory: KeyBook, check: Callable[[bytes, str, bytes, bytes], None] = verify) -> None:
-        """Take in every party's key, or raise ``NotSealed``: one missing, doubled or not signed by its owner."""
-        expected = [party for party in self._plan.parties if party.role is not Role.CSP]
-        if [party for party, _, _, _ in directory.offers] != expected:
-            raise NotSealed("the key directory does not list the plan's parties", "the CSP altered it: stop and ask")
-        book = hashlib.sha256()
-        for party, public, commits_to, signature in directory.offers:
-            statement = _statement(self._plan, party, public, commits_to)
-            check(self._plan.identity(party), _PURPOSE, statement, signature)
-            if party == self.me and public != self.mine.public:
-                raise NotSealed("the key directory holds another key for us", "the CSP altered it: stop and ask")
-            book.update(framed(statement))
-            self.publics[party.index] = public
-            self._commitments[party] = commits_to
-        self.book = book.digest()
+    def read(self, found: "Directory") -> None:
+        """Take in every party's key, or raise ``NotSealed`` where ours is another one there."""
+        if found.publics[self.me.index] != self.mine.public:
+            raise NotSealed("the key directory holds another key for us", "the CSP altered it: stop and ask")
+        self.publics, self._commitments, self.book = dict(found.publics), found.commitments, found.book
 
     def seal(self, to: Party, plaintext: bytes) -> bytes:
         """A sealed message that only ``to`` can read."""

@@ -5,7 +5,8 @@ that is off by one, or that the relaying CSP reordered, does not pass. The CSP h
 imports this file.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -71,6 +72,31 @@ class PadKeys:
         raise TypeError("pad keys are never pickled")
 
 
+class AgreedHere:
+    """Keys of pairs whose two users are of one process: the second takes what the first has agreed on.
+
+    They are found by all that a key follows from, both public keys, session, plan and purpose, and only by a user that
+    holds the private half of one of these. Between institutions each user agrees by itself.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[object, Seed] = {}
+
+    def __repr__(self) -> str:
+        return f"AgreedHere(waiting={len(self._keys)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("keys of pairs are never copied")
+
+    def once(self, mine: AgreementKey, theirs: bytes, me: int, them: int, agree: Callable[[], Seed], *of: str) -> Seed:
+        """What ``agree`` makes; for each user of a pair once."""
+        key = (frozenset({(me, mine.public), (them, theirs)}), of)
+        agreed = self._keys.pop(key, None)
+        if agreed is None:
+            agreed = self._keys[key] = agree()
+        return agreed
+
+
 def pair_keys(
     mine: AgreementKey,
     user: int,
@@ -79,6 +105,7 @@ def pair_keys(
     plan: Digest,
     purpose: str,
     peers: Iterable[int] | None = None,
+    here: AgreedHere | None = None,
 ) -> dict[int, Seed]:
     """User ``user``'s key for this purpose with each of ``peers``, or with every other user.
 
@@ -93,10 +120,13 @@ def pair_keys(
         raise LocalProtocolError(
             f"the public key listed for user {user} is not this user's", "count users from 1, or renew the session"
         )
-    return {
-        peer: pair_key(mine, publics[peer], me=user, them=peer, session=session, plan=plan, purpose=purpose)
-        for peer in (peers or [other for other in publics if other != user])
-    }
+
+    def agreed(peer: int) -> Seed:
+        theirs = publics[peer]
+        agree = partial(pair_key, mine, theirs, me=user, them=peer, session=session, plan=plan, purpose=purpose)
+        return agree() if here is None else here.once(mine, theirs, user, peer, agree, session, plan, purpose)
+
+    return {peer: agreed(peer) for peer in (peers or [other for other in publics if other != user])}
 
 
 def pad_keys(
@@ -106,12 +136,13 @@ def pad_keys(
     session: SessionId,
     plan: Digest,
     order: Seed | None = None,
+    here: AgreedHere | None = None,
 ) -> PadKeys:
     """User ``user``'s pad keys of this session, agreed with its neighbours in the graph of ``order``.
 
     Without an order every two users share pads.
     """
     if order is None:
-        return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS))
+        return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS, here=here))
     peers = neighbours(len(publics), user, order)
-    return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS, peers), len(publics))
+    return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS, peers, here), len(publics))

@@ -174,9 +174,11 @@ def other_units(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> It
     table = _with_gaps(parties[0].table)
     names = [*(table.names or (f"x{j}" for j in range(table.shape[1]))), *targets]
     found = units_between(names, {f"party {index}": each for index, each in enumerate(spreads, start=1)})
+    suspected = {each.of for each in found}
     misread = {  # what is wrong with these is no unit, and was said
-        (f"party {index}", each.name)
+        (of, each.name)
         for index, party in enumerate(parties, 1)
+        if (of := f"party {index}") in suspected
         for each in misread_columns(_with_gaps(party.table))
     }
     yield from (str(each) for each in found if (each.of, each.name) not in misread)

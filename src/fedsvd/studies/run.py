@@ -4,7 +4,7 @@ Same roles and messages as between institutions; only the links are function cal
 and an identity of its own, and the plan pins the identities.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -239,7 +239,7 @@ def assemble(
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
     each_part = each_in_processes(cores()) if plan.matches else None
-    memo: dict[bytes, Any] = {}  # a factorisation of the same numbers is done once in one process
+    memo: dict[Hashable, Any] = {}  # a factorisation of the same numbers is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
     for i, party in enumerate(parties):

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.protocol.plans import small_plan
 
 from fedsvd.errors import NotSealed
-from fedsvd.protocol.keys import SessionKeys, commitment, spelt_prekey
+from fedsvd.protocol.keys import SessionKeys, commitment, read_directory, spelt_prekey
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
 from fedsvd.protocol.relayed import dealer, deals
@@ -54,7 +54,7 @@ def keys(plan=PLAN):
     for party, one in held.items():
         one.read_prekeys()
         if party != TA:
-            one.read(book)
+            one.read(read_directory(plan, book))
     return held
 
 
@@ -108,7 +108,7 @@ def test_an_offer_is_signed_for_its_session_and_its_plan(change):
     offers = [held[TA].offer(commitment(GROUP)), held[ONE].offer(), stale]
     book = bound(plan, dict(zip(PARTIES, offers, strict=True)))
     with pytest.raises(NotSealed):
-        held[ONE].read(book)
+        held[ONE].read(read_directory(plan, book))
 
 
 def test_an_offer_is_signed_for_its_party():
@@ -117,7 +117,7 @@ def test_an_offer_is_signed_for_its_party():
     offers = [held[TA].offer(commitment(GROUP)), held[TWO].offer(), held[TWO].offer()]
     book = bound(PLAN, dict(zip(PARTIES, offers, strict=True)))
     with pytest.raises(NotSealed):
-        held[TWO].read(book)
+        held[TWO].read(read_directory(PLAN, book))
 
 
 def test_user_1_deals_the_users_seed_and_the_ta_never_does():

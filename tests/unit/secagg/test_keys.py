@@ -9,7 +9,7 @@ import pytest
 from fedsvd.errors import ConfigError, LocalProtocolError
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
-from fedsvd.secagg.keys import PADS, PadKeys, pad_keys, pair_keys
+from fedsvd.secagg.keys import PADS, AgreedHere, PadKeys, pad_keys, pair_keys
 
 K = 4
 MINE = {user: AgreementKey(Seed(bytes([user]) * 32)) for user in range(1, K + 1)}
@@ -26,6 +26,28 @@ def test_both_users_of_a_pair_hold_the_same_seed_and_no_two_pairs_do():
     assert all(keys[i].seed(j) == keys[j].seed(i) for i, j in pairs)
     assert len({keys[i].seed(j).reveal() for i, j in pairs}) == len(pairs)
     assert [keys[2].user, keys[2].k, keys[2].peers] == [2, 4, (1, 3, 4)]
+
+
+def test_users_of_one_process_hold_the_seeds_that_each_would_agree_on_alone_and_none_stays_behind():
+    here = AgreedHere()
+    together = {user: pad_keys(MINE[user], user, PUBLICS, "s", "p", here=here) for user in MINE}
+    alone = keys_of_all()
+    assert all(together[i].seed(j) == alone[i].seed(j) for i in MINE for j in MINE if i != j)
+    assert repr(here) == "AgreedHere(waiting=0)"
+    with pytest.raises(TypeError):
+        copy.copy(here)
+
+
+@pytest.mark.parametrize("change", ["session", "plan", "key"])
+def test_users_of_one_process_share_no_seed_of_another_session_plan_or_key(change):
+    here = AgreedHere()
+    first = pad_keys(MINE[1], 1, PUBLICS, "s", "p", here=here)
+    session, plan = "s2" if change == "session" else "s", "p2" if change == "plan" else "p"
+    # User 2 is shown another key of user 1 than user 1 has.
+    publics = {**PUBLICS, 1: AgreementKey(Seed(bytes([9]) * 32)).public} if change == "key" else PUBLICS
+    other = pad_keys(MINE[2], 2, publics, session, plan, here=here)
+    alone = pad_keys(MINE[2], 2, publics, session, plan)
+    assert other.seed(1) == alone.seed(1) != first.seed(2)
 
 
 def test_another_session_plan_or_purpose_has_other_seeds():

@@ -15,6 +15,7 @@ users sign it.
 import hashlib
 import json
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from fedsvd.errors import NotSealed, SplitView, UnexpectedMessage
 from fedsvd.protocol import relayed
 from fedsvd.protocol.matching import sealed_parts
-from fedsvd.protocol.messages import Factors, Solution
+from fedsvd.protocol.messages import Factors, Gathered, Solution
 from fedsvd.protocol.openings import opened_in
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
@@ -93,6 +94,7 @@ class Group:
         self._commitments: tuple[bytes, ...] | None = None
         self.played: list[tuple[str, int]] = []  # sums by name and numbers, as they were played
         self._opens: dict[str, bytes] = {}
+        self._body = self._signature = b""  # once we have signed
         self._results: dict[Party, tuple[bytes, bytes]] = {me: (_NO_FILES, _NO_FILES)}
 
     def __repr__(self) -> str:
@@ -195,13 +197,27 @@ class Group:
         waiting.append(sealed)
         self._unread[origin] = None
 
-    def receive_round(self, sealed: tuple[tuple[Party, bytes], ...]) -> None:
-        """Put aside what all users sent in one round: each of them once, and where the plan has so many users."""
-        if not relayed.gathers(self._plan) or tuple(origin for origin, _ in sealed) != self._plan.users:
+    def receive_round(self, message: Gathered, purpose: str) -> None:
+        """Take in what all users sent in one round: each of them once, and where the plan has so many users."""
+        if not relayed.gathers(self._plan) or tuple(origin for origin, _ in message.sealed) != self._plan.users:
             raise UnexpectedMessage("a round of messages that does not list the plan's users")
-        for origin, message in sealed:
-            if origin != self._me:
-                self.receive(origin, message)
+        if self._memo is None or self._unread:
+            self._put_aside(message)
+            return
+        # Users of one process that get the same round, under the same seed, open each message of it once.
+        known: dict[Party, bytes] = once_for(
+            self._memo, message, f"round {purpose} {self._opened_as.hex()}", self._plan.k, dict
+        )
+        if len(known) < self._plan.k:
+            self._put_aside(message, known)
+            known |= self._opened_now(purpose)
+        self._received.setdefault(purpose, {}).update(known)
+        self._received[purpose].pop(self._me, None)
+
+    def _put_aside(self, message: Gathered, known: Collection[Party] = ()) -> None:
+        for origin, sealed in message.sealed:
+            if origin not in known and origin != self._me:
+                self.receive(origin, sealed)
 
     def taken(self, origin: Party, count: int) -> list[bytes]:
         """The next messages of this sender that are sealed to us alone, still sealed."""
@@ -262,14 +278,20 @@ class Group:
     def received_from_all(self, purpose: str) -> bool:
         """Whether every other user's message of this purpose is here."""
         found = self._received.setdefault(purpose, {})
-        for party in [party for party in self._unread if party not in found]:
-            if (content := self.opened(party, purpose, 3 * _DIGEST)) is not None:
-                found[party] = content
+        found |= self._opened_now(purpose)
         return len(found) == len(self._waiting)
+
+    def _opened_now(self, purpose: str) -> dict[Party, bytes]:
+        """What messages of this purpose that wait, and whose parts are all here, have in them."""
+        found = self._received.get(purpose, {})
+        waiting = [party for party in self._unread if party not in found]
+        opened = ((party, self.opened(party, purpose, 3 * _DIGEST)) for party in waiting)
+        return {party: content for party, content in opened if content is not None}
 
     def expect_equal_digests(self, purpose: str) -> None:
         """Raise ``SplitView`` unless every user saw what we saw, up to this message of theirs and of ours."""
-        if any(digest != self.digest() for digest in self._received[purpose].values()):
+        own = self.digest()
+        if any(digest != own for digest in self._received[purpose].values()):
             raise SplitView(
                 "users saw different totals or answers in this session",
                 "nothing is released; stop and ask the operator of the CSP",
@@ -306,12 +328,14 @@ class Group:
         return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
     def signature(self) -> bytes:
-        """Our signature of the body."""
-        return sign(self._identity, PURPOSE, self.body())
+        """Our signature of the body, which stays as it is from here on."""
+        self._body = self.body()
+        self._signature = sign(self._identity, PURPOSE, self._body)
+        return self._signature
 
     def expect_signatures(self) -> None:
         """Raise ``SplitView`` unless every user signed the body that we have."""
-        body, memo = self.body(), self._memo
+        body, memo = self._body, self._memo
         digest = hashlib.sha256(body).digest()
         for party, signature in self._received["signing"].items():
             try:
@@ -320,19 +344,19 @@ class Group:
                 raise SplitView(f"{party} did not sign the certificate that we hold") from None
 
     def certificate_digest(self) -> bytes:
-        """SHA-256 of the body."""
-        return hashlib.sha256(self.body()).digest()
+        """SHA-256 of the body that we signed."""
+        return hashlib.sha256(self._body).digest()
 
     def agreement(self, countersignature: bytes) -> Agreement:
         """The body with all signatures; that of the CSP is verified where the plan pins its key."""
-        body = self.body()
+        body = self._body
         if self._plan.csp_identity:
             key = bytes.fromhex(self._plan.csp_identity)
             verify(key, PURPOSE, hashlib.sha256(body).digest(), countersignature)
         elif countersignature:
             raise UnexpectedMessage("a signature of the CSP, of whom the plan pins no key")
         signatures = {party.name: signature for party, signature in self._received["signing"].items()}
-        signatures[self._me.name] = sign(self._identity, PURPOSE, body)
+        signatures[self._me.name] = self._signature
         if countersignature:
             signatures[CSP.name] = countersignature
         return Agreement(body, dict(sorted(signatures.items())), self._opens)

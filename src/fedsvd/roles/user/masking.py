@@ -5,7 +5,7 @@
 P, Q and c follow from the mask seed, T_i from this user's own; P, Q and T_i stand over whole sides.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -48,7 +48,7 @@ class Masks:
     own: Seed
     on: Array | None = None  # an array where the masks are to be; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
-    memo: dict[bytes, Any] | None = None  # what users of one process drew from equal seeds
+    memo: dict[Hashable, Any] | None = None  # what users of one process drew from equal seeds
 
     def __repr__(self) -> str:
         return f"Masks(user={self.i + 1})"

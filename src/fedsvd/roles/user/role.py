@@ -352,7 +352,7 @@ class User(Machine):
 
     def _on_gathered(self, sender: Party, message: Gathered) -> Step:
         """What all users show each other in this state, at once: there are many of them."""
-        self.group.receive_round(message.sealed)
+        self.group.receive_round(message, self._purpose(self.state))
         return self._listen(self.state)
 
     def _await_common(self, seen: int = 0) -> Step:
@@ -385,8 +385,7 @@ class User(Machine):
 
     def _listen(self, state: Enum) -> Step:
         """Go on once every other user's message of this state is here."""
-        purpose = self._comparing if state is State.COMPARING else state.name.lower()
-        if not self.group.received_from_all(purpose):
+        if not self.group.received_from_all(self._purpose(state)):
             return state, ()
         if state is State.COMMITTING:
             self.group.take_commitments()
@@ -394,6 +393,9 @@ class User(Machine):
         if state is State.COMPARING:
             return self._all_hold_the_same()
         return self._sign() if state is State.AGREEING else self._finish()
+
+    def _purpose(self, state: Enum) -> str:
+        return self._comparing if state is State.COMPARING else state.name.lower()
 
     def _agree(self) -> Step:
         """Step 9: before anything is released, every user shows all others the digest of what it saw."""

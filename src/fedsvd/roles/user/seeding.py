@@ -11,7 +11,7 @@ of them would answer a user's questions about membership; so neither is sent, an
 import hashlib
 import hmac
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from fedsvd.errors import LocalProtocolError, RepeatedIds, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.prepare.blinding import EachPart
 from fedsvd.prepare.rule import Rule
-from fedsvd.protocol.keys import SessionKeys, commitment
+from fedsvd.protocol.keys import SessionKeys, commitment, read_directory
 from fedsvd.protocol.machine import Effect, Send
 from fedsvd.protocol.messages import ID_WORDS, KeyBook, KeyOffer, Relay, Relayed
 from fedsvd.protocol.parties import CSP, TA, Party
@@ -36,12 +36,12 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.agreement import Group, Roots
 from fedsvd.roles.user.masking import Allocate, Masks
-from fedsvd.roles.user.shared import once_in_process, verify_once
+from fedsvd.roles.user.shared import once_for, once_in_process
 from fedsvd.roles.user.sums import SumsOfUser
 from fedsvd.roles.user.work import Playing, Progress, Sink, Work
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.secagg.keys import pad_keys
+from fedsvd.secagg.keys import AgreedHere, pad_keys
 from fedsvd.secagg.pads import DrawnHere, PadsOnce
 from fedsvd.secagg.tagged import tag_seed
 from fedsvd.storage.record_file import RecordFile
@@ -87,7 +87,7 @@ class Inputs:
     each: Each | None = None  # ``map`` over several threads, for pads of large payloads
     each_part: EachPart | None = None  # ``map`` over several processes, for points of large sets of ids
     spread: Spread | None = None  # factors the source in parts, on a cluster
-    memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    memo: dict[Hashable, Any] | None = None  # what users of one process computed from equal inputs
     granted: float = math.inf  # bits at which this user ends a study by few digits, besides those of the plan
     rule: Rule | None = None  # by which tables are prepared together
     statistic: Callable[[Float], Playing] | None = None  # what plays a foreign task on X_i
@@ -118,7 +118,10 @@ class Seeding:
 
     def dealt(self, directory: KeyBook) -> tuple[Effect, ...]:
         """Check every key against the plan's identities; then the seeds we deal, sealed to all others."""
-        self.keys.read(directory, partial(verify_once, self._inputs.memo))
+        # Users of one process that get the same directory, under one plan, verify its signatures once.
+        as_read = f"directory {self._plan.session} {self._plan.digest}"
+        read = partial(read_directory, self._plan, directory)
+        self.keys.read(once_for(self._inputs.memo, directory, as_read, self._plan.k, read))
         content = b"".join(seed.reveal() for seed in self.seeds.values())
         return tuple(
             Send(CSP, Relay(self._plan.digest, peer, self.keys.seal(peer, content)))
@@ -154,9 +157,10 @@ class Seeding:
         plan = self._plan
         publics = {party.index: self.keys.publics[party.index] for party in plan.users}
         order = self.seeds["users"].derive("neighbours")
-        pads = pad_keys(self.keys.mine, self._me.index, publics, plan.session, plan.digest, order)
         memo = self._inputs.memo
         here: DrawnHere | None = None if memo is None else once_in_process(memo, "drawn here", (), DrawnHere)
+        agreed: AgreedHere | None = None if memo is None else once_in_process(memo, "agreed here", (), AgreedHere)
+        pads = pad_keys(self.keys.mine, self._me.index, publics, plan.session, plan.digest, order, agreed)
         return SumsOfUser(pads, self.seeds, self.own, PadsOnce(here), self._inputs.each)
 
     def early(self) -> list[Relayed]:

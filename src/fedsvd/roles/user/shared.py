@@ -7,14 +7,14 @@ objects is compared. Between institutions there is no memo: each computes by its
 
 import hashlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
-from fedsvd.sealing.sign import framed, verify
+from fedsvd.sealing.sign import verify
 
-Memo = dict[bytes, Any]
+Memo = dict[Hashable, Any]
 
 
 def once_for(memo: Memo | None, given: object, what: str, users: int, work: Callable[[], Any]) -> Any:
@@ -49,9 +49,11 @@ def once_in_process(memo: Memo | None, what: str, given: tuple[Any, ...], work: 
 
 
 def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return np.array_equal(a, b)
-    return a == b if isinstance(a, bytes) else a is b
+    return isinstance(a, bytes) and a == b
 
 
 def verify_once(
@@ -65,7 +67,7 @@ def verify_once(
         verify(public, purpose, message, signature)
         return
     signed = digest or hashlib.sha256(message).digest()
-    key = hashlib.sha256(framed(public, purpose.encode(), signed, signature)).digest()
+    key = public, purpose, signed, signature
     if key not in memo:
         verify(public, purpose, message, signature)
         memo[key] = True

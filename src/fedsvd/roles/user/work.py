@@ -10,7 +10,7 @@ write files are in ``results/vector_files.py``.
 
 import hashlib
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -115,7 +115,7 @@ class Work:
     spread: Spread | None = None  # what factors the source in parts, elsewhere
     each_part: EachPart | None = None  # what multiplies points of large sets of ids in parts
     allocate: Callable[[tuple[int, int]], Float] = np.empty  # memory or disk for a result as long as the data
-    memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    memo: dict[Hashable, Any] | None = None  # what users of one process computed from equal inputs
     granted: float = math.inf  # bits at which this user ends a study by few digits
     rule: Rule | None = None  # by which tables are prepared together
     key: Seed | None = None  # the users': of the digests of levels
