@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-VERSION = 4
+VERSION = 5
 _AT, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _LINES = (_AT, _COUNT, _COUNT, _COUNT)
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -33,6 +33,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "transpose": (*_LINES, _AT, _COUNT),
     "inner": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT),
     "combine": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT),
+    "sparse": (_AT, _AT, _AT, _COUNT, _AT, _COUNT, _AT),
     "reflectors": (_AT, _AT, _COUNT, _AT, _AT, _AT),
     "reflect": (_AT, _AT, _AT, _AT, _AT, _COUNT, _AT, _COUNT, _COUNT, _COUNT),
 }

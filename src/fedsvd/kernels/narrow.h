@@ -108,3 +108,40 @@ static inline __attribute__((always_inline)) void NAME(combine)(const double *A,
             NAME(onto)(A + i * a_step + first, a_step, some, W + i * w_step, count, w_step, out + first, out_step, 1);
     }
 }
+
+/* Rows of a sparse matrix times `eights` * 8 columns of B, each number bit for bit as SciPy has it: products are rounded
+ * before they are added, one after the other, and none is fused with its sum, which the empty assembly says.
+ */
+static inline __attribute__((always_inline)) void NAME(stored)(const double *values, const int32_t *places,
+                                                                const int32_t *starts, int64_t rows, const double *B,
+                                                                int64_t b_step, double *out, int64_t out_step,
+                                                                int eights)
+{
+    int vectors = eights * 8 / LANES;
+    for (int64_t i = 0; i < rows; i++) {
+        NAME(vector) sums[16 / LANES];
+        for (int v = 0; v < vectors; v++)
+            sums[v] = (NAME(vector)){0};
+        for (int64_t k = starts[i]; k < starts[i + 1]; k++) {
+            const double *b = B + places[k] * b_step;
+            for (int v = 0; v < vectors; v++) {
+                NAME(vector) product = values[k] * *(const NAME(vector) *)(b + v * LANES);
+                __asm__("" : "+x"(product));
+                sums[v] += product;
+            }
+        }
+        for (int v = 0; v < vectors; v++)
+            *(NAME(vector) *)(out + i * out_step + v * LANES) = sums[v];
+    }
+}
+
+static inline __attribute__((always_inline)) void NAME(sparse)(const double *values, const int32_t *places,
+                                                                const int32_t *starts, int64_t rows, const double *B,
+                                                                int64_t count, double *out)
+{
+    int64_t j = 0;
+    for (; j + 16 <= count; j += 16)
+        NAME(stored)(values, places, starts, rows, B + j, count, out + j, count, 2);
+    if (j < count)
+        NAME(stored)(values, places, starts, rows, B + j, count, out + j, count, 1);
+}

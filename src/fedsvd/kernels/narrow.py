@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from fedsvd.kernels.library import at, compiled, lines_of, lying
 
 Float = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+EIGHT = 8
+"""Columns that a sparse matrix is multiplied with at a time, at least."""
 
 
 @cache
@@ -29,6 +33,14 @@ def inner(lines: Float, others: Float, out: Float) -> None:
 def combine(lines: Float, weights: Float, out: Float) -> None:
     """``out += weights^T lines``; lines are (rows, width), weights (rows, count), out (count, width)."""
     compiled().combine(*lines_of(lines), at(weights), weights.shape[1], weights.strides[0] // 8, *_to(out))
+
+
+def sparse(values: Float, places: Indices, starts: Indices, B: Float, out: Float) -> None:
+    """``out = A B`` for a matrix A stored by rows; rows of B and of ``out`` are in one piece, of 8 k numbers each."""
+    assert B.shape[1] % EIGHT == 0
+    assert B.flags.c_contiguous
+    assert out.flags.c_contiguous
+    compiled().sparse(at(values), at(places), at(starts), len(starts) - 1, at(B), B.shape[1], at(out))
 
 
 def _to(out: Float) -> tuple[int, int]:

@@ -16,7 +16,7 @@
 #define FOR_EACH_CPU
 #endif
 
-#define VERSION 4
+#define VERSION 5
 
 int64_t passes_version(void) { return VERSION; }
 
@@ -297,6 +297,16 @@ WITH("v3") static void inner_v3(LINES, double *out, int64_t out_step) { inner_of
 WITH("v4") static void combine_v4(LINES, double *out, int64_t out_step) { combine_of_8(GIVEN); }
 WITH("v3") static void combine_v3(LINES, double *out, int64_t out_step) { combine_of_4(GIVEN); }
 
+#define STORED const double *values, const int32_t *places, const int32_t *starts, int64_t rows
+WITH("v4") static void sparse_v4(STORED, const double *B, int64_t count, double *out)
+{
+    sparse_of_8(values, places, starts, rows, B, count, out);
+}
+WITH("v3") static void sparse_v3(STORED, const double *B, int64_t count, double *out)
+{
+    sparse_of_4(values, places, starts, rows, B, count, out);
+}
+
 static int with_v4(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -323,11 +333,21 @@ void combine(LINES, double *out, int64_t out_step)
         combine_v3(GIVEN);
 }
 
+/* Rows of a sparse matrix, stored by rows, times B, whose rows have `count` numbers, a multiple of 8: into `out`. */
+void sparse(STORED, const double *B, int64_t count, double *out)
+{
+    if (with_v4())
+        sparse_v4(values, places, starts, rows, B, count, out);
+    else
+        sparse_v3(values, places, starts, rows, B, count, out);
+}
+
 #else
 
 int64_t has_narrow(void) { return 0; }
 void inner(void) {}
 void combine(void) {}
+void sparse(void) {}
 
 #endif
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from tests import tolerances
 
 from fedsvd.kernels import narrow
@@ -29,3 +30,15 @@ def test_inner_products_and_sums_of_lines_are_numpys(rows, width, gap, count):
     tolerances.assert_close(summed[:, gap:], W.T @ A + 1.0, tolerances.product(rows))
     assert (found[:, :gap] == 1.0).all()
     assert (summed[:, :gap] == 1.0).all()
+
+
+@pytest.mark.parametrize("count", [8, 16, 24, 40])
+def test_a_sparse_matrix_by_rows_is_multiplied_bit_for_bit_as_by_scipy(count):
+    rng = np.random.default_rng(count)
+    A = rng.standard_normal((60, 90)) * (rng.random((60, 90)) < 0.2)
+    A[7:10] = 0.0
+    stored = scipy.sparse.csr_array(A)
+    B, out = rng.standard_normal((90, count)), np.full((60, count), np.nan)
+    narrow.sparse(stored.data, stored.indices, stored.indptr, B, out)
+    np.testing.assert_array_equal(out, stored @ B)
+    tolerances.assert_close(out, A @ B, tolerances.product(90))

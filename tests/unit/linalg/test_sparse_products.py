@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from tests.tolerances import assert_close, digits_lost
 
+from fedsvd.kernels import narrow
 from fedsvd.linalg import sparse_products
 from fedsvd.linalg.sparse_products import ByRows
 
@@ -23,7 +24,10 @@ def some_rows_long_and_some_empty():
 
 @pytest.mark.parametrize("A", [some_rows_long_and_some_empty(), scipy.sparse.csr_array((5, 3))], ids=["rows", "empty"])
 @pytest.mark.parametrize("kind", ["csr", "csc"])
-def test_pieces_of_rows_have_the_product_of_the_whole(A, kind, monkeypatch):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_pieces_of_rows_have_the_product_of_the_whole(A, kind, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(narrow, "available", lambda: False)
     monkeypatch.setattr(sparse_products, "PIECE", 100)
     B = np.asfortranarray(RNG.normal(size=(A.shape[1], 6)))
     expected = A.toarray() @ B
