@@ -69,7 +69,7 @@ def _rows(A: Any, start: int, stop: int) -> Any:
 
 def _counted(A: Any) -> bool:
     """Whether entries are float64 and are counted in 32 bits, as SciPy does where it can."""
-    return A.data.dtype == np.float64 and A.indices.dtype == A.indptr.dtype == np.int32
+    return bool(A.data.dtype == np.float64 and A.indices.dtype == A.indptr.dtype == np.int32)
 
 
 def has_sparse(like: Array | None) -> bool:
