@@ -58,10 +58,14 @@ def test_another_unit_is_said_at_home_before_the_session_goes_on_and_once(tmp_pa
         done = played(tmp_path, study, Policy.permissive())
     assert done.state == "done", done.failures
     said = [each for each in caplog.records if "another unit" in each.getMessage()]
-    # One of three in another unit is another unit of the others, too: all are told, each once.
+    # One of three in another unit moves the mean that the others compare with: each reads it once, and whose it likely is.
     assert sorted(each.getMessage().split()[0] for each in said) == [f"role=party/{name}" for name in PARTIES]
     told = {each.getMessage().split()[0]: each for each in said}["role=party/west"]
-    assert "(17.1: mg/dL to umol/L?)" in told.getMessage()
+    assert "likely in another unit here (17.1: mg/dL to umol/L?)" in told.getMessage()
+    for right in (each.getMessage() for each in said if each is not told):
+        assert "This column is likely right: nothing is to be done here" in right
+        assert "multiply" not in right
+        assert "[table]" not in right
     ended = next(each for each in caplog.records if "role=user-3 COMPUTING->AGREEING" in each.getMessage())
     assert caplog.records.index(told) < caplog.records.index(ended)
 

@@ -83,17 +83,17 @@ class PreparedTable:
 Script = Generator[AskSum, Float, PreparedTable]
 
 
-def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
-    """The script of a party with this table; ``key`` is the users' own."""
+def prepare(source: MatrixSource, rule: Rule, key: Seed, sizes: Sequence[float] = ()) -> Script:
+    """The script of a party with this table; ``key`` is the users' own, ``sizes`` are the others' rows."""
     start = _Start.of(source, rule)
     rare, common = yield from _rare(start, rule)
     start = start.without(() if rare is None else rare.columns)
     agreed, told = yield from _levels(start, rule, key)
     levels = [_common(each, rule, rare, common) for each in agreed]
-    fills, joint, findings = yield from _fills(start, rule, () if rare is None else rare.gaps)
+    fills, joint, findings = yield from _fills(start, rule, () if rare is None else rare.gaps, sizes)
     completion = None
     if rule.low_rank is not None:
-        completion, joint, findings = yield from _completed(start, rule, rule.low_rank)
+        completion, joint, findings = yield from _completed(start, rule, rule.low_rank, sizes)
     recipe = Recipe(
         names_of(start.numbers),
         tuple(levels),
@@ -105,7 +105,7 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
         rare=rare,
     )
     table = start.encoded(recipe, rule)
-    last, recipe = yield from _site_effects(table, rule, recipe)
+    last, recipe = yield from _site_effects(table, rule, recipe, sizes)
     return start.ended(last, table, replace(recipe, findings=(*told, *recipe.findings)))
 
 
@@ -279,7 +279,7 @@ def _common(joint: JointLevels, rule: Rule, rare: Rare | None, common: Mapping[s
 
 
 def _fills(
-    start: _Start, rule: Rule, unmarked: Sequence[str] = ()
+    start: _Start, rule: Rule, unmarked: Sequence[str], sizes: Sequence[float]
 ) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
     if not rule.mean:
         return None, None, ()
@@ -290,7 +290,7 @@ def _fills(
     marked = joint.with_gaps(names) if rule.indicators is True else tuple(rule.indicators or ())
     marked = tuple(name for name in marked if name in names and name not in unmarked)
     lost = Filled(int(joint.rows), len(names), int(len(names) * joint.rows - joint.present.sum()))
-    findings = unit_findings(names, Spread.of(start.numbers), summed_elsewhere(own, joint))
+    findings = _units(names, Spread.of(start.numbers), summed_elsewhere(own, joint), sizes)
     return Fills(names, _rounded(joint.means(names), names, rule), marked), lost, findings
 
 
@@ -306,7 +306,7 @@ def _rounded(means: Float, names: Sequence[str], rule: Rule) -> Float:
 
 
 def _completed(
-    start: _Start, rule: Rule, how: LowRank
+    start: _Start, rule: Rule, how: LowRank, sizes: Sequence[float]
 ) -> Generator[AskSum, Float, tuple[Completion, Filled, tuple[str, ...]]]:
     """Soft-impute of the standardised numbers, in as many rounds as the plan has; refused where it still moves then."""
     table, columns = start.numbers, start.numbers.shape[1]
@@ -316,7 +316,7 @@ def _completed(
     means = _rounded(joint.means(names), names, rule)
     ours = missing.squares(table, means)
     squares = yield AskSum("squares of entries", ours, whole=columns)
-    findings = unit_findings(names, Spread.of(table), summed_elsewhere(own, joint, (ours, squares)))
+    findings = _units(names, Spread.of(table), summed_elsewhere(own, joint, (ours, squares)), sizes)
     deviations = np.sqrt(np.maximum(squares, 0.0) / joint.present)
     deviations = np.where(deviations > 0, deviations, 1.0)
     # A party that fills the gaps of its own columns alone shows no one what moves.
@@ -344,12 +344,12 @@ def _completed(
 
 
 def _site_effects(
-    table: MatrixSource, rule: Rule, recipe: Recipe
+    table: MatrixSource, rule: Rule, recipe: Recipe, sizes: Sequence[float]
 ) -> Generator[AskSum, Float, tuple[MatrixSource, Recipe]]:
     looked = rule.mean or rule.low_rank is not None
     if rule.combat:
         own_totals, joint = yield from _totals(table, "means for ComBat")
-        recipe, looked = _noticed(recipe, looked, table, own_totals, joint), True
+        recipe, looked = _noticed(recipe, looked, table, sizes, own_totals, joint), True
         columns, products = table.shape[1] - len(rule.preserve), None
         if rule.preserve:
             own = combat.within_site(table, rule.preserve).vector()
@@ -361,7 +361,7 @@ def _site_effects(
         table, recipe = combat.Harmonised(table, model, found), replace(recipe, model=model, adjustment=found)
     if rule.covariates:
         own_totals, joint = yield from _totals(table, "means for covariates")
-        recipe, looked = _noticed(recipe, looked, table, own_totals, joint), True
+        recipe, looked = _noticed(recipe, looked, table, sizes, own_totals, joint), True
         means = joint.means(names_of(table))
         own = sites.covariate_sums(table, rule.covariates, means).vector()
         total = yield AskSum("products of covariates", own, whole=own.size)
@@ -378,7 +378,7 @@ def _site_effects(
             ours = sites.squares(table, means)
             total = yield AskSum("squares for scaling", ours, whole=table.shape[1])
             deviations, pair = sites.deviations(total, joint.rows, means), (ours, total)
-        recipe = _noticed(recipe, looked, table, own_totals, joint, pair)
+        recipe = _noticed(recipe, looked, table, sizes, own_totals, joint, pair)
         moments = Moments(means, deviations)
     if (rule.centre, rule.scale) == (Over.NONE, Over.NONE):
         return table, recipe
@@ -397,6 +397,7 @@ def _noticed(
     recipe: Recipe,
     looked: bool,
     table: MatrixSource,
+    sizes: Sequence[float],
     own: missing.Totals,
     joint: missing.Totals,
     squares: tuple[Float, Float] | None = None,
@@ -408,5 +409,9 @@ def _noticed(
     numbers = np.array([j for j, name in enumerate(names) if name in set(recipe.numbers)], dtype=np.intp)
     others = summed_elsewhere(own, joint, squares)
     here = Spread.of(table)
-    findings = unit_findings([names[j] for j in numbers], here.columns(numbers), others.columns(numbers))
+    findings = _units([names[j] for j in numbers], here.columns(numbers), others.columns(numbers), sizes)
     return replace(recipe, findings=findings)
+
+
+def _units(names: Sequence[str], own: Spread, others: Spread, sizes: Sequence[float]) -> tuple[str, ...]:
+    return tuple(found.text for found in unit_findings(names, own, others, sizes))

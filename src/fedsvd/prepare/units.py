@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import accumulate
 from typing import NamedTuple, Self
 
@@ -34,6 +35,11 @@ _SURE = 5.0  # standard errors of a mean from zero
 _ALIKE = 1.55  # means whose ratio is below differ by patients, or deviations by heavy tails: no unit is as near
 _MEANS_ALONE = 2.0  # the ratio of means from which on a unit is asked about, where deviations are not summed
 _OF_A_UNIT = 1.4  # by how much the ratio of means may differ from the factor of a unit, as patients differ
+_OF_ANY_UNIT = 1.2  # the same of a column whose name says nothing of its units
+_TOLD_APART = math.log(1.2)  # by how much better the means fit another unit at one other site than one here, to say so
+_SURE_OF_HERE = math.log(1.4)  # the same of one here: a site that is right is not to be asked to change its column
+_DEGREES = 4.0  # by which mean temperatures may differ, as patients differ
+_TO_FAHRENHEIT, _TO_CELSIUS = "degrees Celsius to Fahrenheit", "degrees Fahrenheit to Celsius"
 _OF_ONE_VALUE = 0.5  # share of zeros beyond which a column is of events, whose deviation is their frequency
 _BEGINNING = 1 << 24  # bytes of a table that are looked at, where no sum is taken
 _SHOWN = 10
@@ -248,18 +254,22 @@ def likely(name: str, ratio: float) -> list[tuple[float, str]]:
     """The factors of the table that this ratio may be, the nearest first: those of the column's name, else the rest."""
     if math.isnan(ratio) or not 0.0 < ratio < math.inf:
         return []
+    unnamed = [each for each in FACTORS if not each.of]
+    found = _near(_named(name), ratio, _OF_A_UNIT) or _near(unnamed, ratio, _OF_ANY_UNIT)
+    return [(by, said) for _, by, said in sorted(found)[:2]]
+
+
+def _named(name: str) -> list[Factor]:
+    """The factors of columns that are called so."""
     low = re.sub(r"[\s_.\-()]+", " ", name.lower()).strip()
     low = re.sub(r"\balk\w* ?p\w*", "enzyme", low)  # alkaline phosphatase, which is not phosphate
-    named = [each for each in FACTORS if each.of and any(re.search(each.of, word) for word in (low, *low.split()))]
-    found = _near(named, ratio, _OF_A_UNIT) or _near([each for each in FACTORS if not each.of], ratio, 1.2)
-    return [(by, said) for _, by, said in sorted(found)[:2]]
+    return [each for each in FACTORS if each.of and any(re.search(each.of, word) for word in (low, *low.split()))]
 
 
 def _near(table: Sequence[Factor], ratio: float, within: float) -> list[tuple[float, float, str]]:
     found = []
     for each in table:
-        first, _, second = each.units.partition(" to ")
-        for by, said in ((each.by, each.units), (1.0 / each.by, f"{second} to {first}" if second else each.units)):
+        for by, said in ((each.by, each.units), (1.0 / each.by, _reversed(each.units))):
             distance = abs(math.log(ratio / by))
             # A factor that is nearer to no change at all than the data explains nothing.
             if distance < math.log(within) and distance < abs(math.log(ratio)):
@@ -267,23 +277,132 @@ def _near(table: Sequence[Factor], ratio: float, within: float) -> list[tuple[fl
     return found
 
 
-_HERE = "here"
+def _reversed(units: str) -> str:
+    first, _, second = units.partition(" to ")
+    return f"{second} to {first}" if second else units
 
 
-def unit_findings(names: Sequence[str], own: Spread, others: Spread) -> tuple[str, ...]:
-    """A sentence for each column that may be in another unit here, with the factors that it may be."""
+class Side(Enum):
+    """Where a column is likely in another unit, as far as one party can see."""
+
+    HERE = "here"
+    ELSEWHERE = "at one other site"
+    EITHER = "here or there"
+
+
+class UnitFinding(NamedTuple):
+    """What a party is shown of one of its columns, and where the other unit likely is."""
+
+    text: str
+    side: Side = Side.EITHER
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _Unit(NamedTuple):
+    """A number times ``by``, plus ``plus``, is one in the other unit; how far the data is from that, in logarithms."""
+
+    distance: float
+    by: float
+    plus: float
+    said: str
+    fits: bool = False
+
+
+def unit_findings(
+    names: Sequence[str], own: Spread, others: Spread, sizes: Sequence[float] = ()
+) -> tuple[UnitFinding, ...]:
+    """A finding for each column that may be in another unit, here or at one other site, with likely factors.
+
+    ``sizes`` are the other parties' rows. A party knows the others' means together alone; but one site of several in
+    another unit moves that mean by its share, and this site by the whole factor, which tells them apart.
+    """
     found = [*apart(own, others)]
-    said = [_sentence(names[each.column], each, own, others, _HERE, "at the other sites together") for each in found]
-    return tuple(said[:_SHOWN] + _rest([names[each.column] for each in found[_SHOWN:]]))
+    said = [_at_home(names[each.column], each, own, others, sizes) for each in found[:_SHOWN]]
+    return (*said, *(UnitFinding(text) for text in _rest([names[each.column] for each in found[_SHOWN:]])))
 
 
 def unit_findings_of_means(
-    names: Sequence[str], own: Spread, rows: tuple[float, float], joint: Float
-) -> tuple[str, ...]:
-    """The same where all parties' means alone are known, of own and of all rows."""
-    n_i, n = rows
+    names: Sequence[str], own: Spread, counts: Sequence[int], me: int, joint: Float
+) -> tuple[UnitFinding, ...]:
+    """The same where all parties' means alone are known; ``counts`` are all parties' rows, those at ``me`` our own."""
+    n, n_i, rest = float(sum(counts)), float(counts[me]), [float(c) for i, c in enumerate(counts) if i != me]
     others = (n * joint[: len(names)] - n_i * own.means) / (n - n_i)
-    return unit_findings(names, own, Spread(others, np.full(len(names), n - n_i)))
+    return unit_findings(names, own, Spread(others, np.full(len(names), n - n_i)), rest)
+
+
+def _at_home(name: str, found: Apart, own: Spread, others: Spread, sizes: Sequence[float]) -> UnitFinding:
+    shares = sorted({size / sum(sizes) for size in sizes})
+    here = there = _NO_UNIT
+    for units in _units_of(name):
+        here = _moved(units, found, own, others, 1.0, here=True)
+        there = min((_moved(units, found, own, others, share, here=False) for share in shares), default=_NO_UNIT)
+        if here.fits or there.fits:
+            break
+    side = Side.EITHER
+    if shares and here.fits and there.distance - here.distance > _SURE_OF_HERE:
+        side = Side.HERE
+    elif there.fits and here.distance - there.distance > _TOLD_APART:
+        side = Side.ELSEWHERE
+    text = _differs(name, found, own, others, "here", "at the other sites together")
+    if side is Side.ELSEWHERE:
+        hint = f" ({_number(there.by)}: {there.said}?)" if not there.plus else f" ({there.said}?)"
+        return UnitFinding(
+            f"{text}, as if one of them had it in another unit{hint}. This column is likely right: nothing is to be "
+            "done here but to ask the others for their unit",
+            side,
+        )
+    hint, fix, words = _remedy(name, found, own, others)
+    if side is Side.HERE:
+        return UnitFinding(f"{text}: likely in another unit here{hint} If so, {fix} ({words}); else all is well", side)
+    return UnitFinding(
+        f"{text}: another unit, here or at one of them?{hint} Compare it with the unit that the study agreed on. "
+        f"Where it is another one, {fix} ({words}); where it is that one, nothing is to be done",
+        side,
+    )
+
+
+_Units = list[tuple[float, float, str, float]]  # factor, offset and name, and how near the data must be
+_NO_UNIT = _Unit(math.inf, 1.0, 0.0, "")
+
+
+def _moved(units: _Units, found: Apart, own: Spread, others: Spread, share: float, *, here: bool) -> _Unit:
+    """The unit that explains the others' mean best, were it here, or at one site with this share of their rows.
+
+    Means that are about zero say nothing, and deviations of laboratory values have tails too long to tell units apart.
+    """
+    mean, joint = float(own.means[found.column]), float(others.means[found.column])
+    best = _NO_UNIT
+    for by, plus, said, within in [] if math.isnan(found.ratio) or found.what != "mean" else units:
+        other = (mean - plus) / by if here else by * mean + plus
+        at = other if here else mean + share * (other - mean)
+        off = _distance(at, joint)
+        if plus:  # of degrees: by degrees
+            celsius = min(mean, other)
+            off = math.inf if not 10.0 < celsius < 45.0 else math.log(within) * abs(at - joint) / _DEGREES
+        best = min(best, _Unit(off, by, plus, said, off < math.log(within)))
+    return best
+
+
+def _distance(one: float, other: float) -> float:
+    return abs(math.log(one / other)) if one * other > 0.0 else math.inf
+
+
+def _units_of(name: str) -> list[_Units]:
+    """Units that a column of this name may be in, both ways; where the name says nothing, those of any column."""
+    named = _named(name)
+    degrees: _Units = [
+        (1.8, 32.0, _TO_FAHRENHEIT, _OF_A_UNIT),
+        (1.0 / 1.8, -32.0 / 1.8, _TO_CELSIUS, _OF_A_UNIT),
+    ]
+    rest = [] if named else [_both_ways([each for each in FACTORS if not each.of], _OF_ANY_UNIT)]
+    return [degrees + _both_ways(named, _OF_A_UNIT), *rest]
+
+
+def _both_ways(table: Sequence[Factor], within: float) -> _Units:
+    forth = [(each.by, 0.0, each.units, within) for each in table]
+    return forth + [(1.0 / each.by, 0.0, _reversed(each.units), within) for each in table]
 
 
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[Finding]:
@@ -302,8 +421,8 @@ def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[F
     said = [
         Finding(
             names[j],
-            _sentence(names[j], each, spreads[who], others, f"of {who}", "of the others together"),
-            _factor(names[j], each),
+            _sentence(names[j], each, spreads[who], others, who),
+            _mapping(names[j], each, spreads[who], others),
             who,
         )
         for j, (_, who, each, others) in sorted(most.items())
@@ -316,43 +435,55 @@ def _rest(left: Sequence[str]) -> list[str]:
     return [f"so may be {len(left)} more columns: {', '.join(map(repr, left[:3]))}{more}"] if left else []
 
 
-def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, where: str) -> str:
+def _differs(name: str, found: Apart, own: Spread, others: Spread, who: str, where: str) -> str:
     assert own.deviations is not None
     ratio, j = found.ratio, found.column
     if math.isnan(ratio):
         spread = own.deviations[j] if others.deviations is None else others.deviations[j]
         far = abs(float(own.means[j] - others.means[j])) / float(spread)
-        text = f"the mean of column {name!r} {who} is {far:.2g} deviations from that {where}"
-    else:
-        text = f"the {found.what} of column {name!r} {who} is {_number(ratio)} times that {where}"
-    factors = likely(name, ratio)
-    hint = f" ({' or '.join(f'{_number(by)}: {said}' for by, said in factors)}?)" if factors else ""
-    if not factors and _in_fahrenheit(own, others, j):
-        hint = " (1.8 and 32: degrees Celsius to Fahrenheit?)"
-    if not factors and _in_fahrenheit(others, own, j):
-        hint = " (degrees Fahrenheit to Celsius: less 32, then by 1.8?)"
-    by = f"multiply it by {_number(1.0 / factors[0][0])}" if factors else "change it"
-    words = map_line(name, _factor(name, found))
-    # The others are known together alone: one of them in another unit moves their mean too.
-    doubt, end = ("another unit?", "else all is well")
-    if who == _HERE:
-        doubt = "another unit, here or at one of them?"
-        end = "if this column is in the unit that the study agreed on, nothing is to be done here"
-        by = f"{by}, if it is here" if others.deviations is None else by
-    how = f"{words} in the map of the table" if factors else f"factor and offset of {name!r} in the map of the table"
-    return f"{text}: {doubt}{hint} If so, {by} ({how}); {end}"
+        return f"the mean of column {name!r} {who} is {far:.2g} deviations from that {where}"
+    return f"the {found.what} of column {name!r} {who} is {_number(ratio)} times that {where}"
 
 
-def _factor(name: str, found: Apart) -> dict[str, object]:
+def _remedy(name: str, found: Apart, own: Spread, others: Spread) -> tuple[str, str, str]:
+    """What unit it may be, what is done about it, and how a map says so."""
+    words = _mapping(name, found, own, others)
+    factors = likely(name, found.ratio)
+    if factors:
+        hint = f" ({' or '.join(f'{_number(by)}: {said}' for by, said in factors)}?)"
+        return (
+            hint,
+            f"multiply it by {_number(1.0 / factors[0][0])}",
+            f"{map_line(name, words)} in the map of the table",
+        )
+    if words:
+        said, fix = _TO_CELSIUS, "multiply it by 1.8 and add 32"
+        if _in_fahrenheit(own, others, found.column):
+            said, fix = _TO_FAHRENHEIT, "take 32 off and divide it by 1.8"
+        return f" ({said}?)", fix, f"{map_line(name, words)} in the map of the table"
+    return "", "change it", f"factor and offset of {name!r} in the map of the table"
+
+
+def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str) -> str:
+    text = _differs(name, found, own, others, f"of {who}", "of the others together")
+    hint, fix, words = _remedy(name, found, own, others)
+    return f"{text}: another unit?{hint} If so, {fix} ({words}); else all is well"
+
+
+def _mapping(name: str, found: Apart, own: Spread, others: Spread) -> dict[str, object]:
     """What the map of a table says of a column that is in the likeliest other unit; nothing where none is likely."""
     factors = likely(name, found.ratio)
-    return {"factor": float(f"{1.0 / factors[0][0]:.12g}")} if factors else {}
+    if factors:
+        return {"factor": float(f"{1.0 / factors[0][0]:.12g}")}
+    if _in_fahrenheit(own, others, found.column):
+        return {"factor": float(f"{1.0 / 1.8:.12g}"), "offset": float(f"{-32.0 / 1.8:.12g}")}
+    return {"factor": 1.8, "offset": 32.0} if _in_fahrenheit(others, own, found.column) else {}
 
 
 def _in_fahrenheit(one: Spread, other: Spread, j: int) -> bool:
     """Whether the first mean is the second in degrees Fahrenheit, of bodies or of the air."""
     here, there = float(one.means[j]), float(other.means[j])
-    return 10.0 < there < 45.0 and abs(here - (1.8 * there + 32.0)) < 4.0
+    return 10.0 < there < 45.0 and abs(here - (1.8 * there + 32.0)) < _DEGREES
 
 
 def _number(value: float) -> str:

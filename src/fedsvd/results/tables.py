@@ -151,8 +151,8 @@ def units_found(about: PartyResult, me: Party, computed: Any, data: Data) -> tup
     joint, names = _joint_means(computed), data.table.names
     if about.split is not Split.HORIZONTAL or joint is None or names is None:
         return ()
-    rows = float(about.plan.counts[me.index - 1]), float(about.plan.n)
-    return unit_findings_of_means(names, Spread.of(data.table), rows, joint)
+    found = unit_findings_of_means(names, Spread.of(data.table), about.plan.counts, me.index - 1, joint)
+    return tuple(each.text for each in found)
 
 
 def _joint_means(computed: Any) -> Float | None:

@@ -160,11 +160,11 @@ class Attempt:
         table = own.data.table
         if plan.split is not Split.HORIZONTAL or table.names is None or self._record.stage is not Stage.STUDY:
             return None
-        names, rows = table.names, (float(plan.counts[self._member.place(self._record).index - 1]), float(plan.n))
+        names, me = table.names, self._member.place(self._record).index - 1
 
         def compare(joint: Float) -> None:
-            found = unit_findings_of_means(names, Spread.of(table), rows, joint)
-            self._point_out(found)
+            found = unit_findings_of_means(names, Spread.of(table), plan.counts, me, joint)
+            self._point_out(each.text for each in found)
             self._member.owner.expect_units(found)
 
         return compare

@@ -8,6 +8,7 @@ from typing import Protocol
 from fedsvd.engine.player import Played
 from fedsvd.engine.task_process import Statistic
 from fedsvd.errors import FedSVDError
+from fedsvd.prepare.units import UnitFinding
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.work import Sink
@@ -84,7 +85,7 @@ class Owner(Protocol):
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
 
-    def expect_units(self, findings: Sequence[str]) -> None:
+    def expect_units(self, findings: Sequence[UnitFinding]) -> None:
         """Raise where a column of ours may be in another unit, and the owner's policy ends a study there."""
 
     def statistic(self, plan: SessionPlan, names: Sequence[str]) -> Statistic | None:

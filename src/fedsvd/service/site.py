@@ -26,6 +26,7 @@ from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
 from fedsvd.policy.policy_file import POLICY, read_policy
 from fedsvd.policy.rules import NOTHING, REFUSE, SHARED, Finding, Policy, settled
+from fedsvd.prepare.units import Side, UnitFinding
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_finished, mark_unfinished
 from fedsvd.service.approvals import Approval, Approvals, researcher_gets
@@ -284,11 +285,18 @@ class Site:
             guard(plan, self.policy())
             expect_installed(plan, self.policy())
 
-    def expect_units(self, findings: Sequence[str]) -> None:
+    def expect_units(self, findings: Sequence[UnitFinding]) -> None:
         """No column is in another unit than at the other sites, or ``policy.toml`` lets the study go on."""
         if findings and self.policy().units == REFUSE:
-            fault = f'{findings[0]}. The rule units = "refuse" in policy.toml ends the study here'
-            fix = 'map the column to the unit of the others in site.toml, or set units = "warn" if the patients differ'
+            first = findings[0]
+            fault = f'{first.text}. The rule units = "refuse" in policy.toml ends the study here'
+            fix = (
+                "map the column to the unit of the others in site.toml"
+                if first.side is Side.HERE
+                else "agree on its unit"
+            )
+            fix = "ask the others for their unit" if first.side is Side.ELSEWHERE else fix
+            fix = f'{fix}, or set units = "warn" if the patients differ'
             raise DataError(fault, fix)
 
     def statistic(self, plan: SessionPlan, names: Sequence[str]) -> "Statistic | None":

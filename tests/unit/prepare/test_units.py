@@ -8,7 +8,7 @@ from tests.tolerances import assert_close, digits_lost
 from fedsvd.data.open import open_source
 from fedsvd.prepare.missing import Totals, totals
 from fedsvd.prepare.sites import squares
-from fedsvd.prepare.units import FACTORS, Spread, likely, summed_elsewhere, unit_findings, units_between
+from fedsvd.prepare.units import FACTORS, Side, Spread, likely, summed_elsewhere, unit_findings, units_between
 
 # What a laboratory reports, roughly: mean and deviation of the logarithm, or of the number itself.
 LABORATORY = {
@@ -92,21 +92,75 @@ def test_what_follows_from_sums_is_what_the_others_have():
     assert_close(together.means, rest.mean().to_numpy(), digits_lost(3))
 
 
-@pytest.mark.parametrize("name", [name for name in OTHER if name != "weight"])
-def test_means_alone_say_it_too_at_the_site_itself(name):
-    frames = sites(5)
-    frames[2][name] *= OTHER[name][0]
+def at_home(frames, place, with_squares):
+    """What one site reads, from its own table and the sums of all."""
     tables = [open_source(frame) for frame in frames]
     own = [totals(table) for table in tables]
     joint = Totals.of_vector(np.sum([each.vector() for each in own], axis=0), frames[0].shape[1])
-    found = unit_findings(list(frames[0]), Spread.of(tables[2]), summed_elsewhere(own[2], joint))
-    assert len(found) == 1
-    assert f"the mean of column {name!r} here is" in found[0]
-    assert OTHER[name][1] in found[0]
-    # A site that is right is asked too, since it knows the others together alone, and is said that it need not act.
-    right = unit_findings(list(frames[0]), Spread.of(tables[0]), summed_elsewhere(own[0], joint))
-    for text in (*found, *right):
-        assert text.endswith("if this column is in the unit that the study agreed on, nothing is to be done here")
+    about = [squares(table, joint.totals / joint.present) for table in tables]
+    pair = (about[place], np.sum(about, axis=0)) if with_squares else None
+    sizes = [float(len(frame)) for i, frame in enumerate(frames) if i != place]
+    return unit_findings(list(frames[0]), Spread.of(tables[place]), summed_elsewhere(own[place], joint, pair), sizes)
+
+
+@pytest.mark.parametrize("with_squares", [False, True], ids=["means", "deviations too"])
+@pytest.mark.parametrize("k", [3, 5])
+@pytest.mark.parametrize("name", [name for name in OTHER if name != "weight"])
+def test_the_site_in_another_unit_reads_the_fix_and_the_others_that_they_are_right(name, k, with_squares):
+    frames, (factor, hint) = sites(5, k), OTHER[name]
+    frames[-1][name] *= factor
+    (found,) = at_home(frames, k - 1, with_squares)
+    assert found.side is Side.HERE
+    assert f"the mean of column {name!r} here is" in found.text
+    assert f"likely in another unit here ({hint}?)" in found.text
+    assert f"multiply it by {1 / factor:.4g}" in found.text
+    for place in range(k - 1):
+        for right in at_home(frames, place, with_squares):
+            assert right.side is Side.ELSEWHERE
+            assert right.text.endswith(
+                "This column is likely right: nothing is to be done here but to ask the others for their unit"
+            )
+            assert "multiply" not in right.text
+            assert "factor" not in right.text
+
+
+@pytest.mark.parametrize("with_squares", [False, True], ids=["means", "deviations too"])
+def test_of_two_sites_either_may_be_the_one(with_squares):
+    frames = sites(5, 2)
+    frames[1]["bili"] *= 17.1
+    for place in range(2):
+        (found,) = at_home(frames, place, with_squares)
+        assert found.side is Side.EITHER
+        assert "another unit, here or at one of them?" in found.text
+        assert found.text.endswith("where it is that one, nothing is to be done")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_site_that_is_right_is_asked_to_change_its_column_whatever_the_sizes(seed):
+    """Unequal sites whose patients differ a little, one of them in another unit."""
+    rng = np.random.default_rng(seed)
+    for name, (factor, _) in OTHER.items():
+        frames = [each[: int(rng.integers(40, 120))].copy() for each in sites(seed, 4)]
+        for frame in frames:
+            frame[name] *= np.exp(rng.normal(0, 0.05))
+        frames[1][name] *= factor
+        for place in (0, 2, 3):
+            for found in at_home(frames, place, bool(seed % 2)):
+                assert found.side is not Side.HERE, (name, found)
+
+
+def test_degrees_say_factor_and_offset_and_who():
+    rng = np.random.default_rng(1)
+    frames = [pd.DataFrame({"temp": rng.normal(37, 0.6, 90), "z": rng.normal(size=90)}) for _ in range(3)]
+    frames[2]["temp"] = frames[2]["temp"] * 1.8 + 32.0
+    for with_squares in (False, True):
+        (found,) = at_home(frames, 2, with_squares)
+        assert found.side is Side.HERE
+        line = "temp = { factor = 0.555555555556, offset = -17.7777777778 } in the map of the table"
+        assert f"take 32 off and divide it by 1.8 ({line})" in found.text
+    (right,) = at_home(frames, 0, True)
+    assert right.side is Side.ELSEWHERE
+    assert "(degrees Celsius to Fahrenheit?)" in right.text
 
 
 def test_many_columns_are_counted_and_no_entry_is_shown():

@@ -31,7 +31,8 @@ def script(work: Work) -> Generator[Request, Any, PreparedTable]:
     if work.rule is None or work.key is None:
         raise ConfigError("a preparation needs its rule", "give the rule of the job")
     sums = DigitSums(work)
-    playing = prepare(work.source.T, work.rule, work.key)
+    sizes = [float(rows) for i, rows in enumerate(work.plan.counts) if i != work.i]
+    playing = prepare(work.source.T, work.rule, work.key, sizes)
     answer: Float | None = None
     for step in work.plan.steps:
         asked = yield Local(step.name, lambda: _next(playing, answer))  # noqa: B023
