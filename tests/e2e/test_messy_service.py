@@ -120,7 +120,10 @@ def test_each_hospital_reads_what_is_wrong_with_its_own_table_and_no_one_else_do
             text = watched(federation, id, "party/west")
             assert "160 of 160 records of column 'sex' have levels that no other party has" in text
             assert "look like 'f', 'm' in another spelling" in text
-            assert 'sex = { levels = { "..." = "f" } } in the map of the table, [table] of site.toml' in text
+            line = 'sex = { levels = { Female = "f", Male = "m" } } in the map of the table, [table] of site.toml'
+            assert line in text
+            assert "Female" not in watched(federation, id, "party/north")
+            assert "Female" not in watched(federation, id, "researcher/res")
 
             site["west"].write_text(site["west"].read_text() + LEVELS + REST)
             site["south"].write_text(site["south"].read_text() + "[table.map]\nchol = { missing = [-9] }\n")

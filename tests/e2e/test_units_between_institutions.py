@@ -58,7 +58,7 @@ def test_another_unit_is_said_at_home_before_the_session_goes_on_and_once(tmp_pa
         done = played(tmp_path, study, Policy.permissive())
     assert done.state == "done", done.failures
     said = [each for each in caplog.records if "another unit" in each.getMessage()]
-    # One of three in another unit moves the mean that the others compare with: each reads it once, and whose it likely is.
+    # One of three in another unit moves the others' mean too: each reads it once, and whose it likely is.
     assert sorted(each.getMessage().split()[0] for each in said) == [f"role=party/{name}" for name in PARTIES]
     told = {each.getMessage().split()[0]: each for each in said}["role=party/west"]
     assert "likely in another unit here (17.1: mg/dL to umol/L?)" in told.getMessage()

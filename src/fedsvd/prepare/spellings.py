@@ -3,7 +3,8 @@
 A level that one party alone has is pooled as "other", and a label that one party alone has is a class of its own. Both
 are exact results of a table that no one meant where it is the same level in another spelling. A party is told how many
 of its own records are pooled and which joint level each of its own is like; where it is more than half of them the
-study ends at that party. Errors name joint levels alone, which all parties know; own ones are shown to their owner.
+study ends at that party. Own levels are named where they look like a joint one, in the line of the map that recodes
+them: between institutions an error stays with the owner of the table, and others receive its code alone.
 """
 
 import operator
@@ -75,15 +76,16 @@ def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
         return ()
     known = listed(joint.levels[:_SHOWN])
     if records > MOST_POOLED * every:
-        alike = sorted({found for level, _ in lost if (found := like(level, joint.levels)) is not None})
-        hint = f", and some of its own look like {listed(alike)} in another spelling" if alike else ""
+        alike = _alike((level for level, _ in lost), joint.levels)
+        hint = f", and some of its own look like {listed(sorted(set(alike.values())))} in another spelling"
+        hint = hint if alike else ""
         if not alike and _are_numbers(level for level, _ in lost) and not all(map(_is_number, joint.levels)):
             hint = ", and its own are numbers"
         raise DataError(
             f"{records} of {every} records of column {own.name!r} have levels that no other party has or that are "
             f"rare, and would all be {joint.pool!r}; the joint levels are {known}{hint}",
-            f"recode them at home without editing the file ({recoding(own.name, joint.levels[0])} in the map of the "
-            "table), or leave the column out (drop)",
+            f"recode them at home without editing the file ({recoding(own.name, joint.levels, alike)} in the map "
+            "of the table), or leave the column out (drop)",
         )
     said = [f"{level!r} ({n})" + _like(level, joint.levels) for level, n in lost[:_SHOWN]]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
@@ -95,9 +97,14 @@ def _like(level: str, levels: Sequence[str]) -> str:
     return "" if found is None else f", {found!r} in another spelling?"
 
 
-def recoding(name: str, level: str) -> str:
-    """How levels are recoded, for a fix."""
-    return map_line(name, {"levels": {"...": level}})
+def recoding(name: str, levels: Sequence[str], alike: Mapping[str, str]) -> str:
+    """How levels are recoded, for a fix: the own ones that look like one of these levels, or any to the first."""
+    return map_line(name, {"levels": dict(_first(alike)) or {"...": levels[0]}})
+
+
+def _alike(own: Iterable[str], levels: Sequence[str]) -> dict[str, str]:
+    """Own levels that look like one of these, with that one."""
+    return {level: found for level in own if (found := like(level, levels)) is not None}
 
 
 def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
@@ -115,7 +122,7 @@ def spellings_between(name: str, counts: Mapping[str, Mapping[str, int]]) -> lis
         shown = [f"{level!r} looks like {found!r}" for level, found in _first(alike)]
         hint = f" ({', '.join(shown)})" if shown else f"; the others have {listed(others[:_SHOWN])}"
         words = {"levels": alike} if alike else {}
-        how = map_line(name, words) if alike else recoding(name, others[0])
+        how = recoding(name, others, alike)
         said.append(
             Finding(
                 name,
@@ -139,10 +146,10 @@ def expect_one_spelling(name: str, counts: Mapping[str, Mapping[str, int]]) -> N
         if sum(lost[level] for level in alike) > MOST_POOLED * every:
             shown = sorted(set(alike.values()))
             look = f"they look like {listed(shown[:_SHOWN])} in another spelling"
-            raise DataError(f"{fault}, and {look}", fix.format(recoding(name, shown[0])))
+            raise DataError(f"{fault}, and {look}", fix.format(recoding(name, others, alike)))
         if others and records > MOST_POOLED * every and _are_numbers(lost) and not any(map(_is_number, others)):
             words = f"they are numbers, and the others have {listed(others[:_SHOWN])}"
-            raise DataError(f"{fault}: {words}", fix.format(recoding(name, others[0])))
+            raise DataError(f"{fault}: {words}", fix.format(recoding(name, others, {})))
 
 
 def spelt_apart(name: str, counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -154,7 +161,7 @@ def spelt_apart(name: str, counts: Mapping[str, Mapping[str, int]]) -> Iterator[
         shown = ", ".join(f"{level!r} ({lost[level]}) looks like {found!r}" for level, found in _first(alike))
         yield (
             f"{who}: levels of column {name!r} that no other table has: {shown}. In another spelling? If so, recode "
-            f"them ({map_line(name, {'levels': dict(_first(alike))})} in the map of the table); else all is well"
+            f"them ({recoding(name, (), alike)} in the map of the table); else all is well"
         )
 
 
@@ -166,25 +173,22 @@ def _alone(who: str, counts: Mapping[str, Mapping[str, int]]) -> tuple[list[str]
     """The levels of the other tables, those that this one alone has with their records, and what these look like."""
     others = sorted({level for other, held in counts.items() if other != who for level in held})
     lost = {level: n for level, n in counts[who].items() if level not in others}
-    return others, lost, {level: found for level in lost if (found := like(level, others)) is not None}
+    return others, lost, _alike(lost, others)
 
 
 def other_levels(name: str, strange: Sequence[str], known: Sequence[str]) -> DataError:
-    """The refusal of levels of a column, or classes of a label, that a study does not name; none of them is shown.
+    """The refusal of levels of a column, or classes of a label, that a study does not name.
 
-    Without a name it is the outcome of a formula.
+    Those are shown that look like one that it names. Without a name it is the outcome of a formula.
     """
-    alike = sorted({found for level in strange if (found := like(level, known)) is not None})
-    hint = f", and some look like {listed(alike[:_SHOWN])} in another spelling" if alike else ""
+    alike = _alike(strange, known)
+    seen = sorted(set(alike.values()))
+    hint = f", and some look like {listed(seen[:_SHOWN])} in another spelling" if alike else ""
     what, some = (
         f"column {name!r}" if name else "the outcome of the formula",
         "level" if len(strange) == 1 else "levels",
     )
-    how = (
-        f"; or recode those of this table: {recoding(name, (alike or known)[0])} in the map of the table"
-        if name
-        else ""
-    )
+    how = f"; or recode those of this table: {recoding(name, known, alike)} in the map of the table" if name else ""
     fault = f"{what} has {len(strange)} {some} that the study does not name; it names {listed(known[:_SHOWN])}{hint}"
     return DataError(fault, f"name all of them{how}")
 

@@ -66,17 +66,20 @@ def test_a_party_is_told_how_many_of_its_records_become_other():
     assert not found[2].recipe.compared_units
 
 
-def test_most_records_in_another_spelling_end_the_study_without_a_level_of_the_data():
+def test_most_records_in_another_spelling_end_the_study_with_the_line_that_recodes_them():
     with pytest.raises(DataError) as caught:
         played([["f", "m"] * 30, ["m", "f", "f"] * 20, ["Female", "Male"] * 100])
     assert caught.value.fault == (
         "200 of 200 records of column 'sex' have levels that no other party has or that are rare, and would all be "
         "'other'; the joint levels are 'f', 'm', and some of its own look like 'f', 'm' in another spelling"
     )
-    assert 'sex = { levels = { "..." = "f" } } in the map of the table' in caught.value.fix
-    assert "Female" not in str(caught.value)
+    assert 'sex = { levels = { Female = "f", Male = "m" } } in the map of the table' in caught.value.fix
     with pytest.raises(DataError, match="the joint levels are 'f', 'm', and its own are numbers"):
         played([["f", "m"] * 30, ["m", "f", "f"] * 20, ["1", "2"] * 100])
+    with pytest.raises(DataError) as caught:  # levels that look like none of the joint ones are not shown
+        played([["f", "m"] * 30, ["m", "f", "f"] * 20, ["Kowalski", "Zhang"] * 100])
+    assert 'sex = { levels = { "..." = "f" } } in the map of the table' in caught.value.fix
+    assert "Kowalski" not in str(caught.value)
 
 
 def test_a_party_whose_levels_are_half_its_own_takes_part():
