@@ -3,12 +3,11 @@
 Exact results of a column in mg/dL at two sites and in umol/L at a third are those of a table that no one meant. What is
 compared follows from sums that the parties take anyway, or from tables that one person has; a finding is shown to the
 party whose column it is, before the study goes on where tables or their means are there by then. It is never an error:
-patients differ between sites too. Likely factors are those of laboratory and body units (``FACTORS``), by name of the
-column where it is one of them.
+patients differ between sites too. Likely factors are those of laboratory and body units (``unit_factors.py``), by
+name of the column where it is one of them.
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -23,6 +22,7 @@ from fedsvd.data.suspects import Finding
 from fedsvd.data.written import map_line
 from fedsvd.prepare.derived import row_panels
 from fedsvd.prepare.missing import Totals
+from fedsvd.prepare.unit_factors import FACTORS, OF_A_UNIT, OF_ANY_UNIT, Factor, likely, named_factors, reversed_units
 from fedsvd.types import Float
 
 MEANS_APART = 3.0
@@ -34,8 +34,6 @@ _FEWEST = 10  # entries here, and elsewhere: of fewer a deviation says little
 _SURE = 5.0  # standard errors of a mean from zero
 _ALIKE = 1.55  # means whose ratio is below differ by patients, or deviations by heavy tails: no unit is as near
 _MEANS_ALONE = 2.0  # the ratio of means from which on a unit is asked about, where deviations are not summed
-_OF_A_UNIT = 1.4  # by how much the ratio of means may differ from the factor of a unit, as patients differ
-_OF_ANY_UNIT = 1.2  # the same of a column whose name says nothing of its units
 _TOLD_APART = math.log(1.2)  # by how much better the means fit another unit at one other site than one here, to say so
 _SURE_OF_HERE = math.log(1.4)  # the same of one here: a site that is right is not to be asked to change its column
 _DEGREES = 4.0  # by which mean temperatures may differ, as patients differ
@@ -44,62 +42,6 @@ _OF_ONE_VALUE = 0.5  # share of zeros beyond which a column is of events, whose 
 _BEGINNING = 1 << 24  # bytes of a table that are looked at, where no sum is taken
 _SHOWN = 10
 _FIRST = 64  # rows, in which a measurement mostly has more than two values
-
-
-class Factor(NamedTuple):
-    """A number of the smaller unit's name times ``by`` is one in the other's; ``of`` finds names it is likely for."""
-
-    of: str
-    by: float
-    units: str
-
-
-_TIMES = r"^age|alter|time|zeit|day|tag|week|month|year|jahr|durat|dauer|follow|stay|surv"
-
-# Conventional to SI units: AMA Manual of Style, 11th ed., table of conversion factors; molar masses by IUPAC (glucose
-# 180.16, cholesterol 386.65, triglycerides as triolein 885.4, creatinine 113.12, bilirubin 584.66, calcium 40.08).
-FACTORS = (
-    Factor(r"gluc|glyc[ae]|blood.?sugar|zucker|plasma.?sugar", 18.02, "mmol/L to mg/dL"),
-    Factor(r"chol|ldl|hdl", 38.67, "mmol/L to mg/dL"),
-    Factor(r"trig|tgl?$|trigly", 88.57, "mmol/L to mg/dL"),
-    Factor(r"crea|krea|scr$", 88.4, "mg/dL to umol/L"),
-    Factor(r"bili", 17.1, "mg/dL to umol/L"),
-    Factor(r"album|alb$|protein", 10.0, "g/dL to g/L"),
-    Factor(r"calc|^ca$|kalz", 4.008, "mmol/L to mg/dL"),
-    Factor(r"h(a?e)?moglo|^hgb|^hb", 10.0, "g/dL to g/L"),
-    Factor(r"h(a?e)?moglo|^hgb|^hb", 1.611, "mmol/L to g/dL"),
-    Factor(r"h(a?e)?moglo|^hgb|^hb", 16.11, "mmol/L to g/L"),
-    Factor(r"urea|harnstoff", 6.006, "mmol/L to mg/dL"),
-    Factor(r"bun$|urea.?n|urea", 2.801, "mmol/L of urea to mg/dL of urea nitrogen"),
-    Factor(r"uric|urate|harnsaeure|harnsäure", 59.48, "mg/dL to umol/L"),
-    Factor(r"phos(?!phat)|phosph", 3.097, "mmol/L to mg/dL"),
-    Factor(r"magn|^mg$", 2.431, "mmol/L to mg/dL"),
-    Factor(r"iron|eisen|^fe$", 5.585, "umol/L to ug/dL"),
-    Factor(r"copper|kupfer|^cu$", 6.355, "umol/L to ug/dL"),
-    Factor(r"crp|c.?reactive", 10.0, "mg/dL to mg/L"),
-    Factor(r"vit.*d|25.?oh", 2.496, "ng/mL to nmol/L"),
-    Factor(r"testost", 28.84, "nmol/L to ng/dL"),
-    Factor(r"cortis", 27.59, "ug/dL to nmol/L"),
-    Factor(r"weig|gewicht|wt$|mass", 2.2046, "kg to lb"),
-    Factor(r"weig|gewicht|wt$|mass", 1000.0, "kg to g"),
-    Factor(r"weig|gewicht|wt$|mass", 35.274, "kg to oz"),
-    Factor(r"heig|groe|größe|stature|length|laenge|länge|ht$|waist|circum", 2.54, "inches to cm"),
-    Factor(r"heig|groe|größe|stature|length|laenge|länge|ht$|waist|circum", 100.0, "m to cm"),
-    Factor(r"heig|groe|größe|stature|length|laenge|länge|ht$|waist|circum", 10.0, "cm to mm"),
-    Factor(r"press|sbp|dbp|bp$|druck|po2|pco2", 7.501, "kPa to mmHg"),
-    Factor(r"energ|kcal|calor", 4.184, "kcal to kJ"),
-    Factor(_TIMES, 7.0, "weeks to days"),
-    Factor(_TIMES, 12.0, "years to months"),
-    Factor(_TIMES, 30.44, "months to days"),
-    Factor(_TIMES, 52.18, "years to weeks"),
-    Factor(_TIMES, 365.25, "years to days"),
-    Factor(_TIMES, 24.0, "days to hours"),
-    Factor(_TIMES, 60.0, "hours to minutes"),
-    Factor(r"", 10.0, "a tenfold unit"),
-    Factor(r"", 100.0, "a share to per cent"),
-    Factor(r"", 1000.0, "a thousandfold unit"),
-    Factor(r"", 1e6, "a millionfold unit"),
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -250,38 +192,6 @@ def _beyond(ratio: float, bar: float) -> bool:
     return not math.isnan(ratio) and abs(math.log(ratio)) >= math.log(bar)
 
 
-def likely(name: str, ratio: float) -> list[tuple[float, str]]:
-    """The factors of the table that this ratio may be, the nearest first: those of the column's name, else the rest."""
-    if math.isnan(ratio) or not 0.0 < ratio < math.inf:
-        return []
-    unnamed = [each for each in FACTORS if not each.of]
-    found = _near(_named(name), ratio, _OF_A_UNIT) or _near(unnamed, ratio, _OF_ANY_UNIT)
-    return [(by, said) for _, by, said in sorted(found)[:2]]
-
-
-def _named(name: str) -> list[Factor]:
-    """The factors of columns that are called so."""
-    low = re.sub(r"[\s_.\-()]+", " ", name.lower()).strip()
-    low = re.sub(r"\balk\w* ?p\w*", "enzyme", low)  # alkaline phosphatase, which is not phosphate
-    return [each for each in FACTORS if each.of and any(re.search(each.of, word) for word in (low, *low.split()))]
-
-
-def _near(table: Sequence[Factor], ratio: float, within: float) -> list[tuple[float, float, str]]:
-    found = []
-    for each in table:
-        for by, said in ((each.by, each.units), (1.0 / each.by, _reversed(each.units))):
-            distance = abs(math.log(ratio / by))
-            # A factor that is nearer to no change at all than the data explains nothing.
-            if distance < math.log(within) and distance < abs(math.log(ratio)):
-                found.append((distance, by, said))
-    return found
-
-
-def _reversed(units: str) -> str:
-    first, _, second = units.partition(" to ")
-    return f"{second} to {first}" if second else units
-
-
 class Side(Enum):
     """Where a column is likely in another unit, as far as one party can see."""
 
@@ -391,18 +301,18 @@ def _distance(one: float, other: float) -> float:
 
 def _units_of(name: str) -> list[_Units]:
     """Units that a column of this name may be in, both ways; where the name says nothing, those of any column."""
-    named = _named(name)
+    named = named_factors(name)
     degrees: _Units = [
-        (1.8, 32.0, _TO_FAHRENHEIT, _OF_A_UNIT),
-        (1.0 / 1.8, -32.0 / 1.8, _TO_CELSIUS, _OF_A_UNIT),
+        (1.8, 32.0, _TO_FAHRENHEIT, OF_A_UNIT),
+        (1.0 / 1.8, -32.0 / 1.8, _TO_CELSIUS, OF_A_UNIT),
     ]
-    rest = [] if named else [_both_ways([each for each in FACTORS if not each.of], _OF_ANY_UNIT)]
-    return [degrees + _both_ways(named, _OF_A_UNIT), *rest]
+    rest = [] if named else [_both_ways([each for each in FACTORS if not each.of], OF_ANY_UNIT)]
+    return [degrees + _both_ways(named, OF_A_UNIT), *rest]
 
 
 def _both_ways(table: Sequence[Factor], within: float) -> _Units:
     forth = [(each.by, 0.0, each.units, within) for each in table]
-    return forth + [(1.0 / each.by, 0.0, _reversed(each.units), within) for each in table]
+    return forth + [(1.0 / each.by, 0.0, reversed_units(each.units), within) for each in table]
 
 
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[Finding]:

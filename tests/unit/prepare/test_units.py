@@ -8,7 +8,8 @@ from tests.tolerances import assert_close, digits_lost
 from fedsvd.data.open import open_source
 from fedsvd.prepare.missing import Totals, totals
 from fedsvd.prepare.sites import squares
-from fedsvd.prepare.units import FACTORS, Side, Spread, likely, summed_elsewhere, unit_findings, units_between
+from fedsvd.prepare.unit_factors import FACTORS, likely
+from fedsvd.prepare.units import Side, Spread, summed_elsewhere, unit_findings, units_between
 
 # What a laboratory reports, roughly: mean and deviation of the logarithm, or of the number itself.
 LABORATORY = {
