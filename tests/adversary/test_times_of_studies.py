@@ -95,6 +95,70 @@ def test_of_the_records_between_two_edges_none_or_five_are_fine(between):
     assert asked(first, after(first)) == [], "the same study again"
 
 
+def of_three_arms(between=1):
+    """Arms a, b, c at one party: this many of a and five of b and of c leave between 12 and 12.5."""
+    _, *both, _ = patients(0)
+    times, events = ([np.tile(own, 6) for own in each] for each in both)
+    arms = [np.arange(len(own)) // 14 % 3.0 for own in times]
+    late = times[2] == 14.0
+    for arm, some in enumerate((between, 5, 5)):
+        chosen = np.flatnonzero(late & (arms[2] == arm))[:some]
+        assert len(chosen) == min(some, (late & (arms[2] == arm)).sum())
+        times[2][chosen], events[2][chosen] = 12.25, 1.0
+    return times, events, arms
+
+
+def test_three_studies_by_different_groups_show_one_patient_that_no_two_of_them_show():
+    """a or not up to 12, b or not and c or not up to 12.5: a and b together, less b, less a before."""
+    times, events, arms = of_three_arms()
+    pairs = [[(own == arm).astype(float) for own in arms] for arm in range(3)]
+    edges = ([6.0, 12.0, 18.0], [6.0, 12.5, 18.0], [6.0, 12.5, 18.0])
+    fitted = [
+        FederatedKaplanMeier(at, counts="exact").fit(None, times, events, group=group).counts_
+        for at, group in zip(edges, pairs, strict=True)
+    ]
+    left = [np.asarray(each)[:, 3:6] for each in fitted]  # by group 0, 1: who left up to each time
+    a_before, b_after, ab_after = left[0][1, 1], left[1][1, 1], left[2][0, 1]
+    assert ab_after - b_after - a_before == 1.0, "one of a left between 12 and 12.5"
+    studies = [curves(times, events, at, groups=group) for at, group in zip(edges, pairs, strict=True)]
+    assert not any("earlier" in text for text in asked(studies[1], after(studies[0])))
+    assert not any("earlier" in text for text in asked(studies[2], after(studies[0])))
+    assert not any("earlier" in text for text in asked(studies[2], after(studies[1])))
+    assert any("earlier" in text for text in asked(studies[2], after(*studies[:2])))
+    times, events, arms = of_three_arms(between=0)
+    studies = [curves(times, events, at, groups=group) for at, group in zip(edges, pairs, strict=True)]
+    assert not any("earlier" in text for text in asked(studies[2], after(*studies[:2])))
+
+
+def test_counts_in_fives_next_to_exact_ones_leave_one_number_and_the_second_study_asks():
+    """Exact events and departures up to 12, both in fives up to 12.5: one event is the only number that fits both."""
+    shown = {}
+    for before in range(5):  # remainders of departures and of events up to 12
+        for censored in range(5):
+            _, times, events, late = patients()
+            early = np.flatnonzero((times[2] == 8.0) & (events[2] == 1.0))
+            times[2][early[:before]] = 17.0
+            early = np.flatnonzero((times[2] == 8.0) & (events[2] == 0.0))
+            times[2][early[:censored]] = 17.0
+            own = [(times[2] <= 12.0) & kind for kind in (events[2] == 1.0, events[2] >= 0.0)]
+            known = [int(each.sum()) for each in own]
+            words = [5 * round((each + len(late)) / 5) for each in known]
+            fits = [
+                (d, c)
+                for d in range(9)
+                for c in range(9)
+                if [5 * round((known[0] + d) / 5), 5 * round((known[1] + d + c) / 5)] == words
+            ]
+            exact, rounded = curves(times, events, FIRST), curves(times, events, MOVED, "fives")
+            for first, second in ((exact, rounded), (rounded, exact)):
+                asks = any("earlier" in text for text in asked(second, after(first)))
+                if len({d for d, _ in fits}) == 1:
+                    assert asks, (before, censored)
+                shown[before, censored] = asks
+    assert any(shown.values())
+    assert not all(shown.values()), "most pairs of studies are fine"
+
+
 def test_what_is_opened_in_fives_has_no_such_difference():
     _, times, events, _ = patients()
     first, moved = (curves(times, events, edges, "fives") for edges in (FIRST, MOVED))

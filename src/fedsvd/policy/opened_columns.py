@@ -31,8 +31,7 @@ _NONE = np.empty(0, np.intp)
 
 @dataclass(frozen=True, repr=False)
 class StudyColumns:
-    """The columns that a study sums, without weights: features, labels, then those that exact counts over time are
-    of."""
+    """The columns that a study sums, without weights: features, labels, then those that counts over time are of."""
 
     names: tuple[str, ...]
     values: Float  # (rows, columns)
@@ -47,7 +46,7 @@ class StudyColumns:
     directions: int = 0  # that the study opens by steps, at most
     described: bool = False  # whether its levels were counted (Table 1)
     by: int = NOWHERE  # the column whose levels made groups then
-    counted: int = 0  # how many of the last columns are time, event and group of counts that are opened as they are
+    counted: int = 0  # how many of the last columns are time, event and group of counts over time
     grid: "CountedAt | None" = None  # where these are counted
 
 
@@ -57,6 +56,7 @@ class CountedAt:
 
     edges: tuple[float, ...]
     closed: bool
+    least: int = 1  # what counts are rounded to multiples of
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ def _opened(said: dict[str, Any]) -> Opened:
     """As it was written; versions before times were remembered wrote no ``counted`` and no ``grid``."""
     places = {key: tuple(said.get(key, ())) for key in ("features", "labels", "counted")}
     grid = said.get("grid")
-    return Opened(**{**said, **places, "grid": grid and CountedAt(tuple(grid["edges"]), grid["closed"])})
+    at = grid and CountedAt(tuple(grid["edges"]), grid["closed"], grid.get("least", 1))
+    return Opened(**{**said, **places, "grid": at})
 
 
 def write_columns(folder: Path, number: int, columns: OpenedColumns) -> None:

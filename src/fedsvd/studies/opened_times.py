@@ -1,9 +1,9 @@
-"""Exact counts over time of a study next to those of earlier ones: who left between a time of each.
+"""Counts over time of a study next to those of earlier ones: who left between a time of each, in which group.
 
 One study counts who left up to 12 months, another one up to 12.25: no bin of either holds few records, and the
-difference of both counts is who left between. So a party remembers at which times its records were counted
-(``policy/opened_columns.py``) and compares the records that are counted: of two sets, one inside the other, the
-difference is none or at least the least count. Multiples of it, rounded at home, have no such difference.
+difference of both counts is who left between. Three studies by different groups may have it only together, and counts
+in fives next to exact ones may leave one number for it. So a party remembers at which times its records were counted
+(``policy/opened_columns.py``) and asks its owner where all counts give one of few records (``statistics/isolated.py``).
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,9 @@ from fedsvd.policy.own_rows import Grid
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.protocol.hazards import bins_of
-from fedsvd.protocol.openings import opened
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import What
-from fedsvd.protocol.tasks import Counts, Task
+from fedsvd.protocol.tasks import Task
+from fedsvd.statistics.isolated import Counted, isolated
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.persons import persons_of
 from fedsvd.types import Float
@@ -39,14 +38,12 @@ class CountedTimes:
 
 
 def counted_times(plan: SessionPlan, party: PartyData) -> CountedTimes | None:
-    """What a study counts of a party's records over time, where counts are opened as they are; else None."""
-    if plan.task is Task.SURVIVAL and What.CELLS in opened(plan):
+    """What a study counts of a party's records over time; None of one that does not."""
+    if plan.task is Task.SURVIVAL:
         curves = CurvesPlan.of(plan)
-        if curves.counts is not Counts.EXACT:
-            return None
         columns = 3 if curves.groups else 2
         rows = party.table.rows(0, party.table.shape[0])[:, :columns]
-        return CountedTimes(rows, CountedAt(tuple(curves.edges.tolist()), closed=False))
+        return CountedTimes(rows, CountedAt(tuple(curves.edges.tolist()), closed=False, least=curves.least))
     edges = bins_of(plan)
     if edges is None or plan.glm is None or party.labels is None:
         return None
@@ -68,51 +65,44 @@ def times_together(
     of_person = persons_of(party, plan)
     if of_person is not None:  # records that this study does not take are counted one by one
         of_person = np.concatenate((of_person, 1 + of_person.max(initial=-1) + np.arange(len(rest))))
-    apart = np.zeros(len(now.at.edges), np.bool_)
+    before_this: list[Counted] = []
     for places, grid in earlier:
         there = np.full((len(everyone), len(places)), np.nan)
         known = everyone >= 0
         there[known] = before.values[np.ix_(everyone[known], np.array(places, np.intp))]
-        theirs = [*_counts(there, grid, of_person)]
-        for kind, ours in _counts(here, now.at, of_person):
-            for _, other in (each for each in theirs if each[0] == kind):
-                apart |= _few_apart(ours, len(now.at.edges), other, len(grid.edges), policy.least_count)
-    return (Grid("times next to those of an earlier study", int(apart.sum()), len(apart), _EARLIER),)
+        before_this += _counts(there, grid, of_person)
+    few = isolated(before_this, [*_counts(here, now.at, of_person)], policy.least_count)
+    edges = np.array(now.at.edges)
+    last = np.minimum(_of_persons(np.searchsorted(edges, here[:, 0]), of_person, len(edges)), len(edges) - 1)
+    times = len(np.unique(last[few]))
+    return (Grid("times next to those of an earlier study", times, len(edges), _EARLIER),)
 
 
-def _counts(rows: Float, at: CountedAt, of_person: Persons) -> Iterator[tuple[str, Places]]:
-    """Of events, ends of follow-up and all who left, in each group and in all: the first time that counts a record.
+def _counts(rows: Float, at: CountedAt, of_person: Persons) -> Iterator[Counted]:
+    """Of each group the counts that are opened: events of each cause and all who left, up to each time, and records.
 
     Where a person has several rows, the first of them that is counted.
     """
     time, event, edges = rows[:, 0], rows[:, 1], np.array(at.edges)
+    D = len(edges)
     first = np.searchsorted(edges, time, side="left")
     first = first if at.closed else np.where(event == 0.0, np.searchsorted(edges, time, side="right"), first)
-    kinds = {"events": event > 0.0, "ends": event == 0.0, "left": np.isfinite(event)}
-    causes = np.unique(event[event > 0.0])
-    kinds |= {f"cause {cause:g}": event == cause for cause in causes if len(causes) > 1}
-    codes = [] if rows.shape[1] < 3 else np.unique(rows[np.isfinite(rows[:, 2]), 2]).tolist()
-    for kind, some in kinds.items():
-        for inside in (some, *(some & (rows[:, 2] == code) for code in codes)):
-            places = np.where(inside, first, len(edges))
-            if of_person is not None:
-                persons = np.full(1 + int(of_person.max(initial=-1)), len(edges))
-                np.minimum.at(persons, of_person, places)
-                places = persons
-            yield kind, places
+    taken = np.isfinite(event)
+    kinds = [event == cause for cause in np.unique(event[event > 0.0])]
+    groups = [taken]
+    if rows.shape[1] > 2:  # records without a group are in no count
+        groups = [rows[:, 2] == code for code in np.unique(rows[np.isfinite(rows[:, 2]), 2])]
+    for group in groups:
+        for kind in (*kinds, taken):
+            places = _of_persons(np.where(kind & group, first, D), of_person, D)
+            yield Counted(places, D, at.least)
+        yield Counted(_of_persons(np.where(taken & group, 0, 1), of_person, 1), 1, at.least)
 
 
-def _few_apart(ours: Places, D: int, theirs: Places, E: int, least: int) -> NDArray[np.bool_]:
-    """At which of our D times few records tell who is counted from who was at one of their E times.
-
-    A count that both have is judged in each by itself.
-    """
-    cells = np.bincount(ours * (E + 1) + theirs, minlength=(D + 1) * (E + 1)).reshape(D + 1, E + 1)
-    both = cells.cumsum(axis=0).cumsum(axis=1)
-    mine, other = both[:D, E][:, None], both[D, :E][None, :]
-    smaller, apart = np.minimum(mine, other), np.abs(mine - other)
-    nested = both[:D, :E] == smaller
-    same = nested & (apart == 0)
-    few = nested & (smaller > 0) & (apart > 0) & (apart < least)
-    few &= ~same.any(axis=1)[:, None] & ~same.any(axis=0)[None, :]
-    return np.asarray(few.any(axis=1))
+def _of_persons(places: Places, of_person: Persons, last: int) -> Places:
+    """The first place of a person's rows."""
+    if of_person is None:
+        return places
+    found = np.full(1 + int(of_person.max(initial=-1)), last)
+    np.minimum.at(found, of_person, places)
+    return found
