@@ -19,9 +19,9 @@ class Masks:
     Parameters
     ----------
     scheme : {"auto", "sum", "mask", "steps"}, default="auto"
-        "auto" picks "sum" where the side that all parties share is short, else "mask". "steps" finds the first
-        components of a long side by sums of a few products at a time, a number or a share of the variance, with
-        their singular values.
+        "auto" picks "sum" where the side that all parties share is short, else "mask"; and "steps" of few components
+        of many features and records, where singular values are released. "steps" finds the first components of a long
+        side by sums of a few products at a time, a number or a share of the variance, with their singular values.
     mode : {"A", "B"}, default=None
         Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
         under a mask (B). None for A where the release determines that matrix, else B.

@@ -33,6 +33,7 @@ class Why(StrEnum):
     ASKED_OPEN = "asked-open"
     BY_STEPS = "by-steps"
     MANY_FEATURES = "many-features"
+    NO_SPECTRUM = "no-spectrum"
 
 
 TEXTS = {
@@ -55,6 +56,7 @@ TEXTS = {
     Why.NOT_DETERMINED: "the CSP factorises the sum under a mask, so that parties open no more than the release",
     Why.ASKED_OPEN: "as asked for: all parties will hold the joint Gram matrix",
     Why.MANY_FEATURES: "there are many features ({rows}) for the few components, and many records",
+    Why.NO_SPECTRUM: "steps would be quicker, but show every party the singular values, which the release leaves out",
     Why.BY_STEPS: "the parties open products with a few directions at a time, until the top is found",
 }
 """Sentences for people; ``{...}`` are numbers that follow from the plan."""

@@ -85,7 +85,8 @@ def plan_study(
     _expect_permutable(study, scheme, m, memory, needed)
     mode, because = _choose_mode(study, scheme, m, counts)
     plan = _session_plan(study, m, counts, scheme, mode, memory)
-    reasons = (Why.FEW_DIGITS,) if plan.few_digits else tuple(dict.fromkeys((why, *because)))
+    quicker = (Why.NO_SPECTRUM,) if _hinders_steps(study, m, counts, memory) else ()
+    reasons = (Why.FEW_DIGITS,) if plan.few_digits else tuple(dict.fromkeys((why, *quicker, *because)))
     plan = replace(plan, session=session, why=reasons, identities=identities)
     if scheme is Scheme.STEPS:
         expect_memory(plan)
@@ -326,6 +327,14 @@ def _by_steps(study: Study, m: int, counts: tuple[int, ...], memory: int) -> boo
         return False
     plan = _session_plan(asked, m, counts, Scheme.STEPS, Mode.A, memory)
     return study.memory is None or memory_of_steps(plan) <= study.memory
+
+
+def _hinders_steps(study: Study, m: int, counts: tuple[int, ...], memory: int) -> bool:
+    """Whether steps would be taken if the release had the singular values, which it leaves out."""
+    release = _release(study)
+    return Item.SPECTRUM not in release and _by_steps(
+        replace(study, release=(*release, Item.SPECTRUM)), m, counts, memory
+    )
 
 
 def _too_little(needed: int, memory: int, rows: int) -> StorageError:
