@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.e2e.federations import federation_of
-from tests.e2e.outcomes import settled
+from tests.e2e.outcomes import broken_everywhere, settled
 
 from fedsvd.policy.rules import Policy
 
@@ -45,7 +45,10 @@ def played(root, study, policy):
             (federation.kits[f"party/{name}"] / "site.toml").write_text(f'[data]\ndefault = "{root / name}.csv"\n')
         federation.start(*ROLES)
         with federation.client() as client:
-            return settled(client, client.submit(file).id, {"done", "broken"})
+            ended = settled(client, client.submit(file).id, {"done", "broken"})
+            if ended.state == "broken":
+                broken_everywhere(federation, client, ended.id)
+            return client.job(ended.id)
 
 
 @pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -76,7 +79,7 @@ def test_an_owner_may_end_a_study_at_another_unit_and_no_one_else_reads_which(tm
     tables(tmp_path)
     broken = played(tmp_path, study, replace(Policy.permissive(), units="refuse"))
     assert broken.state == "broken"
-    # All three refuse, and the first one ends it for all: the job may be read before the others have reported.
-    assert {failure.who for failure in broken.failures} & {f"party/{name}" for name in PARTIES}
+    # All three refuse, and the first one ends it for all; each says how it ended.
+    assert {failure.who for failure in broken.failures} >= {f"party/{name}" for name in PARTIES}
     assert not any("bili" in failure.text or "17.1" in failure.text for failure in broken.failures)
     assert not [*tmp_path.rglob("results/*/coefficients.npy")]

@@ -14,7 +14,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from fedsvd.types import Float
 
@@ -145,6 +144,8 @@ def _cells(words: list[Float], sizes: Places, least: int) -> Iterator[Atoms]:
 
 def _pinned(sets: list[Atoms], words: list[Float], least: list[int], sizes: Places) -> list[Atoms]:
     """Sets for which exact and rounded counts leave one number alone."""
+    from scipy.optimize import linprog  # here: who only follows a job does not wait for it
+
     if not sets:
         return []
     rows = np.vstack(words)
