@@ -77,8 +77,8 @@ def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
     known = listed(joint.levels[:_SHOWN])
     if records > MOST_POOLED * every:
         alike = _alike((level for level, _ in lost), joint.levels)
-        hint = f", and some of its own look like {listed(sorted(set(alike.values())))} in another spelling"
-        hint = hint if alike else ""
+        seen = listed(sorted(set(alike.values())))
+        hint = f", and some of its own look like {seen} in another spelling" if alike else ""
         if not alike and _are_numbers(level for level, _ in lost) and not all(map(_is_number, joint.levels)):
             hint = ", and its own are numbers"
         raise DataError(

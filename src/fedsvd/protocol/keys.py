@@ -135,7 +135,7 @@ class SessionKeys:
         else:
             expect_own_prekey(self._plan, self.me, self.prekey)
 
-    def read(self, found: "Directory") -> None:
+    def read(self, found: Directory) -> None:
         """Take in every party's key, or raise ``NotSealed`` where ours is another one there."""
         if found.publics[self.me.index] != self.mine.public:
             raise NotSealed("the key directory holds another key for us", "the CSP altered it: stop and ask")

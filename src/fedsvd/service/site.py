@@ -59,6 +59,12 @@ if TYPE_CHECKING:
 
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
 
+_UNIT_FIXES = {
+    Side.HERE: "map the column to the unit of the others in site.toml",
+    Side.ELSEWHERE: "ask the others for their unit",
+    Side.EITHER: "agree on its unit",
+}
+
 
 @dataclass(frozen=True, repr=False)
 class Site:
@@ -290,14 +296,7 @@ class Site:
         if findings and self.policy().units == REFUSE:
             first = findings[0]
             fault = f'{first.text}. The rule units = "refuse" in policy.toml ends the study here'
-            fix = (
-                "map the column to the unit of the others in site.toml"
-                if first.side is Side.HERE
-                else "agree on its unit"
-            )
-            fix = "ask the others for their unit" if first.side is Side.ELSEWHERE else fix
-            fix = f'{fix}, or set units = "warn" if the patients differ'
-            raise DataError(fault, fix)
+            raise DataError(fault, f'{_UNIT_FIXES[first.side]}, or set units = "warn" if the patients differ')
 
     def statistic(self, plan: SessionPlan, names: Sequence[str]) -> "Statistic | None":
         """What plays the plan's foreign task on our table; its hash is compared once more, with what is read now."""

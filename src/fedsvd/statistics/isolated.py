@@ -65,7 +65,7 @@ def isolated(before: Sequence[Counted], now: Sequence[Counted], least: int) -> N
         old, new = (_residues(span, np.arange(len(sizes)), len(sizes)) for span in spans[2:])
         open_to = [each for each in dict.fromkeys(cells) if not _given(each, old) and not _given(each, new)]
         flagged = [each for each in open_to if _given(each, certain)]
-        rest = [each for each in open_to if each not in set(flagged)]
+        rest = [each for each in open_to if not _given(each, certain)]
         flagged += _pinned(rest, words, [each.least for each in every], sizes)
     chosen = np.zeros(len(sizes), np.bool_)
     chosen[[atom for each in flagged for atom in each]] = True
@@ -80,7 +80,7 @@ def _parts(words: list[Float], exact: list[bool], earlier: int) -> Iterator[list
 
 
 def _span(words: list[Float]) -> Float | None:
-    """An orthonormal basis of what these counts give, (atoms, rank); None where there are none."""
+    """An orthonormal basis of the span of these counts, (atoms, rank); None without counts."""
     if not words:
         return None
     steps = np.vstack([np.diff(each, axis=0, prepend=0.0) for each in words])  # bins, sparser than counts up to edges
@@ -144,7 +144,7 @@ def _cells(words: list[Float], sizes: Places, least: int) -> Iterator[Atoms]:
 
 def _pinned(sets: list[Atoms], words: list[Float], least: list[int], sizes: Places) -> list[Atoms]:
     """Sets for which exact and rounded counts leave one number alone."""
-    from scipy.optimize import linprog  # here: who only follows a job does not wait for it
+    from scipy.optimize import linprog  # slow to import, and `job watch` never needs it
 
     if not sets:
         return []

@@ -198,7 +198,7 @@ class Group:
         self._unread[origin] = None
 
     def receive_round(self, message: Gathered, purpose: str) -> None:
-        """Take in what all users sent in one round: each of them once, and where the plan has so many users."""
+        """Accept the messages of all users in one round; only plans with many users gather them."""
         if not relayed.gathers(self._plan) or tuple(origin for origin, _ in message.sealed) != self._plan.users:
             raise UnexpectedMessage("a round of messages that does not list the plan's users")
         if self._memo is None or self._unread:
