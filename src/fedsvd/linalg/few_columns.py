@@ -5,6 +5,8 @@ thread. Without it a product that is worth several threads is left to BLAS, unle
 """
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,9 @@ MOST = 32
 _ALONE = 1 << 25  # multiplications that one thread is done with before several have begun
 _PART = 1 << 18  # numbers of A that a thread reads at a time, at least
 _PARTS = 32  # of A, at most: two for each of sixteen threads
+_PIECE = 1024  # numbers of a line that are read in one piece: of shorter ones most of the time is spent on the way
+_LINES = 256  # lines, at least, of a part that has sums of its own, which are added up afterwards
+_TILE, _VECTORS = 12, 16  # lines, and numbers of a line, that the kernels take together
 _ALIKE = 512  # numbers after which lines are in the same places of a cache: a few more are put between them
 
 
@@ -44,13 +49,32 @@ def _inner(A: Float, B: Float, to: Float, each: Each | None) -> None:
     if not narrow.lies(columns):
         columns = _apart(B.shape[1], B.shape[0])
         transpose(B, columns)
-    _each_part(lambda rows: narrow.inner(A[rows], columns, to[rows]), A, each)
+    parts = _cut(len(A), _TILE, 1 if each is None else _count(A))
+    _each_part(lambda rows: narrow.inner(A[rows], columns, to[rows]), parts, each)
 
 
 def _combined(A: Float, B: Float, to: Float, each: Each | None) -> None:
-    """Columns of A are lines, whose sums with the weights in B are added to ``to``, (columns, rows)."""
-    weights = np.ascontiguousarray(B)
-    _each_part(lambda places: narrow.combine(A.T[:, places], weights, to[:, places]), A, each)
+    """Columns of A are lines, whose sums with the weights in B are added to ``to``, (columns, rows).
+
+    Threads have places of all lines, where lines are long. Of short ones each has some lines, and sums of its own: how
+    these are added up follows from the shape, and not from the number of threads.
+    """
+    weights, lines = np.ascontiguousarray(B), A.T
+    count, (height, length) = _count(A), lines.shape
+    shares = min(-(-count // max(1, length // _PIECE)), max(1, height // _LINES))
+    places = _cut(length, _VECTORS, 1 if each is None else count // shares)
+    if shares == 1:
+        _each_part(lambda place: narrow.combine(lines[:, place], weights, to[:, place]), places, each)
+        return
+    sums = np.zeros((shares, *to.shape))
+    parts = [(place, *each_of) for place in places for each_of in enumerate(_cut(height, _TILE, shares))]
+
+    def part(given: tuple[slice, int, slice]) -> None:
+        place, number, some = given
+        narrow.combine(lines[some, place], weights[some], sums[number, :, place])
+
+    _each_part(part, parts, each)
+    to += sums.sum(axis=0)
 
 
 def _target(out: Float | None, shape: tuple[int, int], add: bool) -> tuple[Float, Callable[[Float], Float]]:
@@ -76,16 +100,19 @@ def _apart(count: int, length: int) -> Float:
     return np.empty((count, length + (8 if length % _ALIKE == 0 else 0)))[:, :length]
 
 
-def _each_part(work: Callable[[slice], None], A: Float, each: Each | None) -> None:
-    """The work in parts of A's first side, for as many threads as there are."""
-    length = len(A)
-    count = 1 if each is None else max(1, min(_PARTS, A.size // _PART, length))
+def _count(A: Float) -> int:
+    """In how many parts threads read A."""
+    return max(1, min(_PARTS, A.size // _PART))
 
-    def part(number: int) -> None:
-        work(slice(length * number // count, length * (number + 1) // count))
 
-    if each is None or count == 1:
-        work(slice(length))
-        return
-    for _ in each(part, range(count)):
+def _cut(length: int, grain: int, count: int) -> list[slice]:
+    """This length in parts, at most ``count``, that begin at multiples of the grain."""
+    count = max(1, min(count, length // grain))
+    starts = [length * number // count // grain * grain for number in range(count)]
+    return [slice(a, b) for a, b in pairwise((*starts, length))]
+
+
+def _each_part(work: Callable[[Any], None], parts: list[Any], each: Each | None) -> None:
+    """The work on each of these parts."""
+    for _ in (map if each is None or len(parts) == 1 else each)(work, parts):
         pass

@@ -42,6 +42,15 @@ def test_products_are_numpys_however_they_lie(compiled, way, shape, threads):
             tolerances.assert_close(out, A @ B + float(add), bar)
 
 
+@pytest.mark.parametrize("shape", [(1000, 3000, 5), (4000, 1500, 13), (50_000, 60, 2), (1031, 1999, 10)])
+def test_how_short_lines_are_added_up_does_not_depend_on_the_number_of_threads(compiled, shape):
+    (length, height, columns), rng = shape, np.random.default_rng(3)
+    A, B = rng.standard_normal((height, length)).T, rng.standard_normal((height, columns))
+    alone, several = (few_columns.multiplied(A, B, None, add=False, each=each_over(count)) for count in (1, 3))
+    tolerances.assert_close(alone, A @ B, tolerances.product(height))
+    tolerances.assert_close(several, alone, 0.0)
+
+
 def test_what_blas_does_better_is_left_to_it(compiled, monkeypatch):
     A, monkey = np.zeros((3000, 3000)), monkeypatch.setattr
     assert few_columns.multiplied(A, np.zeros((3000, 33)), None, add=False) is None
