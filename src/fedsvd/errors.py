@@ -83,6 +83,22 @@ def printable(text: object, longest: int = LONGEST_TEXT) -> str:
     return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
 
 
+class AtHome(str):
+    """A text with entries of a table, for the person who has the table; ``logged`` is the same text without them."""
+
+    logged: str
+
+    def __new__(cls, text: str, logged: str) -> "AtHome":
+        made = super().__new__(cls, text)
+        made.logged = logged
+        return made
+
+
+def for_log(text: str) -> str:
+    """The text as a log may have it."""
+    return text.logged if isinstance(text, AtHome) else text
+
+
 def _shown(character: str) -> str:
     if character in "\t\n\r\v\f\u2028\u2029":
         return " "
@@ -100,9 +116,11 @@ class FedSVDError(Exception):
         super().__init_subclass__()
         cls.code = code or cls.code
 
-    def __init__(self, fault: str = "", fix: str = "") -> None:
+    def __init__(self, fault: str = "", fix: str = "", at_home: str = "") -> None:
         self.fault = printable(fault)
         self.fix = printable(fix or (self.usual_fix if fault else ""))
+        # The fix with entries of the table itself, for the person who has the table; a log has ``fix``.
+        self.at_home = printable(at_home)
         super().__init__(self.fault, self.fix)
         self.problems: tuple[FedSVDError, ...] = ()  # each of them, where one error stands for several
         self.of = 0  # which party's data it is about, counted from 1, where one process plays all; 0: none

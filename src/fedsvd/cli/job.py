@@ -132,6 +132,7 @@ def results(
 def _show_results(output: Output, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
     rows = how_rows_belong(study_of(record.job))
     report = None if found.folder is None else drawn(found.folder)
+    look_at = [] if found.folder is None else _to_look_at(found.folder)
     shown_facts = {
         **_short(record),
         "rows": rows or None,
@@ -140,6 +141,7 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
         "folder": None if found.folder is None else str(found.folder),
         "report": report,
         "warning": found.warning,
+        "look_at": look_at,
         "why": found.why or None,
         "plan_digest": record.plan_digest,
         "failures": [failure.model_dump() for failure in failures],
@@ -155,9 +157,20 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
         shown["warning"] = found.warning
     if report:
         shown["report"] = report
+    if look_at:
+        shown["look at"] = "\n".join(look_at)
     for failure in failures:
         shown[f"failed: {failure.who}"] = f"{failure.code} in {failure.stage or 'starting'}: {what_failed(failure)}"
     output.answer(shown_facts, lambda console: console.print(facts(shown)))
+
+
+def _to_look_at(folder: Path) -> list[str]:
+    """What this party should look at in its own table, in the words of its site; a researcher's results have none."""
+    # Imported here: arrays are read with NumPy, and most commands of jobs need none.
+    from fedsvd.results.folder import read_manifest, to_look_at
+    from fedsvd.studies.problems import at_a_site
+
+    return [at_a_site(text) for text in to_look_at(read_manifest(folder).get("facts", {}))]
 
 
 def _standing(record: JobRecord | ListedJob) -> str:

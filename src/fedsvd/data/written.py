@@ -213,7 +213,7 @@ def _is_date(text: str, written_as: str) -> bool:
 
 
 def map_line(name: str, words: Mapping[str, object]) -> str:
-    """A line of a map in TOML: ``bili = { factor = 17.1 }``."""
+    """A line of a map in TOML: ``bili = { factor = 17.1 }``; ``...`` is for the reader to fill in."""
     return f"{_key(name)} = {{ {', '.join(f'{key} = {_value(value)}' for key, value in words.items())} }}"
 
 
@@ -229,4 +229,4 @@ def _value(value: object) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
-    return repr(value)
+    return "..." if value is ... else repr(value)

@@ -3,8 +3,9 @@
 A level that one party alone has is pooled as "other", and a label that one party alone has is a class of its own. Both
 are exact results of a table that no one meant where it is the same level in another spelling. A party is told how many
 of its own records are pooled and which joint level each of its own is like; where it is more than half of them the
-study ends at that party. Own levels are named where they look like a joint one, in the line of the map that recodes
-them: between institutions an error stays with the owner of the table, and others receive its code alone.
+study ends at that party. Own levels that look like a joint one are named in the line of the map that recodes them, for
+the person who has the table (``at_home``): a log names none of them, since logs are collected and read by others, and
+peers receive a code.
 """
 
 import operator
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.suspects import Finding
 from fedsvd.data.written import map_line
-from fedsvd.errors import DataError
+from fedsvd.errors import AtHome, DataError
 from fedsvd.prepare.categories import JointLevels, OwnLevels
 from fedsvd.prepare.columns import listed
 from fedsvd.types import closest
@@ -68,7 +69,7 @@ def _are_numbers(levels: Iterable[str]) -> bool:
     return all(map(_is_number, levels))
 
 
-def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
+def pooled(own: OwnLevels, joint: JointLevels) -> tuple[AtHome, ...]:
     """What the owner is told of its records whose level became "other"; refused where that is most of them."""
     lost = [(level, n) for level, n in zip(own.levels, own.counts, strict=True) if level not in joint.levels]
     records, every = sum(n for _, n in lost), sum(own.counts)
@@ -84,12 +85,16 @@ def pooled(own: OwnLevels, joint: JointLevels) -> tuple[str, ...]:
         raise DataError(
             f"{records} of {every} records of column {own.name!r} have levels that no other party has or that are "
             f"rare, and would all be {joint.pool!r}; the joint levels are {known}{hint}",
-            f"recode them at home without editing the file ({recoding(own.name, joint.levels, alike)} in the map "
-            "of the table), or leave the column out (drop)",
+            *(
+                f"recode them at home without editing the file ({recoding(own.name, joint.levels, named)} in the map "
+                "of the table), or leave the column out (drop)"
+                for named in ({}, alike)
+            ),
         )
     said = [f"{level!r} ({n})" + _like(level, joint.levels) for level, n in lost[:_SHOWN]]
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
-    return (f"{records} of {every} own records of column {own.name!r} become {joint.pool!r}: {', '.join(said)}{more}",)
+    told = f"{records} of {every} own records of column {own.name!r} become {joint.pool!r}"
+    return (AtHome(f"{told}: {', '.join(said)}{more}", f"{told}: the report of this study here names their levels"),)
 
 
 def _like(level: str, levels: Sequence[str]) -> str:
@@ -146,7 +151,8 @@ def expect_one_spelling(name: str, counts: Mapping[str, Mapping[str, int]]) -> N
         if sum(lost[level] for level in alike) > MOST_POOLED * every:
             shown = sorted(set(alike.values()))
             look = f"they look like {listed(shown[:_SHOWN])} in another spelling"
-            raise DataError(f"{fault}, and {look}", fix.format(recoding(name, others, alike)))
+            how = (fix.format(recoding(name, others, named)) for named in ({}, alike))
+            raise DataError(f"{fault}, and {look}", *how)
         if others and records > MOST_POOLED * every and _are_numbers(lost) and not any(map(_is_number, others)):
             words = f"they are numbers, and the others have {listed(others[:_SHOWN])}"
             raise DataError(f"{fault}: {words}", fix.format(recoding(name, others, {})))
@@ -179,7 +185,7 @@ def _alone(who: str, counts: Mapping[str, Mapping[str, int]]) -> tuple[list[str]
 def other_levels(name: str, strange: Sequence[str], known: Sequence[str]) -> DataError:
     """The refusal of levels of a column, or classes of a label, that a study does not name.
 
-    Those are shown that look like one that it names. Without a name it is the outcome of a formula.
+    At home those are shown that look like one that it names. Without a name it is the outcome of a formula.
     """
     alike = _alike(strange, known)
     seen = sorted(set(alike.values()))
@@ -188,9 +194,12 @@ def other_levels(name: str, strange: Sequence[str], known: Sequence[str]) -> Dat
         f"column {name!r}" if name else "the outcome of the formula",
         "level" if len(strange) == 1 else "levels",
     )
-    how = f"; or recode those of this table: {recoding(name, known, alike)} in the map of the table" if name else ""
     fault = f"{what} has {len(strange)} {some} that the study does not name; it names {listed(known[:_SHOWN])}{hint}"
-    return DataError(fault, f"name all of them{how}")
+    how = "name all of them"
+    if not name:
+        return DataError(fault, how)
+    how = f"{how}; or recode those of this table: {{}} in the map of the table"
+    return DataError(fault, *(how.format(recoding(name, known, named)) for named in ({}, alike)))
 
 
 def expect_shared(labels: Mapping[str, NDArray[np.str_]]) -> None:

@@ -124,7 +124,7 @@ class ColumnMap(Words):
         if self.factor != 1.0:
             said.append(f"times {self.factor!r}")
         if self.offset != 0.0:
-            said.append(f"plus {self.offset!r}")
+            said.append(f"{'plus' if self.offset > 0.0 else 'minus'} {abs(self.offset)!r}")
         if self.width:
             said.append(f"ids have {self.width} digits, zeros in front")
         if self.missing:

@@ -371,7 +371,7 @@ def _remedy(name: str, found: Apart, own: Spread, others: Spread) -> tuple[str, 
         if _in_fahrenheit(own, others, found.column):
             said, fix = _TO_FAHRENHEIT, "take 32 off and divide it by 1.8"
         return f" ({said}?)", fix, f"{map_line(name, words)} in the map of the table"
-    return "", "change it", f"factor and offset of {name!r} in the map of the table"
+    return "", "change it", f"{map_line(name, {'factor': ..., 'offset': ...})} in the map of the table"
 
 
 def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str) -> str:

@@ -253,6 +253,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return record
 
 
+def to_look_at(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the owner of a table should look at in it, from the facts of its own result: units, and pooled levels."""
+    return (*(facts.get("prepared") or {}).get("look_at", ()), *facts.get("look_at", ()))
+
+
 def manifest_record(folder: Path) -> dict[str, Any]:
     """What the manifest says, if it is as it was written; the files that it lists are not read."""
     try:

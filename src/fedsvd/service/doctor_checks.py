@@ -68,7 +68,7 @@ def failed(name: str, text: str, fix: str) -> Check:
 
 def of_error(name: str, error: FedSVDError) -> Check:
     """An error of ours is a finding: it has a fault and a fix already."""
-    return Check(name, False, f"{error.code}: {error.fault}", error.fix)
+    return Check(name, False, f"{error.code}: {error.fault}", error.at_home or error.fix)
 
 
 def attempt(name: str, work: Callable[[], str]) -> Iterator[Check]:

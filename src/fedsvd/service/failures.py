@@ -89,9 +89,9 @@ class OwnFailure:
 
 
 def write_failure(path: Path, attempt: int, error: FedSVDError, stage: str) -> None:
-    """Write why an attempt failed at this site."""
+    """Write why an attempt failed at this site, for the owner's terminal: no other program reads the file."""
     private.private_folder(path.parent)
-    failure = OwnFailure(attempt, stage, error.code, error.fault, error.fix)
+    failure = OwnFailure(attempt, stage, error.code, error.fault, error.at_home or error.fix)
     private.replace(path, json.dumps(asdict(failure)).encode())
 
 

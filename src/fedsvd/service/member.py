@@ -193,7 +193,8 @@ class Member:
         try:
             own = self.open(record)
         except DataError as error:  # it could be opened when this site enlisted
-            raise SourceChanged(f"the data changed since this site enlisted: {error.fault}", error.fix) from None
+            changed = f"the data changed since this site enlisted: {error.fault}"
+            raise SourceChanged(changed, error.fix, error.at_home) from None
         said = record.enlisted.get(self.caller, EnlistedFacts())
         # Studies that began meanwhile are compared when this one does.
         if own is not None and said.also(own.facts).also(EnlistedFacts(earlier=said.earlier)) != said:

@@ -19,7 +19,7 @@ from fedsvd.engine.device import cores, each_over
 from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
-from fedsvd.errors import FedSVDError, PeerLost
+from fedsvd.errors import FedSVDError, PeerLost, for_log
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.prepare.derived import Committed, names_of
 from fedsvd.prepare.recipe import Recipe
@@ -175,7 +175,7 @@ class Attempt:
             if finding in self._pointed_out:
                 continue
             self._pointed_out.add(finding)
-            said = at_a_site(finding)
+            said = at_a_site(for_log(finding))
             _log.warning("role=%s job=%s %s", self._member.caller, self._record.id, said)
 
     def _checked_plan(self) -> SessionPlan:

@@ -37,6 +37,7 @@ _MAPS = {
     Surface.KEYWORDS: "map= of fedsvd.prepared",
     Surface.SITE: "[table] of site.toml",
 }
+_COLUMNS_AT_A_SITE = "[table.map] of site.toml"  # where a line about one column stands; [table] is of the file
 _SECTIONS = ("prepare.categories", "masks", "match", "prepare", "job")  # of a key that two have, the last is meant
 _WORD = r'"[\w.:-]+"'
 _VALUES = rf"\[\.\.\.\]|\[[^\]]*\]|{_WORD}(?:(?:, | or |, or ){_WORD})*|true\b|false\b|-?[\d.]*\d"
@@ -68,9 +69,14 @@ def in_words_of(surface: Surface) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def spell(error: FedSVDError, surface: Surface) -> FedSVDError:
-    """The error, and all that it stands for, in the words of this surface."""
+    """The error, and all that it stands for, in the words of this surface.
+
+    A site logs its errors, and logs are collected: entries of its table stay in ``at_home``. All other surfaces are
+    read by the person who has the table.
+    """
     for each in error.problems or (error,):
-        each.fault, each.fix = spelt(each.fault, surface), spelt(each.fix, surface)
+        each.fault, each.at_home = spelt(each.fault, surface), spelt(each.at_home, surface)
+        each.fix = spelt(each.fix, surface) if surface is Surface.SITE else each.at_home or spelt(each.fix, surface)
     if error.problems:
         error.fault = together(error.problems).fault
     return error
@@ -78,7 +84,8 @@ def spell(error: FedSVDError, surface: Surface) -> FedSVDError:
 
 def spelt(text: str, surface: Surface) -> str:
     """The text in the words of this surface."""
-    text = re.sub(rf"{IN_MAP}(?!,? (?:{'|'.join(map(re.escape, _MAPS.values()))}))", _in_map(surface), text)
+    known = "|".join(map(re.escape, (*_MAPS.values(), _COLUMNS_AT_A_SITE)))
+    text = re.sub(rf"(\}} )?{IN_MAP}(?!,? (?:{known}))", lambda found: _in_map(surface, found[1] or ""), text)
     if surface in (Surface.KEYS, Surface.SITE):
         return text
     parts = _BRACES.split(text)
@@ -86,8 +93,10 @@ def spelt(text: str, surface: Surface) -> str:
     return "".join(parts)
 
 
-def _in_map(surface: Surface) -> str:
-    return f"{IN_MAP}, {_MAPS[surface]}"
+def _in_map(surface: Surface, line: str) -> str:
+    """Where the map is; ``line`` ends a line about one column, where there is one before it."""
+    where = _COLUMNS_AT_A_SITE if line and surface is Surface.SITE else _MAPS[surface]
+    return f"{line}{IN_MAP}, {where}"
 
 
 def _as_options(text: str) -> str:

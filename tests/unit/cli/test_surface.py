@@ -74,6 +74,11 @@ def test_the_map_of_a_table_is_where_the_surface_has_it_and_is_said_once():
         said = spelt(text, surface)
         assert said == f"say so in the map of the table, {place}; or leave it out"
         assert all(spelt(said, other) == said for other in (Surface.KEYS, Surface.SITE, surface))
+    # A line about one column is no key of [table], which describes the file.
+    line = "temp = { factor = 0.5 } in the map of the table; or leave it out"
+    said = spelt(line, Surface.SITE)
+    assert said == line.replace("; or", ", [table.map] of site.toml; or")
+    assert spelt(said, Surface.KEYS) == said
 
 
 def test_an_estimator_speaks_of_keywords_and_a_command_of_options(fedsvd, three):

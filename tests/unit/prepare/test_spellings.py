@@ -6,11 +6,12 @@ import pytest
 
 from fedsvd import FederatedLogisticRegression, Policy, Simulation
 from fedsvd.data.open import open_source
-from fedsvd.errors import DataError
+from fedsvd.errors import DataError, for_log
 from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.prepare.script import play_together, prepare
 from fedsvd.prepare.spellings import expect_one_spelling, like, spelt_apart
 from fedsvd.randomness.seed import Seed
+from fedsvd.tasks.surface import Surface, spell
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,10 @@ def test_a_party_is_told_how_many_of_its_records_become_other():
     assert [each.recipe.findings for each in found] == [(), (), (told,)]
     assert found[2].recipe.summary()["look_at"] == [told]
     assert not found[2].recipe.compared_units
+    (logged,) = map(for_log, found[2].recipe.findings)
+    assert logged == (
+        "11 of 61 own records of column 'sex' become 'other': the report of this study here names their levels"
+    )
 
 
 def test_most_records_in_another_spelling_end_the_study_with_the_line_that_recodes_them():
@@ -73,13 +78,16 @@ def test_most_records_in_another_spelling_end_the_study_with_the_line_that_recod
         "200 of 200 records of column 'sex' have levels that no other party has or that are rare, and would all be "
         "'other'; the joint levels are 'f', 'm', and some of its own look like 'f', 'm' in another spelling"
     )
-    assert 'sex = { levels = { Female = "f", Male = "m" } } in the map of the table' in caught.value.fix
+    assert 'sex = { levels = { Female = "f", Male = "m" } } in the map of the table' in caught.value.at_home
+    assert 'sex = { levels = { "..." = "f" } } in the map of the table' in caught.value.fix
+    assert "Female" not in str(caught.value)  # which a site logs
+    assert "Female" in spell(caught.value, Surface.OPTIONS).fix  # whose reader has the table
     with pytest.raises(DataError, match="the joint levels are 'f', 'm', and its own are numbers"):
         played([["f", "m"] * 30, ["m", "f", "f"] * 20, ["1", "2"] * 100])
     with pytest.raises(DataError) as caught:  # levels that look like none of the joint ones are not shown
         played([["f", "m"] * 30, ["m", "f", "f"] * 20, ["Kowalski", "Zhang"] * 100])
-    assert 'sex = { levels = { "..." = "f" } } in the map of the table' in caught.value.fix
-    assert "Kowalski" not in str(caught.value)
+    assert 'sex = { levels = { "..." = "f" } } in the map of the table' in caught.value.at_home
+    assert "Kowalski" not in caught.value.at_home
 
 
 def test_a_party_whose_levels_are_half_its_own_takes_part():

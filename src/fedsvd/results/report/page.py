@@ -18,6 +18,7 @@ from fedsvd.protocol.openings import expected_bits, in_bits
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Answer, Mode, Scheme, Split, Trust
+from fedsvd.results.folder import to_look_at
 from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
@@ -53,6 +54,7 @@ def render(result: PartyResult) -> str:
         else result.certificate.residual_text,
         when=_when(result.created),
         lead=what_was_computed(result),
+        look_at=to_look_at(result.facts),
         sections=sections,
     )
     return html

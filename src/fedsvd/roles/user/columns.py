@@ -270,7 +270,7 @@ def _expect_squares(deviation: Float) -> None:
     if np.any((deviation > 0.0) & ((deviation < _LEAST_LABEL) | (deviation > 1.0 / _LEAST_LABEL))):
         raise NumericalError(
             "the squares of the labels leave the range of float64",
-            "take another unit of measurement for them: factor in the map of the table",
+            "take another unit of measurement for them: NAME = { factor = ... } in the map of the table",
         )
 
 

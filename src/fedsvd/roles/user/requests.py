@@ -15,8 +15,8 @@ from fedsvd.types import Ring
 
 ASK_ITS_OWNER = "nothing is released; run again, and ask the owner of that party if it repeats"
 """What to do where a number that one party sent to the others does not pass its check."""
-SCALE_DOWN = "take a larger unit of measurement for what is so large: factor in the map of the table"
-SCALE_UP = "take a smaller unit of measurement for what is so small: factor in the map of the table"
+SCALE_DOWN = "take a larger unit of measurement for what is so large: NAME = { factor = 0.001 } in the map of the table"
+SCALE_UP = "take a smaller unit of measurement for what is so small: NAME = { factor = 1000 } in the map of the table"
 
 
 @dataclass(frozen=True, repr=False)
