@@ -14,7 +14,7 @@ from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import DeviceNormals, orthogonal
 from fedsvd.masks.permute import Mixing
 from fedsvd.masks.right import RightMask
-from fedsvd.randomness.keystream import Keystream, ThreadedNormals
+from fedsvd.randomness.keystream import Keystream, ShortStreams, ThreadedNormals
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.seal import Opener, Sealer
@@ -48,8 +48,7 @@ def _mixing(seed: Seed) -> Mixing:
 
 def _drawn(seed: Seed) -> DrawnHere:
     here = DrawnHere()
-    here.pad(seed, b"labels", Seed.reveal)  # what was drawn waits inside, under the seed
-    here.keys(seed, b"labels", NUMBERS)
+    here.keys(seed, b"labels", NUMBERS)  # what was drawn waits inside, under the seed
     return here
 
 
@@ -69,6 +68,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "Opener": lambda seed: Opener(seed, 1, 2),
     "SumSeeds": SumSeeds.of_users,
     "PadKeys": lambda seed: PadKeys(1, {2: seed}),
+    "ShortStreams": ShortStreams,
     "ThreadedNormals": lambda seed: ThreadedNormals(seed, None),
     "DeviceNormals": lambda seed: DeviceNormals(seed, None, np.empty(0)),
     "Pads": lambda seed: Pads(((True, seed),)),
@@ -84,7 +84,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
 }
 
 HARMLESS = {
-    "PadsOnce": "labels of what was padded; pads of its process are in DrawnHere",
+    "PadsOnce": "labels of what was padded; keys of tags of its process are in DrawnHere",
     "RunningSum": "masked and padded numbers, of which the CSP may read the sum; its repr has a test of its own",
     "WordSum": "as RunningSum; its repr has a test of its own",
     "TaggedSum": "as RunningSum; its repr has a test of its own",

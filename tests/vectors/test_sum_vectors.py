@@ -5,12 +5,13 @@ product it uses nothing. ``sums.json`` was written by it (run this file to write
 different versions must agree on: how numbers become words, what keys and pads are, and how a tag is computed.
 """
 
+import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.vectors.test_randomness_vectors import derived, word_at
+from tests.vectors.test_randomness_vectors import aes_256, derived
 
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
@@ -47,8 +48,19 @@ INTEGERS = {
 WIDTHS = [3, 50, 63, 64, 1030, 3]
 
 
-def words_of(secret, count):
-    return [word_at(secret, position) for position in range(count)]
+def words_of(secret, count, start=bytes(12)):
+    """Words of the stream from the block that begins with ``start``."""
+    blocks = [aes_256(secret, start + number.to_bytes(4, "big")) for number in range(-(-count // 2))]
+    return [int.from_bytes(block[at : at + 8], "little") for block in blocks for at in (0, 8)][:count]
+
+
+def start_of(name, batch):
+    """Where the pair's stream of a short sum starts: of SHA-256 of what HKDF's one block would be made of."""
+    labels = b"".join(
+        kind + len(text).to_bytes(4, "big") + text
+        for kind, text in ((b"s", b"pad"), (b"s", b"pair"), (b"s", name.encode()), (b"i", str(batch).encode()))
+    )
+    return hashlib.sha256(b"fedsvd/seed/1\0" + labels + b"\x01").digest()[:12]
 
 
 def digits_of(value):
@@ -93,8 +105,14 @@ def second(case):
     alpha = words_of(derived(keys, ("tag", name, batch)), len(integers[1]))
 
     def pads(secret, use):
-        drawn = words_of(derived(secret, ("pad", use, name, batch)), halves * len(integers[1]))
-        tag = int.from_bytes(derived(secret, ("pad", f"{use} tag", name, batch))[:24], "little")
+        words = halves * len(integers[1])
+        if use == "pair":  # a short sum: one stream of the pair's for words and tag, from a block of its own
+            drawn = words_of(derived(secret, ("pad", "sums")), words + 3, start_of(name, batch))
+            tag = sum(word << 64 * at for at, word in enumerate(drawn[words:]))
+        else:
+            drawn = words_of(derived(secret, ("pad", use, name, batch)), words)
+            tag = int.from_bytes(derived(secret, ("pad", f"{use} tag", name, batch))[:24], "little")
+        drawn = drawn[:words]
         joined = [
             sum(drawn[halves * i + half] << 64 * half for half in range(halves)) for i in range(len(drawn) // halves)
         ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.kernels.library import at, compiled
+from fedsvd.kernels.library import at, compiled, lying
 
 Float = NDArray[np.float64]
 Ring = NDArray[np.uint64]
@@ -22,6 +22,18 @@ def combine(onto: Ring, words: Ring, minus: bool) -> bool:
     if library is None:
         return False
     library.combine_halves(at(onto), at(words), len(onto), int(minus))
+    return True
+
+
+def combine_rows(onto: Ring, rows: Ring, plus: int) -> bool:
+    """``onto`` plus the first ``plus`` of ``rows``, minus the others, in place, modulo 2^(64 halves).
+
+    ``onto`` is of shape (count, halves); a row holds as many words, one after the other.
+    """
+    library = _library(onto) if lying(rows, "L") and rows.dtype.isnative else None
+    if library is None:
+        return False
+    library.combine_rows(at(onto), at(rows), plus, len(rows), rows.strides[0] // 8, *onto.shape)
     return True
 
 

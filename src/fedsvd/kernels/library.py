@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-VERSION = 5
+VERSION = 6
 _AT, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _LINES = (_AT, _COUNT, _COUNT, _COUNT)
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -21,6 +21,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "subtract_words": (_AT, _AT, _COUNT),
     "uniforms": (_AT, _COUNT),
     "combine_halves": (_AT, _AT, _COUNT, _COUNT),
+    "combine_rows": (_AT, _AT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT),
     "to_halves": (_AT, _COUNT, _REAL, _REAL, _AT, _AT),
     "from_halves": (_AT, _COUNT, _REAL, _AT),
     "tag": (_AT, _COUNT, _COUNT, _AT, _AT),

@@ -16,7 +16,7 @@
 #define FOR_EACH_CPU
 #endif
 
-#define VERSION 5
+#define VERSION 6
 
 int64_t passes_version(void) { return VERSION; }
 
@@ -118,6 +118,29 @@ void combine_halves(uint64_t *onto, const uint64_t *words, int64_t count, int64_
         word term = (word)(words[i + 1] ^ turned) << 64 | (words[i] ^ turned);
         term += ((word)onto[i + 1] << 64 | onto[i]) + (turned & 1);
         onto[i] = (uint64_t)term, onto[i + 1] = (uint64_t)(term >> 64);
+    }
+}
+
+/* `count` words of `halves` each: onto += the first `plus` rows of `words`, and -= those up to `rows`. */
+FOR_EACH_CPU
+void combine_rows(uint64_t *onto, const uint64_t *words, int64_t plus, int64_t rows, int64_t apart, int64_t count,
+                  int64_t halves)
+{
+    for (int64_t row = 0; row < rows; row++, words += apart) {
+        uint64_t turned = -(uint64_t)(row >= plus); /* -w is its complement plus one */
+        if (halves == 1)
+            for (int64_t i = 0; i < count; i++)
+                onto[i] += (words[i] ^ turned) + (turned & 1);
+        else if (halves == 2)
+            combine_halves(onto, words, count, row >= plus);
+        else
+            for (int64_t i = 0; i < count; i++) {
+                uint64_t carry = turned & 1;
+                for (int64_t at = i * halves; at < (i + 1) * halves; at++) {
+                    word sum = (word)onto[at] + (words[at] ^ turned) + carry;
+                    onto[at] = (uint64_t)sum, carry = (uint64_t)(sum >> 64);
+                }
+            }
     }
 }
 

@@ -10,13 +10,15 @@ the inverse normal CDF makes it a normal. One word gives one normal, so position
 with another libm may differ in the last bit, which is harmless: masks need not be bit-identical.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 import numpy as np
 import scipy
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from fedsvd.errors import ConfigError
 from fedsvd.kernels.words import uniforms
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Each as Each
@@ -29,6 +31,11 @@ _PIECE = 1 << 16  # words; with what they are added to they stay in the second-l
 
 
 _FROM_ZERO = modes.CTR(bytes(16))
+START = 12  # bytes of a block that say which of many short streams it is of; the last four count its blocks
+MOST_SHORT = _LONG
+"""Words of a short stream: far below what four bytes count."""
+_COUNTER = bytes(16 - START)
+_ZEROS = memoryview(_MANY_ZEROS)
 _SEGMENT = 1 << 20  # words that one thread makes at a time
 _NORMALS = 1 << 17  # normals that one thread makes at a time
 
@@ -60,19 +67,19 @@ class Keystream:
         # update_into needs space for one more cipher block than it writes: the last words go through a buffer.
         for start in range(0, size - 16, 8 * _LONG):
             end = min(start + 8 * _LONG, size - 16)
-            self._cipher.update_into(memoryview(_MANY_ZEROS)[: end - start], view[start:])
+            self._cipher.update_into(_ZEROS[: end - start], view[start:])
         out[-2:] = self.words(2)
 
     def pieces(self, count: int) -> Iterator[Ring]:
         """The next ``count`` words in pieces that stay in a cache; each is overwritten by the following one."""
         buffer = np.empty(_PIECE + 2, np.uint64)  # update_into needs space for one more cipher block than it writes
-        view, zeros, words = buffer.view(np.uint8).data, memoryview(_MANY_ZEROS), buffer[:_PIECE]
-        update, whole = self._cipher.update_into, memoryview(_MANY_ZEROS)[: 8 * _PIECE]
+        view, words = buffer.view(np.uint8).data, buffer[:_PIECE]
+        update, whole = self._cipher.update_into, _ZEROS[: 8 * _PIECE]
         for _ in range(count // _PIECE):
             update(whole, view)
             yield words
         if rest := count % _PIECE:
-            update(zeros[: 8 * rest], view)
+            update(_ZEROS[: 8 * rest], view)
             yield words[:rest]
 
     def words(self, count: int) -> Ring:
@@ -82,13 +89,13 @@ class Keystream:
         view = buffer.data
         for start in range(0, 8 * count, 8 * _LONG):
             size = min(8 * _LONG, 8 * count - start)
-            self._cipher.update_into(memoryview(_MANY_ZEROS)[:size], view[start:])
+            self._cipher.update_into(_ZEROS[:size], view[start:])
         words: Ring = buffer[: 8 * count].view("<u8")
         return words
 
-    def raw(self, count: int) -> bytes:
-        """The next ``count`` words as bytes: of short streams, where an array would cost as much as the cipher."""
-        return self._cipher.update(memoryview(_MANY_ZEROS)[: 8 * count])
+    def bytes_into(self, count: int, out: memoryview) -> None:
+        """The next ``count`` words as bytes at the beginning of ``out``, which has space for one more cipher block."""
+        self._cipher.update_into(_ZEROS[: 8 * count], out)
 
     def normal(self, shape: tuple[int, ...] | int) -> Float:
         """Independent standard normals in C order, one word each (method 1)."""
@@ -118,6 +125,42 @@ class Keystream:
     def uniform(self, low: float, high: float) -> float:
         """One number, uniform on low <= x < high, in 2^52 steps."""
         return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
+
+
+class ShortStreams:
+    """Many short streams of one seed: AES-256 in counter mode under one key, each from a block of its own.
+
+    A stream begins at the block of its ``start``, 12 bytes, and a counter of 4 bytes from zero. The caller gives every
+    start once: two streams from one start are the same stream. A key of its own for each would cost five times the
+    cipher of some thousand bytes.
+    """
+
+    def __init__(self, seed: Seed) -> None:
+        self._cipher = Cipher(algorithms.AES(seed.reveal()), _FROM_ZERO).encryptor()
+
+    def __repr__(self) -> str:
+        return "ShortStreams(<redacted>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("streams are never copied")
+
+    @staticmethod
+    def rows(streams: "Sequence[ShortStreams]", start: bytes, count: int) -> Ring:
+        """The first ``count`` words from ``start`` of each of these, one row each."""
+        if len(start) != START or count > MOST_SHORT:
+            raise ConfigError(f"a start of {len(start)} bytes, {count} words; expected {START}, at most {MOST_SHORT}")
+        rows = np.empty((len(streams) + 1, max(count, 2)), np.uint64)  # the cipher needs space for one more block
+        out, first, zeros, step = (
+            rows.reshape(-1).view(np.uint8).data,
+            start + _COUNTER,
+            _ZEROS[: 8 * count],
+            rows.strides[0],
+        )
+        for at, stream in enumerate(streams):
+            cipher = stream._cipher
+            cipher.reset_nonce(first)
+            cipher.update_into(zeros, out[at * step :])
+        return rows[:-1, :count]
 
 
 def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0, segment: int = _SEGMENT) -> None:

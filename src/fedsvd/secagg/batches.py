@@ -58,25 +58,25 @@ def _smallest_budget(width: int, held: int) -> str:
     return f"allow at least {working_set(width, held)} bytes"
 
 
-def chunks(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Matching views of equally shaped arrays, at most ``CHUNK`` entries each, in C order."""
+def chunks(*arrays: NDArray[Any], most: int = CHUNK) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Matching views of equally shaped arrays, at most ``most`` entries each, in C order."""
     first = arrays[0]
     if any(array.shape != first.shape for array in arrays):
         raise ShapeError(f"shapes differ: {[array.shape for array in arrays]}")
     if first.size and all(array.flags.c_contiguous for array in arrays):
         arrays = tuple(array.reshape(-1) for array in arrays)
-    yield from _cut(arrays)
+    yield from _cut(arrays, most)
 
 
-def _cut(arrays: tuple[NDArray[Any], ...]) -> Iterator[tuple[NDArray[Any], ...]]:
+def _cut(arrays: tuple[NDArray[Any], ...], most: int) -> Iterator[tuple[NDArray[Any], ...]]:
     shape = arrays[0].shape
     per_row = arrays[0].size // shape[0] if shape and shape[0] else 0
     if not per_row:
         return
-    if per_row > CHUNK:
+    if per_row > most:
         for row in zip(*arrays, strict=True):
-            yield from _cut(row)
+            yield from _cut(row, most)
         return
-    step = CHUNK // per_row
+    step = most // per_row
     for start in range(0, shape[0], step):
         yield tuple(array[start : start + step] for array in arrays)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from fedsvd.errors import ConfigError, LocalProtocolError
+from fedsvd.randomness.keystream import ShortStreams
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
 from fedsvd.secagg.neighbours import degree, neighbours
@@ -25,8 +26,9 @@ class PadKeys:
     Without ``k`` they are for every other user.
     """
 
-    __slots__ = ("_seeds", "k", "user")
+    __slots__ = ("_seeds", "_streams", "k", "user")
     _seeds: Mapping[int, Seed]
+    _streams: tuple[ShortStreams, ...] | None
     k: int
     user: int
 
@@ -46,6 +48,7 @@ class PadKeys:
             raise ConfigError(f"user {user} shares one seed with two users", "deal a seed of its own to each pair")
         object.__setattr__(self, "user", int(user))
         object.__setattr__(self, "k", k)
+        object.__setattr__(self, "_streams", None)
         object.__setattr__(self, "_seeds", MappingProxyType({int(j): seeds[j] for j in sorted(seeds)}))
 
     def seed(self, peer: int) -> Seed:
@@ -53,6 +56,15 @@ class PadKeys:
         if peer not in self._seeds:
             raise LocalProtocolError(f"user {self.user} of {self.k} shares no seed with user {peer}")
         return self._seeds[peer]
+
+    def streams(self) -> tuple[tuple[ShortStreams, ...], int]:
+        """The short streams shared with each peer, and how many are of higher users: these come first."""
+        upwards = [peer for peer in self._seeds if peer > self.user]
+        if self._streams is None:
+            downwards = [peer for peer in self._seeds if peer < self.user]
+            made = tuple(ShortStreams(self._seeds[peer].derive("pad", "sums")) for peer in (*upwards, *downwards))
+            object.__setattr__(self, "_streams", made)
+        return self._streams or (), len(upwards)
 
     @property
     def peers(self) -> tuple[int, ...]:

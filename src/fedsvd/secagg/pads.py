@@ -5,66 +5,63 @@ user i adds it and user j subtracts it, modulo 2^64, so that a payload alone is 
 of the encodings, bit for bit.
 A users-only sum carries one more pad, added by exactly one user and removed by those who know its seed; to the
 CSP the sum itself is then uniform. With ``halves = 2`` the payload holds words of Z_2^128, shape (n, 2), and a pad is
-two uint64 a word, added with the carry between them. Tags have pads of their own, three uint64 each: the first 24 bytes
-that HKDF derives for them, for a cipher of its own would cost more than all else that a short sum needs.
+two uint64 a word, added with the carry between them. Tags have pads of their own, three uint64 each.
+
+Uploads and long sums have a key for each batch. A sum of at most ``SHORT`` words has one short stream a pair, all of
+them under one key (ADR 0200): words for its payload, and three more for its tag. They differ in the block they start
+from, 12 bytes of SHA-256 of their labels.
 
 Law of this file: a pad is used once. Two plaintexts under one pad show their difference, so every pad is
-claimed from a ``PadsOnce`` first, and a claim cannot be undone. The CSP never imports this file.
+claimed from a ``PadsOnce`` first, and a claim cannot be undone; nor is a start claimed twice, whatever its labels. The
+CSP never imports this file.
 """
 
+import hashlib
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
 from fedsvd.kernels.words import add, subtract
-from fedsvd.randomness.keystream import Each, Keystream, fill_words
+from fedsvd.randomness.keystream import START, Each, Keystream, ShortStreams, fill_words
 from fedsvd.randomness.seed import Seed, path
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.sums import TAG_WORDS, tag_value, tag_words
-from fedsvd.secagg.words128 import add_into, subtract_into, sum_of
+from fedsvd.secagg.words128 import add_into, combine_rows, subtract_into
 from fedsvd.types import Ring
 
 _PAIR = "pair"
 _USERS_ONLY = "users-only"
 _TAG = " tag"  # of a pair, or users-only: the pads of a tag are another stream than the payload's
 _SEGMENT, _LEAST_SEGMENT = 1 << 20, 1 << 15  # words of a payload that one thread pads at a time, at most and at least
-_SHORT = 1 << 12  # words of a payload whose pads are added up before they are put on
+SHORT = 1 << 12
+"""Words of a sum that has one stream a pair for its payload and its tag."""
+_TOGETHER = 1 << 12  # words of a payload that the pads of all peers are put on at once: these stay in a cache
 _SEGMENTS = 32  # of a payload, where that makes no shorter ones: two for each of sixteen threads
 _WORTH_THREADS = 1 << 18  # words of a sum; waking threads for fewer takes longer than they save
 
 
 class DrawnHere:
-    """Short streams that users of one process share: drawn by the first that needs one, the same at all of them.
+    """Keys of tags of the sum in hand, which all users have: drawn by the first user of this process that needs them.
 
-    Both users of a pair draw the same pad. Where both are here the second takes what the first has drawn, and it is
-    stored no longer. Between institutions each user draws by itself.
+    Between institutions each user draws by itself.
     """
 
     def __init__(self) -> None:
-        self._pads: dict[tuple[bytes, bytes], bytes] = {}
         self._last: tuple[tuple[bytes, bytes, int], Ring] | None = None
 
     def __repr__(self) -> str:
-        return f"DrawnHere(waiting={len(self._pads)})"
+        return "DrawnHere(<redacted>)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("pads are never copied")
-
-    def pad(self, seed: Seed, labels: bytes, draw: Callable[[Seed], bytes]) -> bytes:
-        """What ``draw`` makes of the seed along these labels; for each user of a pair once."""
-        key = seed.reveal(), labels
-        drawn = self._pads.pop(key, None)
-        if drawn is None:
-            drawn = self._pads[key] = draw(seed.along(labels))
-        return drawn
+        raise TypeError("keys of tags are never copied")
 
     def keys(self, seed: Seed, labels: bytes, count: int, each: Each | None = None) -> Ring:
-        """The first words along these labels: of the sum in hand, whose keys all users have. Not to be changed."""
+        """The first words along these labels. Not to be changed."""
         key = seed.reveal(), labels, count
         if self._last is None or self._last[0] != key:
             self._last = key, _keys(seed.along(labels), count, each)
@@ -76,11 +73,8 @@ class PadsOnce:
 
     def __init__(self, here: DrawnHere | None = None) -> None:
         self._claims: dict[tuple[str, str, int], object] = {}
+        self._starts: dict[bytes, object] = {}
         self._here = here
-
-    def drawn(self, seed: Seed, labels: bytes, draw: Callable[[Seed], bytes]) -> bytes:
-        """What ``draw`` makes of the seed along these labels, by the other user of the pair where that is here."""
-        return draw(seed.along(labels)) if self._here is None else self._here.pad(seed, labels, draw)
 
     def keys(self, seed: Seed, labels: bytes, count: int, each: Each | None = None) -> Ring:
         """The first words along these labels, which all users of a sum have."""
@@ -90,9 +84,21 @@ class PadsOnce:
 
     def claim(self, kind: str, stream: str, batch: int) -> None:
         """Spend the pad of this (kind, stream, batch), or raise ``LocalProtocolError`` if it is spent."""
+        self._spend(self._claims, (kind, stream, batch), stream, batch)
+
+    def start(self, stream: str, batch: int) -> bytes:
+        """Where the short streams of this batch start, which is thereby spent."""
+        self.claim(_PAIR, stream, batch)
+        start = hashlib.sha256(path("pad", _PAIR, stream, batch)).digest()[:START]
+        # Of labels that were sought for it two may have the same 12 bytes: the second ends the session.
+        self._spend(self._starts, start, stream, batch)
+        return start
+
+    @staticmethod
+    def _spend(spent: dict[Any, object], what: object, stream: str, batch: int) -> None:
         token = object()
         # One setdefault, not a test and then an insertion: two threads must not both pass.
-        if self._claims.setdefault((kind, stream, batch), token) is not token:
+        if spent.setdefault(what, token) is not token:
             raise LocalProtocolError(
                 f"batch {batch} of stream {stream!r} is already padded",
                 "re-send the bytes that were padded, or start a new session",
@@ -122,19 +128,6 @@ def pad(
     With ``each``, segments of a contiguous payload are padded by as many threads as it brings.
     """
     batch = _checked(payload, stream, batch, halves)
-    if payload.size <= _SHORT:
-        once.claim(_PAIR, stream, batch)
-        labels, size = path("pad", _PAIR, stream, batch), payload.size
-
-        def draw(seed: Seed) -> bytes:
-            return Keystream(seed).raw(size)
-
-        for plus in (True, False):
-            seeds = [keys.seed(peer) for peer in keys.peers if (keys.user < peer) == plus]
-            if seeds:
-                drawn = [once.drawn(seed, labels, draw) for seed in seeds]
-                _combine(payload, sum_of(drawn, halves).reshape(payload.shape), plus, halves)
-        return payload
     if halves & (halves - 1):
         # Words of five halves, of shared sums: no segment of a power of two ends between two of them.
         once.claim(_PAIR, stream, batch)
@@ -146,12 +139,36 @@ def pad(
         claimed(keys, stream, batch, once, halves=halves).onto_all(payload, each)
         return payload
     once.claim(_PAIR, stream, batch)
-    signed = [(keys.user < peer, _words(keys.seed(peer), _PAIR, stream, batch)) for peer in keys.peers]
-    # Chunk by chunk outside, peer by peer inside: the payload passes through memory once, not k - 1 times.
-    for (part,) in chunks(payload):
-        for plus, words in signed:
-            _combine(part, words.words(part.size).reshape(part.shape), plus, halves)
+    peers = sorted(keys.peers, key=lambda peer: peer < keys.user)  # those that are added come first
+    streams, plus = [_words(keys.seed(peer), _PAIR, stream, batch) for peer in peers], _higher(keys)
+    # Chunk by chunk outside, all peers inside: the payload passes through memory once, not k - 1 times.
+    for (part,) in chunks(payload, most=_TOGETHER):
+        rows = np.empty((len(peers), part.size + 2), np.uint64)  # a stream needs space for one more cipher block
+        for words, row in zip(streams, rows, strict=True):
+            words.bytes_into(part.size, row.view(np.uint8).data)
+        _add_rows(part, rows[:, : part.size], plus, halves)
     return payload
+
+
+def pad_sum(
+    payload: Ring, tag: Ring, bits: int, keys: PadKeys, stream: str, batch: int, once: PadsOnce, halves: int = 1
+) -> Ring:
+    """``payload``, of at most ``SHORT`` words, with the pads of all peers, in place; and its tag with them, as new.
+
+    The tag counts modulo 2^bits below and modulo 2^(192 - bits) above: no carry of it may show in what lies above it.
+    """
+    batch = _checked(payload, stream, batch, halves)
+    if payload.size > SHORT or bits % 64:
+        raise ShapeError(
+            f"{payload.size} words, a tag of {bits} bits; a short sum has at most {SHORT}, and whole words"
+        )
+    start, size, (streams, plus) = once.start(stream, batch), payload.size, keys.streams()
+    rows = ShortStreams.rows(streams, start, size + TAG_WORDS)
+    _add_rows(payload, rows[:, :size], plus, halves)
+    padded, below = tag.copy(), bits // 64
+    combine_rows(padded[None, :below], rows[:, size : size + below], plus)
+    combine_rows(padded[None, below:], rows[:, size + below :], plus)
+    return padded
 
 
 def claimed(keys: PadKeys, stream: str, batch: int, once: PadsOnce, *, halves: int = 1) -> "Pads":
@@ -210,7 +227,7 @@ def remove_group_pad(
 def _with_group_pad(
     words: Ring, seed: Seed, stream: str, batch: int, plus: bool, each: Each | None, halves: int
 ) -> Ring:
-    if words.size > _SHORT and words.flags.c_contiguous:
+    if words.size > SHORT and words.flags.c_contiguous:
         Pads(((plus, seed.derive("pad", _USERS_ONLY, stream, batch)),), halves).onto_all(words, each)
         return words
     pads = _words(seed, _USERS_ONLY, stream, batch)
@@ -230,10 +247,13 @@ def segment_of(count: int) -> int:
 
 
 def pad_tag(tag: Ring, bits: int, keys: PadKeys, stream: str, batch: int, once: PadsOnce) -> Ring:
-    """The tag, three uint64, with the pads of all peers: modulo 2^bits below, modulo 2^(192 - bits) above."""
+    """The tag of a long sum, three uint64, with the pads of all peers: the first 24 bytes that HKDF derives for it.
+
+    Modulo 2^bits below, modulo 2^(192 - bits) above.
+    """
     once.claim(_PAIR + _TAG, stream, batch)
     labels = path("pad", _PAIR + _TAG, stream, batch)
-    pads = [(once.drawn(keys.seed(peer), labels, Seed.reveal), 1 if keys.user < peer else -1) for peer in keys.peers]
+    pads = [(keys.seed(peer).along(labels).reveal(), 1 if keys.user < peer else -1) for peer in keys.peers]
     return _with_tag_pads(tag, bits, pads)
 
 
@@ -256,6 +276,18 @@ def _with_tag_pads(tag: Ring, bits: int, signed: Iterable[tuple[bytes, int]]) ->
         pads = sign * int.from_bytes(derived[: 8 * TAG_WORDS], "little")
         below, above = below + pads, above + sign * (abs(pads) >> bits)
     return tag_words(above % (1 << (64 * TAG_WORDS - bits)) << bits | below % (1 << bits))
+
+
+def _higher(keys: PadKeys) -> int:
+    return sum(peer > keys.user for peer in keys.peers)
+
+
+def _add_rows(part: Ring, rows: Ring, plus: int, halves: int) -> None:
+    """``part`` with the first ``plus`` rows of pads added and the others subtracted, in place."""
+    words = np.ascontiguousarray(part).reshape(-1, halves)
+    combine_rows(words, rows, plus)
+    if not np.shares_memory(words, part):
+        part[...] = words.reshape(part.shape)
 
 
 def _combine(part: Ring, pads: Ring, plus: bool, halves: int) -> None:

@@ -29,10 +29,12 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed, path
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import (
+    SHORT,
     PadsOnce,
     add_group_pad,
     add_group_pad_to_tag,
     pad,
+    pad_sum,
     pad_tag,
     remove_group_pad,
     remove_group_pad_from_tag,
@@ -135,6 +137,8 @@ def share(
         group = _group(planned, seeds)
         add_group_pad(padded, group, name, batch, once, each, halves=halves)
         padded_tag = add_group_pad_to_tag(padded_tag, bits, group, name, batch, once)
+    if payload.size <= SHORT:
+        return padded, pad_sum(padded, padded_tag, bits, keys, name, batch, once, halves)
     pad(padded, keys, name, batch, once, each, halves=halves)
     return padded, pad_tag(padded_tag, bits, keys, name, batch, once)
 

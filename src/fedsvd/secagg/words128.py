@@ -10,7 +10,7 @@ rounded to that number's own last digit, and show its size. There are no pads an
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,14 +65,18 @@ def _combine(combine: np.ufunc, total: Ring, words: Ring) -> None:
         over = wrapped
 
 
-def sum_of(terms: Sequence[bytes], halves: int = HALVES) -> Ring:
-    """The sum of so many arrays of words, each given by its bytes, modulo 2^(64 halves): shape (n, halves)."""
-    # Digits of 32 bits in words of 64: as many as 2^32 of them add up without a carry, in one pass over all terms.
-    digits = np.frombuffer(b"".join(terms), "<u4").reshape(len(terms), -1, 2 * halves).sum(axis=0, dtype=np.uint64)
-    for place in range(2 * halves - 1):
-        digits[:, place + 1] += digits[:, place] >> np.uint64(32)
-    words: Ring = (digits & np.uint64(0xFFFFFFFF)).astype("<u4").view("<u8")
-    return words
+def combine_rows(total: Ring, rows: Ring, plus: int) -> Ring:
+    """``total`` plus the first ``plus`` rows of words, minus the others, in place, modulo 2^(64 halves).
+
+    ``total`` is of shape (n, halves), and each row its words one after the other.
+    """
+    if total.ndim != 2 or rows.ndim != 2 or rows.shape[1] != total.size:
+        raise ShapeError(f"rows of shape {rows.shape} do not add up to words of shape {total.shape}")
+    if carried.combine_rows(total, rows, plus):
+        return total
+    for number, row in enumerate(rows):
+        _combine(np.add if number < plus else np.subtract, total, row.reshape(total.shape))
+    return total
 
 
 def negate(words: Ring) -> Ring:

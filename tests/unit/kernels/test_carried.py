@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 from tests.unit.kernels.conftest import without
 
-from fedsvd.errors import FixedPointOverflow
+from fedsvd.errors import FixedPointOverflow, ShapeError
 from fedsvd.kernels import carried, library
 from fedsvd.secagg.tagged import tag
-from fedsvd.secagg.words128 import add_into, from_integers, subtract_into, to_numbers, to_words
+from fedsvd.secagg.words128 import (
+    add_into,
+    combine_rows,
+    from_integers,
+    subtract_into,
+    to_integers,
+    to_numbers,
+    to_words,
+)
 
 EDGES = [0, 1, -1, 2**53 + 1, 2**63, -(2**63), 2**64 - 1, 2**64, -(2**64), 2**117 + 2**63, 2**127 - 1, -(2**127)]
 
@@ -45,6 +53,26 @@ def test_sums_numbers_and_tags_are_those_of_numpy(monkeypatch):
 
     for compiled, numpy in zip(*both(monkeypatch, work), strict=True):
         np.testing.assert_array_equal(compiled, numpy)
+
+
+@pytest.mark.parametrize("halves", [1, 2, 3, 5])
+def test_many_rows_are_added_and_subtracted_at_once_as_pythons_integers_are(monkeypatch, halves):
+    rng = np.random.default_rng(halves)
+    count, rows = 7, rng.integers(0, 2**64, (6, 7 * halves + 4), np.uint64)
+    rows[:, :halves] = 2**64 - 1  # carries and borrows through all halves
+    rows[0, halves : 2 * halves] = 0
+    size = 2 ** (64 * halves)
+    terms = [[value % size for value in to_integers(row[: count * halves].reshape(count, halves))] for row in rows]
+    for plus in (0, 4, 6):
+        total = from_integers(range(count), halves)
+        signs = [1 if number < plus else -1 for number in range(6)]
+        expected = [
+            (at + sum(sign * row[at] for sign, row in zip(signs, terms, strict=True))) % size for at in range(count)
+        ]
+        for found in both(monkeypatch, lambda: combine_rows(total.copy(), rows[:, : count * halves], plus)):  # noqa: B023
+            assert [value % size for value in to_integers(found)] == expected
+    with pytest.raises(ShapeError, match="do not add up"):
+        combine_rows(from_integers(range(count), halves), rows, 6)
 
 
 @pytest.mark.parametrize("step", [0, 61, 100, 126])

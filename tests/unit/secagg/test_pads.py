@@ -1,25 +1,30 @@
 """Pads hide each share, cancel exactly in the sum of all, and are used once."""
 
 import copy
+import hashlib
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.summing import Session, planned
 from tests.tolerances import ACCEPTED_UNSEEDED, IMPOSSIBLE
 
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.randomness.seed import Seed
+from fedsvd.randomness.seed import Seed, path
 from fedsvd.sealing.agree import AgreementKey
+from fedsvd.secagg import pads
 from fedsvd.secagg.aggregate import RunningSum
 from fedsvd.secagg.batches import CHUNK
 from fedsvd.secagg.fixed_point import decode, encode, exponent
 from fedsvd.secagg.keys import PadKeys, pad_keys
-from fedsvd.secagg.pads import DrawnHere, PadsOnce, add_group_pad, claimed, pad, pad_tag, remove_group_pad
+from fedsvd.secagg.pads import SHORT, DrawnHere, PadsOnce, add_group_pad, claimed, pad, pad_sum, remove_group_pad
+from fedsvd.secagg.sums import SumKind
 
 GROUP = Seed(b"\x77" * 32)
 
@@ -273,28 +278,82 @@ def test_threads_put_the_pad_of_the_users_on_as_one_does(halves):
         np.testing.assert_array_equal(remove_group_pad(found, GROUP, "Y", 3, pool.map, halves=halves), words)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (70, 80)])
-def test_users_of_one_process_send_what_each_would_send_alone_and_no_pad_stays_behind(shape):
-    k, here = 6, DrawnHere()
-    payload = np.arange(np.prod(shape), dtype=np.uint64).reshape(shape)
-    tag = np.arange(3, dtype=np.uint64)
-    for keys in dealt(k).values():
-        once, alone = PadsOnce(here), PadsOnce()
-        for batch in (0, 1):
-            np.testing.assert_array_equal(
-                pad(payload.copy(), keys, "Y", batch, once), padded(payload, keys, "Y", batch)
-            )
-            expected = pad_tag(tag, 128, keys, "Y", batch, alone)
-            np.testing.assert_array_equal(pad_tag(tag, 128, keys, "Y", batch, once), expected)
-    assert repr(here) == "DrawnHere(waiting=0)"
+def words_of(value, count):
+    """An integer as so many uint64, low first."""
+    return [value >> 64 * at & 0xFFFFFFFFFFFFFFFF for at in range(count)]
+
+
+@pytest.mark.parametrize(("halves", "bits"), [(1, 128), (2, 192), (2, 128), (5, 128)])
+def test_payload_and_tag_of_a_short_sum_have_one_stream_under_the_pairs_key(halves, bits):
+    # Written out for k = 3 with Python's integers, on the cipher of another call: a new one for each pad.
+    p12, p13, p23 = (Seed(bytes([n]) * 32) for n in (12, 13, 23))
+    users = [PadKeys(1, {2: p12, 3: p13}), PadKeys(2, {1: p12, 3: p23}), PadKeys(3, {1: p13, 2: p23})]
+    count, start = 4, hashlib.sha256(path("pad", "pair", "norm", 2)).digest()[:12]
+
+    def stream(seed):
+        counter = modes.CTR(start + bytes(4))
+        cipher = Cipher(algorithms.AES(seed.derive("pad", "sums").reveal()), counter).encryptor()
+        drawn = np.frombuffer(cipher.update(bytes(8 * (count * halves + 3))), "<u8").tolist()
+        parts = [drawn[at * halves : (at + 1) * halves] for at in range(count)] + [drawn[count * halves :]]
+        return [sum(word << 64 * at for at, word in enumerate(part)) for part in parts]
+
+    p12, p13, p23 = map(stream, (p12, p13, p23))
+    added = [
+        [x + y for x, y in zip(p12, p13, strict=True)],
+        [y - x for x, y in zip(p12, p23, strict=True)],
+        [-x - y for x, y in zip(p13, p23, strict=True)],
+    ]
+    above = [[(1, p12), (1, p13)], [(-1, p12), (1, p23)], [(-1, p13), (-1, p23)]]
+    for keys, drawn, signed in zip(users, added, above, strict=True):
+        payload, tag = np.full((count, halves), 2**64 - 1, np.uint64), np.array([7, 2**64 - 1, 9], np.uint64)
+        padded_tag = pad_sum(payload, tag, bits, keys, "norm", 2, PadsOnce(), halves)
+        ones = 2 ** (64 * halves) - 1
+        assert payload.tolist() == [words_of((ones + pad) % 2 ** (64 * halves), halves) for pad in drawn[:-1]]
+        low = (7 + ((2**64 - 1) << 64) + (9 << 128) % 2**bits + drawn[-1]) % 2**bits
+        high = (((9 << 128) >> bits) + sum(sign * (pad[-1] >> bits) for sign, pad in signed)) % 2 ** (192 - bits)
+        assert padded_tag.tolist() == words_of(low + (high << bits), 3)
+        assert tag.tolist() == [7, 2**64 - 1, 9]
+
+
+def test_two_sums_whose_streams_would_start_alike_are_not_both_padded(monkeypatch):
+    once, keys, tag = PadsOnce(), dealt(3)[1], np.zeros(3, np.uint64)
+    monkeypatch.setattr(pads, "path", lambda *labels: b"labels that were sought for it")
+    pad_sum(np.zeros((4, 2), np.uint64), tag, 192, keys, "one", 0, once, 2)
+    payload = np.zeros((4, 2), np.uint64)
+    with pytest.raises(LocalProtocolError, match="already padded"):
+        pad_sum(payload, tag, 192, keys, "another", 0, once, 2)
+    assert not payload.any()
+
+
+def test_a_sum_is_padded_once_whether_it_is_short_or_long():
+    once, keys, tag = PadsOnce(), dealt(3)[1], np.zeros(3, np.uint64)
+    pad_sum(np.zeros((4, 2), np.uint64), tag, 192, keys, "norm", 0, once, 2)
+    for refused in (
+        lambda: pad_sum(np.zeros((4, 2), np.uint64), tag, 192, keys, "norm", 0, once, 2),
+        lambda: pad(np.zeros((9000, 2), np.uint64), keys, "norm", 0, once, halves=2),
+    ):
+        with pytest.raises(LocalProtocolError, match="already padded"):
+            refused()
+    with pytest.raises(ShapeError, match="at most"):
+        pad_sum(np.zeros((9000, 2), np.uint64), tag, 192, keys, "norm", 1, once, 2)
+
+
+@pytest.mark.parametrize("length", [3, SHORT // 2, SHORT // 2 + 1])
+def test_tags_and_words_of_short_and_long_sums_cancel(length):
+    k, plan = 6, planned(SumKind.TOTAL, length)
+    rng = np.random.default_rng(length)
+    payloads = [rng.integers(0, 2**60, plan.shape(0), np.uint64) for _ in range(k)]
+    found = Session(k).opened(plan, payloads)
+    np.testing.assert_array_equal(found[:, 0], np.add.reduce([row[:, 0] for row in payloads]))
+
+
+def test_users_of_one_process_draw_the_keys_of_a_tag_once_and_no_others():
+    here, seed, labels = DrawnHere(), Seed(b"\x05" * 32), path("tag", "norm", 0)
+    first, second = (PadsOnce(here).keys(seed, labels, 9) for _ in range(2))
+    assert first is second
+    np.testing.assert_array_equal(first, PadsOnce().keys(seed, labels, 9))
+    for other in ((GROUP, labels, 9), (seed, path("tag", "norm", 1), 9), (seed, labels, 8)):
+        np.testing.assert_array_equal(PadsOnce(here).keys(*other), PadsOnce().keys(*other))
+    assert repr(here) == "DrawnHere(<redacted>)"
     with pytest.raises(TypeError, match="never copied"):
         copy.copy(here)
-
-
-def test_users_of_one_process_that_were_dealt_other_seeds_share_no_pad():
-    here, payload = DrawnHere(), np.zeros((2, 2), np.uint64)
-    one, two = dealt(2)[1], dealt(2, salt=1)[2]
-    first, second = (pad(payload.copy(), keys, "Y", 0, PadsOnce(here)) for keys in (one, two))
-    np.testing.assert_array_equal(second, padded(payload, two))
-    assert (first + second).any()
-    assert repr(here) == "DrawnHere(waiting=2)"
