@@ -86,7 +86,8 @@ def _mixed_bits(about: "ModelPlan", P: int) -> int:
     v = variances(about)
     p = P - v
     triangle = p * (p + 1) // 2
-    return 100 + (120 * triangle + 30 * v * triangle if about.reml else 0)
+    degrees = (about.degree_bits - 16) * v * (p + triangle if about.reml else p)
+    return 100 + degrees + (120 * triangle + 30 * v * triangle if about.reml else 0)
 
 
 EFFECTS: Mapping[str, Family] = MappingProxyType(

@@ -38,6 +38,9 @@ SCORE_BITS, PIECE_BITS, MOMENT_BITS, ENDING_BITS = 14, 12, 24, {Digits.TABLE: 24
 PIECES, HOME_TESTS, START_SIZES, MEAN_BITS, MOST_SCORES = 5, 2, 3, 16, 10
 """Bits of each number of a score, of a piece of information, of the moments and the end; and how many there are."""
 
+DEGREE_BITS = {Digits.TABLE: 16, Digits.MORE: 30}
+"""Of what the degrees of freedom of a mixed model need: to 1e-3 of them, or to 1e-7."""
+
 WITHIN_BITS = {Digits.TABLE: 24, Digits.MORE: 44}
 """Bits of a total of what parties compare among their own records."""
 
@@ -211,6 +214,11 @@ class ModelPlan:
     def few_digits(self) -> bool:
         """Whether sums open a few digits at a time, and no Gram matrix in all of its own."""
         return self.digits in FEW
+
+    @property
+    def degree_bits(self) -> int:
+        """Of each number that degrees of freedom of a mixed model are made of."""
+        return DEGREE_BITS.get(self.digits, DEGREE_BITS[Digits.TABLE])
 
     @property
     def moments(self) -> int:

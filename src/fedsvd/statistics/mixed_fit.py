@@ -27,13 +27,16 @@ from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import MIXED
 from fedsvd.statistics.mixed_records import ENDS, Public, Random, shift_of
 from fedsvd.statistics.mixed_table import MixedInference
-from fedsvd.statistics.newton import Fitting, Refused, Traits, fitted, opened, opened_moments, power, powers
+from fedsvd.statistics.newton import TABLE, Fitting, Refused, Traits, fitted, opened, opened_moments, power, powers
 from fedsvd.statistics.newton_requests import Asked, Found, Moments, Point, Shape, Sizes, Tilt, Totals
 from fedsvd.statistics.positive import Factor, factor, product, squares
 from fedsvd.types import Float
 
-GRAM_BITS, SLOPE_BITS, DEGREE_BITS, DEVIANCE_BITS, END_BITS = 46, 16, 16, 48, 24
-"""Of A at the end, of its slopes, of what degrees of freedom need, of the deviance and of other sums at the end."""
+GRAM_BITS, SLOPE_BITS, DEVIANCE_BITS, END_BITS = 46, 16, 48, 24
+"""Of A at the end, of its slopes, of the deviance and of other sums at the end."""
+
+DEGREE_BITS, DEGREE_BITS_MORE = 16, 30
+"""Of what degrees of freedom need, the last slopes and how squared errors move: to 1e-3 of them, or to 1e-7."""
 
 _LEAST_BITS = 16  # of A, whose determinant judges steps
 _CURVED = 4.0  # standard errors of a step, from which on the curvature is asked for, and steps out of the cone count
@@ -128,6 +131,7 @@ class _Fit:
         self.triangle = np.triu_indices(self.p)
         self.words = np.zeros(len(self.triangle[0]))  # of A
         self.slope_units = np.zeros(0)
+        self.degree_bits = DEGREE_BITS_MORE if shape.table > TABLE else DEGREE_BITS
         self.slopes = np.zeros((self.v, self.p, self.p))
         self.tilted: Tilt | None = None
         self.last, self._from = np.zeros(0), np.zeros(0)  # where a step led to, and from where
@@ -190,16 +194,16 @@ class _Fit:
             self.slope_units = np.zeros(self.random.covariance.parameters * len(sizes))
             grid = [2.0**-SLOPE_BITS / power(each) for each in about.tolist()]
             self.slope_units[: self.v * len(sizes)] = np.multiply.outer(grid, sizes).ravel()
-            yield from self._slopes("slopes", at)
+            yield from self._slopes("slopes", self.slope_units, at)
         P, p = self.p + self.v, self.p
         given, lean = np.zeros((P, P)), np.zeros((P, P))
         given[:p, :p], lean[p:, p:] = A, self._lean(inverse)
         self.tilted = Tilt(inverse, round(log_det * _GRID) / _GRID, given, lean)
         return self.tilted
 
-    def _slopes(self, of: str, at: Point) -> Fitting:
+    def _slopes(self, of: str, units: Float, at: Point) -> Fitting:
         """The slope of A by each parameter; what has changed where they were asked for before."""
-        values = yield from opened(Asked(of, self.slope_units, at))
+        values = yield from opened(Asked(of, units, at))
         self.slopes = self.slopes + _full(values[: self.v * len(self.triangle[0])], self.triangle, self.p)
 
     def _lean(self, inverse: Float) -> Float:
@@ -244,7 +248,7 @@ class _Fit:
         else:
             covariance, before = self.tilted.public, self.tilted.lean[self.p :, self.p :]
             ends[0] += self.tilted.deviance - self.p * math.log(2.0 * math.pi)
-            yield from self._slopes("last slopes", found.at)
+            yield from self._slopes("last slopes", self.slope_units * 2.0 ** (SLOPE_BITS - self.degree_bits), found.at)
             H[self.p :, self.p :] += self._lean(covariance) - before
         gradient = yield from self._gradient(found, covariance)
         shift = shift_of(found.centre[: self.shape.features])
@@ -258,7 +262,7 @@ class _Fit:
         errors = [squares(product(found.root.T[:, : self.p], row)) for row in rows]
         sizes = self.G.sizes(found.beta[self.p :])
         units = np.zeros(self.random.covariance.parameters * self.p)
-        grid = [2.0**-DEGREE_BITS * power(error) / power(size) for size in sizes.tolist() for error in errors]
+        grid = [2.0**-self.degree_bits * power(error) / power(size) for size in sizes.tolist() for error in errors]
         units[: len(grid)] = grid
         values = yield from opened(Asked("degrees", units, replace(found.at, tilt=covariance)))
         return values[: len(grid)].reshape(self.v, self.p)

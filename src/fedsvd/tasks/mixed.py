@@ -8,9 +8,9 @@ from fedsvd.protocol.steps import PlannedStep, What, digits, maybe, sizes
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.tasks.glm import model, newton_steps
 
-GRAM_BITS, SLOPE_BITS, DEGREE_BITS, DEVIANCE_BITS, ENDS = 46, 16, 16, 48, 4
-"""Of the Gram matrix of a restricted likelihood, of its slopes, of what degrees of freedom need, of the deviance at the
-end; and how many sums there are with that."""
+GRAM_BITS, SLOPE_BITS, DEVIANCE_BITS, ENDS = 46, 16, 48, 4
+"""Of the Gram matrix of a restricted likelihood, of its slopes, of the deviance at the end; and how many sums there are
+with that."""
 
 OUTPUTS = (
     array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
@@ -45,13 +45,13 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     triangle = p * (p + 1) // 2
     slopes = digits("slopes", v * triangle, SLOPE_BITS, What.INFORMATION)
     ends = sizes("end sizes", ENDS), digits("end", ENDS, DEVIANCE_BITS, What.DEVIANCE)
-    degrees = digits("degrees", v * p, DEGREE_BITS, What.INFORMATION)
+    degrees = digits("degrees", v * p, about.degree_bits, What.INFORMATION)
     if not about.reml:
         return newton_steps(plan, about, ending=(*ends, degrees))
     gram = digits("tilt", triangle, GRAM_BITS, What.INFORMATION)
     before = maybe("a short step", gram, maybe("the first of them", slopes))
     # A fit may end where the first of them were opened: no two sums of one evaluation have a name in common.
-    last = digits("last slopes", v * triangle, SLOPE_BITS, What.INFORMATION)
+    last = digits("last slopes", v * triangle, about.degree_bits, What.INFORMATION)
     return newton_steps(plan, about, before, ending=(*ends, last, degrees))
 
 

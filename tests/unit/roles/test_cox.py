@@ -88,7 +88,8 @@ def apart(model, effects, errors):
 
 
 CASES = [("efron", Digits.TABLE, 1), ("breslow", Digits.MORE, 2)]
-MORE = [(ties, Digits.TABLE, seed) for ties in ("efron", "breslow") for seed in range(3, 19)]
+KINDS = [(ties, digits) for ties in ("efron", "breslow") for digits in (Digits.TABLE, Digits.MORE)]
+MORE = [(*KINDS[seed % 4], seed) for seed in range(3, 65)]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_a_cox_model_is_statsmodels_with_strata_by_site(ties, digits, seed):
     assert model.events == int(np.concatenate(labels)[:, 1].sum())
     assert abs(model.concordance - by_pairs(tables, labels, effects)) < DIGITS_ERRORS_BAR
     assert results[0].bits < granted_bits(federation.plan)
-    assert results[0].bits < 1.5 * expected_bits(federation.plan)
+    assert results[0].bits <= expected_bits(federation.plan)
 
 
 @pytest.mark.parametrize("more", ["entry", "strata", "offset"])

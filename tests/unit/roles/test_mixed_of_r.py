@@ -155,9 +155,9 @@ EVERY = [pytest.param(seed, marks=[] if seed < 6 else [pytest.mark.slow]) for se
 @pytest.mark.parametrize("seed", EVERY)
 def test_bits_of_random_problems_stay_within_what_is_expected(seed):
     tables, labels, keys = random_problem(seed)
-    federation = session(tables, labels, **keys)
-    result = federation.run()[0]
-    assert result.bits <= expected_bits(federation.plan)
+    for digits in (Digits.TABLE, Digits.MORE):
+        federation = session(tables, labels, digits=digits, **keys)
+        assert federation.run()[0].bits <= expected_bits(federation.plan)
 
 
 @pytest.mark.parametrize("seed", [1, 6])
