@@ -84,8 +84,8 @@ STATSMODELS_MIXED_BAR = 1e-4
 """Of statsmodels' own end of a mixed model, in standard errors; it is 6e-5 from lme4 on public data."""
 
 SATTERTHWAITE_BAR, SATTERTHWAITE_MORE_BAR = 2e-3, 1e-6
-"""Degrees of freedom in a mixed model, by ``digits = "table"`` and by ``"more"``, against lmerTest's, whose own numerical
-derivatives leave up to 3e-7 of them."""
+"""Degrees of freedom in a mixed model, by ``digits = "table"`` and by ``"more"``, against lmerTest's, whose own
+numerical derivatives leave up to 3e-7 of them."""
 
 A_TENTH = 0.1
 """Of a standard deviation: an attack that comes so near to every entry of a record has read it."""

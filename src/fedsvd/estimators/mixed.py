@@ -25,8 +25,8 @@ class FederatedMixedLM(FederatedModel):
 
     The result is that of lme4's ``lmer(y ~ ... + (1 | subject))``, or of ``(x + z | subject)``, on the joint table:
     effects to 1e-7 standard errors, the log-likelihood to 1e-9, degrees of freedom by Satterthwaite as lmerTest has
-    them, to 1e-3, with more digits to 1e-6. What the parties open are sums of scores and information in a few digits; which rows a group has, and the
-    predictions of its random effects, stay with its party.
+    them, to 1e-3, with more digits to 1e-6. What the parties open are sums of scores and information in a few digits;
+    which rows a group has, and the predictions of its random effects, stay with its party.
 
     Parameters
     ----------

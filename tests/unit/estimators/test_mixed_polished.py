@@ -1,4 +1,4 @@
-"""Mixed models against lme4 where Newton steps went on after ``lmer`` had stopped (``mixed_polished.R``): all digits."""
+"""Mixed models against lme4 where Newton steps went on after ``lmer`` had stopped (``mixed_polished.R``)."""
 
 import numpy as np
 import pytest
