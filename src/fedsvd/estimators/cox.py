@@ -13,9 +13,7 @@ from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.robust_errors import RobustErrors
-from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables
-from fedsvd.protocol.hazards import HAZARD, SCHOENFELD
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import LINKS, Baseline, Clock, Family, Task, Ties
@@ -176,13 +174,6 @@ class FederatedCox(RobustErrors, FederatedModel):
         study = super()._study(task, tables, **asked)
         made = (("times", json.dumps(list(self._even))),) if self._even else ()
         return replace(study, options=tuple({**dict(study.options), **dict(made)}.items()))
-
-    def _store(self, found: Found) -> None:
-        super()._store(found)
-        for name, stored in (("schoenfeld_", SCHOENFELD), ("common_hazard_", HAZARD)):
-            self.__dict__.pop(name, None)
-            if stored in found.here.arrays:
-                setattr(self, name, found.here.arrays[stored])
 
     def zph(self, terms: bool = True) -> Any:
         """The test of proportional hazards, as R's ``cox.zph`` prints it; of a fit with ``schoenfeld``.

@@ -231,19 +231,22 @@ def digits(name: str, count: int, bits: int, what: What) -> PlannedStep:
     return PlannedStep(name, StepKind.DIGITS, count, bits, what=what)
 
 
+def sized(name: str, count: int, bits: int, what: What, runs: int = 0) -> tuple[PlannedStep, PlannedStep]:
+    """Such a sum of numbers whose size is not known before: the power of two above each of them, or above those of each
+    of ``runs`` runs of them, then the sum."""
+    return sizes(f"{name} sizes", runs or count), digits(name, count, bits, what)
+
+
 def counted(name: str, count: int, least: int, what: What) -> PlannedStep:
     """A sum of ``count`` counts, each of them rounded at home to a multiple of ``least``."""
     return PlannedStep(name, StepKind.WHOLE, count, least, what=what)
 
 
 def fives(name: str, count: int, least: int) -> PlannedStep:
-    """The same, of records at or below public edges."""
+    """The same, of records at or below public edges; counts as they are where ``least`` is 1."""
+    if least == 1:
+        return PlannedStep(name, StepKind.WHOLE, count, what=What.CELLS)
     return counted(name, count, least, What.FIVES)
-
-
-def cells(name: str, count: int) -> PlannedStep:
-    """A sum of ``count`` counts as they are."""
-    return PlannedStep(name, StepKind.WHOLE, count, what=What.CELLS)
 
 
 def folded(name: str, count: int) -> PlannedStep:

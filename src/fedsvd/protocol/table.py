@@ -126,6 +126,11 @@ class TablePlan:
         return self.variables[self.place].levels if self.by else ("Overall",)
 
     @property
+    def multiple(self) -> int:
+        """What counts on grids are multiples of; 1 where they are exact."""
+        return 1 if self.counts == EXACT else self.least
+
+    @property
     def columns(self) -> int:
         """Columns of every party's table."""
         return len(self.variables) * (1 + int(self.gaps))

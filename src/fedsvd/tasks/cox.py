@@ -17,33 +17,25 @@ from fedsvd.protocol.hazards import (
     baseline_times,
     schoenfeld_numbers,
 )
-from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, Kind, To, array, column, fact, hidden
+from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, Kind, To, array, column, hidden
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import PlannedStep, What, digits, fives, sizes
+from fedsvd.protocol.steps import PlannedStep, What, fives, sized
 from fedsvd.protocol.tasks import Baseline, Task
 from fedsvd.statistics.fives import expect_grid
-from fedsvd.tasks.glm import NAIVE, model
+from fedsvd.tasks.glm import ERRORS, equations, model, own_rows
 from fedsvd.tasks.glm import steps as model_steps
 
 OUTPUTS = (
-    array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
-    hidden("intercept", CLASS),
-    fact("models"),
-    fact("classes"),
-    fact("columns"),
-    array("covariance", CLASS, TERM, TERM),
-    hidden("estimates", CLASS, TERM),
-    NAIVE,
-    array("fitted", RECORD, CLASS, to=To.OWN),
-    array("residuals", RECORD, CLASS, to=To.OWN),
+    *equations(),
+    *ERRORS,
+    *own_rows(),
     array("deviance_residuals", RECORD, CLASS, to=To.OWN, draws=("residuals",)),
     array("dfbeta", RECORD, FEATURE, to=To.OWN),
     hidden("baseline", "event time", "number", to=To.OWN),
-    hidden(SCHOENFELD, FEATURE, "number"),
+    hidden(SCHOENFELD, FEATURE, "number", attribute="schoenfeld_"),
     *(column(f"zph {name}", "row", "proportional", name, kind=Kind.COLUMN) for name in ZPH_COLUMNS),
-    hidden(HAZARD, "time", "number"),
+    hidden(HAZARD, "time", "number", attribute="common_hazard_"),
     *(column(f"hazard {name}", "time", HAZARD, name, kind=Kind.COLUMN) for name in HAZARD_COLUMNS),
-    fact("own_rows", to=To.OWN),
 )
 """What a Cox model gives: log hazard ratios; of own records the relative hazard and the martingale residual."""
 
@@ -64,8 +56,8 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
             )
         if plan.alpha:
             raise ConfigError("the test of proportional hazards has no ridge", "leave schoenfeld or alpha out")
-        found += sizes(f"{CLOCK} sizes", 1), digits(CLOCK, 1, CLOCK_BITS, What.TIMED)
-        found += sizes(f"{SCHOENFELD} sizes", SIZES), digits(SCHOENFELD, numbers, SCHOENFELD_BITS, What.TIMED)
+        found += sized(CLOCK, 1, CLOCK_BITS, What.TIMED)
+        found += sized(SCHOENFELD, numbers, SCHOENFELD_BITS, What.TIMED, SIZES)
     if about is not None and bins:
         expect_grid(about.times)
         if plan.glm is not None and plan.glm.weighted:
@@ -73,7 +65,7 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
                 "a common baseline counts events, and records have weights", "leave baseline or weights out"
             )
         found += (fives(EVENTS, bins, about.least),)
-        found += sizes(f"{EXPOSURE} sizes", bins), digits(EXPOSURE, bins, EXPOSURE_BITS, What.EXPOSURE)
+        found += sized(EXPOSURE, bins, EXPOSURE_BITS, What.EXPOSURE)
     return found
 
 

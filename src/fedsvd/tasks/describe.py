@@ -4,8 +4,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.protocol.outputs import fact
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
-from fedsvd.protocol.steps import PlannedStep, StepKind, What, cells, digits, fives, flags
-from fedsvd.protocol.table import EXACT
+from fedsvd.protocol.steps import PlannedStep, StepKind, What, digits, fives, flags
 from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.tasks.declared import Declared
 
@@ -32,8 +31,7 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
         return tuple(found)
     found.append(digits("moments", 2 * numbers * groups, about.bits(plan.n) or 1, What.MOMENTS))
     if about.quantiles:
-        exact = about.counts == EXACT
-        found.append(cells("grid", about.grid) if exact else fives("grid", about.grid, about.least))
+        found.append(fives("grid", about.grid, about.multiple))
     if about.by:
         found.append(digits("ranks", about.rank_numbers, about.rank_bits, What.RANKS))
     if about.correlations:

@@ -1,6 +1,7 @@
 """Generalised linear models: as many evaluations as the data needs, each with totals and mostly a Gram matrix."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fedsvd.errors import ConfigError
@@ -33,6 +34,7 @@ from fedsvd.protocol.steps import (
     from_user_1,
     maybe,
     repeat,
+    sized,
     sizes,
     total,
     triangle,
@@ -43,26 +45,34 @@ from fedsvd.protocol.tasks import Answer, Item, Labels, Robust, Split, Task
 from fedsvd.tasks.declared import Declared
 from fedsvd.tasks.pieces import pieces
 
+
+def equations(columns: str = FEATURE, **intercept: Any) -> tuple[Output, ...]:
+    """What every model gives: coefficients of these columns, and an intercept, which may be an attribute."""
+    found = array("coefficients", CLASS, columns, attribute="coef_", draws=("forest",))
+    return found, hidden("intercept", CLASS, **intercept), fact("models"), fact("classes"), fact("columns")
+
+
+COVARIANCE = array("covariance", CLASS, TERM, TERM)
 NAIVE = hidden("naive_covariance", CLASS, TERM, TERM)
 """What the model itself says, where ``covariance`` is robust."""
+ERRORS = (hidden("estimates", CLASS, TERM), COVARIANCE, NAIVE)
+
+
+def own_rows(*draws: str) -> tuple[Output, ...]:
+    """What a model gives of each party's own rows."""
+    fitted, residuals = (array(name, RECORD, CLASS, to=To.OWN) for name in ("fitted", "residuals"))
+    return fitted, replace(residuals, draws=draws), fact("own_rows", to=To.OWN)
+
 
 OUTPUTS = (
-    array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
-    hidden("intercept", CLASS, attribute="intercept_"),
-    fact("models"),
+    *equations(attribute="intercept_"),
     fact("quality"),
     hidden("roc", "edge", "count", draws=("roc", "calibration")),
     *(column(f"roc {name}", "edge", "roc", name, kind=Kind.COLUMN) for name in ROC_COLUMNS),
     fact("roc_curve"),
-    fact("classes"),
-    fact("columns"),
     hidden("contrasts", CLASS, TERM),
-    hidden("estimates", CLASS, TERM),
-    array("covariance", CLASS, TERM, TERM),
-    NAIVE,
-    array("fitted", RECORD, CLASS, to=To.OWN),
-    array("residuals", RECORD, CLASS, to=To.OWN, draws=("roc", "calibration", "residuals", "qq")),
-    fact("own_rows", to=To.OWN),
+    *ERRORS,
+    *own_rows("roc", "calibration", "residuals", "qq"),
 )
 """What a generalised linear model gives: one equation, or one for each class."""
 
@@ -92,7 +102,7 @@ def _quality(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     numbers, about = quality_numbers(plan), ROCPlan.of(plan)
     if not numbers:
         return ()
-    found = sizes(f"{QUALITY} sizes", numbers), digits(QUALITY, numbers, QUALITY_BITS, What.QUALITY)
+    found = sized(QUALITY, numbers, QUALITY_BITS, What.QUALITY)
     return found if about is None else (*found, counted(ROC, about.numbers, about.least, What.ROC))
 
 
@@ -108,16 +118,16 @@ def newton_steps(
 def _ending(about: ModelPlan, P: int) -> tuple[PlannedStep, ...]:
     """Deviance and Pearson's sum, the same of the null model, and the likelihood."""
     bits = ENDING_BITS[about.digits]
-    likelihood = maybe(ESTIMATED, sizes("likelihood sizes", 1), digits("likelihood", 1, bits, What.DEVIANCE))
-    null = maybe(CONSTANT, sizes("null sizes", 2), digits("null", 2, bits, What.DEVIANCE), likelihood)
-    return sizes("end sizes", 2), digits("end", 2, bits, What.DEVIANCE), null, *_effects(about, P)
+    likelihood = maybe(ESTIMATED, *sized("likelihood", 1, bits, What.DEVIANCE))
+    null = maybe(CONSTANT, *sized("null", 2, bits, What.DEVIANCE), likelihood)
+    return *sized("end", 2, bits, What.DEVIANCE), null, *_effects(about, P)
 
 
 def _effects(about: ModelPlan, P: int) -> tuple[PlannedStep, ...]:
     """The score test of all effects together: one number, and what the first digits left of the score."""
     if not about.facts.score_test:
         return ()
-    return (maybe(UNPENALISED, sizes("all effects sizes", 2), digits("all effects", 1 + P, MOMENT_BITS, What.SCORE)),)
+    return (maybe(UNPENALISED, *sized("all effects", 1 + P, MOMENT_BITS, What.SCORE, runs=2)),)
 
 
 def _by_digits(

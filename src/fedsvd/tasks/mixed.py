@@ -2,25 +2,20 @@
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.families import variances
-from fedsvd.protocol.outputs import CLASS, FEATURE, RECORD, TERM, To, array, fact, hidden
+from fedsvd.protocol.outputs import RECORD, To, array, hidden
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.steps import PlannedStep, What, digits, maybe, sizes
+from fedsvd.protocol.steps import PlannedStep, What, digits, maybe, sized
 from fedsvd.protocol.tasks import Item, Task
-from fedsvd.tasks.glm import model, newton_steps
+from fedsvd.tasks.glm import COVARIANCE, equations, model, newton_steps, own_rows
 
 GRAM_BITS, SLOPE_BITS, DEVIANCE_BITS, ENDS = 46, 16, 48, 4
 """Of the Gram matrix of a restricted likelihood, of its slopes, of the deviance at the end; and how many sums there are
 with that."""
 
 OUTPUTS = (
-    array("coefficients", CLASS, FEATURE, attribute="coef_", draws=("forest",)),
-    hidden("intercept", CLASS, attribute="intercept_"),
-    fact("models"),
-    fact("classes"),
-    fact("columns"),
-    array("covariance", CLASS, TERM, TERM),
-    array("fitted", RECORD, CLASS, to=To.OWN),
-    array("residuals", RECORD, CLASS, to=To.OWN, draws=("residuals", "qq")),
+    *equations(attribute="intercept_"),
+    COVARIANCE,
+    *own_rows("residuals", "qq"),
     array(
         "random_effects",
         RECORD,
@@ -31,7 +26,6 @@ OUTPUTS = (
         draws=("caterpillar",),
     ),
     hidden("random_errors", RECORD, "effect", to=To.OWN, attribute="random_errors_"),
-    fact("own_rows", to=To.OWN),
 )
 """What a mixed model gives; of own rows fitted values with random effects, and what is left."""
 
@@ -44,7 +38,7 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     p, v = 1 + plan.m, variances(about)
     triangle = p * (p + 1) // 2
     slopes = digits("slopes", v * triangle, SLOPE_BITS, What.INFORMATION)
-    ends = sizes("end sizes", ENDS), digits("end", ENDS, DEVIANCE_BITS, What.DEVIANCE)
+    ends = sized("end", ENDS, DEVIANCE_BITS, What.DEVIANCE)
     degrees = digits("degrees", v * p, about.degree_bits, What.INFORMATION)
     if not about.reml:
         return newton_steps(plan, about, ending=(*ends, degrees))

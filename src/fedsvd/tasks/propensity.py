@@ -7,22 +7,16 @@ models by few digits, and nothing of them is written before the end (ADR 0145).
 from dataclasses import replace
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.outputs import CLASS, RECORD, TERM, To, array, fact, hidden
+from fedsvd.protocol.outputs import RECORD, To, array, fact
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.propensity import MORE_BITS, OUTCOME, outcome_plan, treatment_plan
-from fedsvd.protocol.steps import PlannedStep, StepKind, What, digits, flags, sizes, wide
+from fedsvd.protocol.steps import PlannedStep, StepKind, What, digits, flags, sized, wide
 from fedsvd.protocol.tasks import Robust, Task
-from fedsvd.tasks.glm import NAIVE, model, newton_steps
+from fedsvd.tasks.glm import ERRORS, equations, model, newton_steps
 
 OUTPUTS = (
-    array("coefficients", CLASS, "treatment", attribute="coef_", draws=("forest",)),
-    hidden("intercept", CLASS),
-    hidden("estimates", CLASS, TERM),
-    fact("models"),
-    fact("classes"),
-    fact("columns"),
-    array("covariance", CLASS, TERM, TERM),
-    NAIVE,
+    *equations("treatment"),
+    *ERRORS,
     fact("propensity_model"),
     fact("balance", table="balance", draws=("love",)),
     array("propensity", RECORD, "score, weight", to=To.OWN),
@@ -41,8 +35,7 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
     clusters = (wide("clusters", 1, What.COUNT),) if plan.robust == Robust.CLUSTER else ()
     return (
         *newton_steps(treated, treated.glm),
-        sizes("weights sizes", 4),
-        digits("weights", 4, MORE_BITS, What.BALANCE),
+        *sized("weights", 4, MORE_BITS, What.BALANCE),
         flags("numbers", plan.m, What.BALANCE),
         digits("balance", 8 * plan.m, MORE_BITS, What.BALANCE),
         *clusters,

@@ -5,8 +5,8 @@ from fedsvd.protocol.counted import LIFE_TABLE, TEST, CurvesPlan
 from fedsvd.protocol.outputs import Kind, column, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
-from fedsvd.protocol.steps import PlannedStep, What, cells, digits, fives, sizes
-from fedsvd.protocol.tasks import Answer, Counts, Split, Task
+from fedsvd.protocol.steps import PlannedStep, What, fives, sized
+from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.statistics.fives import expect_grid
 from fedsvd.tasks.declared import Declared
 
@@ -36,12 +36,10 @@ def steps(plan: SessionPlan) -> tuple[PlannedStep, ...]:
         raise ConfigError("one cause competes with no other", "name two causes or more, or leave causes out")
     if not 0.0 < about.until <= about.edges[-1]:
         raise ConfigError("the restricted mean ends beyond the last of the times", "until is a time of the grid")
-    exact = about.counts is Counts.EXACT
-    counted = cells(LIFE_TABLE, about.numbers) if exact else fives(LIFE_TABLE, about.numbers, about.least)
+    counted = fives(LIFE_TABLE, about.numbers, about.least)
     if not about.test_numbers:
         return (counted,)
-    compared = digits(TEST, about.test_numbers, about.bits, What.WITHIN)
-    return counted, sizes(f"{TEST} sizes", about.test_numbers), compared
+    return counted, *sized(TEST, about.test_numbers, about.bits, What.WITHIN)
 
 
 TASK = Declared(

@@ -8,13 +8,13 @@ from fedsvd.policy.own_rows import Grid, OwnRows, row_findings
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.policy.sent import leaves_each_site
 from fedsvd.protocol.openings import openings
-from fedsvd.protocol.steps import What, cells, fives
+from fedsvd.protocol.steps import What, fives
 from fedsvd.protocol.tasks import Answer, Labels, Task
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
-COUNTED = {"fives": fives("grid", 12, 5), "exact": cells("grid", 12)}
+COUNTED = {"fives": fives("grid", 12, 5), "exact": fives("grid", 12, 1)}
 
 
 def plan_of(step):

@@ -14,8 +14,11 @@ from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.openings import expected_bits, granted_bits
 from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.steps import SIZE_CLASSES
 from fedsvd.roles.user import seeding
+from fedsvd.roles.user.digits import DigitSums
 from fedsvd.statistics import glm_digits
+from fedsvd.statistics.newton import refused
 from fedsvd.statistics.newton_requests import Asked
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -292,3 +295,47 @@ def test_the_csp_adds_up_no_gram_matrix():
     names = {message.name.rstrip(" 0123456789") for _, message in session.views.of(CSP, SumShare)}
     assert {"score", "information", "table", "moments"} <= names
     assert not any(name.startswith("gram") for name in names)
+
+
+class Alone(DigitSums):
+    """Sums of one user, who is all of them: what was asked for is recorded, and the total is its own."""
+
+    def __init__(self):
+        self.asked = []
+
+    def sizes(self, name, own):
+        self.asked.append((name, own.tolist()))
+        return np.where(np.isfinite(own), np.frexp(own)[1], SIZE_CLASSES.stop)
+        yield
+
+    def total(self, name, values, units):
+        self.asked.append((name, units.tolist()))
+        return values, values
+        yield
+
+
+def ended(script):
+    with pytest.raises(StopIteration) as end:
+        next(script)
+    return end.value.value
+
+
+@pytest.mark.parametrize("share", [3, 3.0, np.int8(3)])
+def test_a_total_by_size_has_the_units_that_its_sizes_say(share):
+    own, each = np.array([5.0, -0.75, 100.0, 3.0]), Alone()
+    total, units = ended(each.sized("end", own, 40, share))
+    assert units.tolist() == [3 * 2.0 ** (size - 40) for size in (3, 0, 7, 2)]
+    assert units.dtype == np.float64
+    assert each.asked == [("end sizes", [5.0, 0.75, 100.0, 3.0]), ("end", units.tolist())]
+    runs = Alone()
+    _, units = ended(runs.sized("end", own, 40, share, [1, 3]))
+    assert units.tolist() == [3 * 2.0 ** (3 - 40), 3 * 2.0 ** (7 - 40)]
+    assert runs.asked[1] == ("end", [units[0], *[units[1]] * 3])
+    assert total.tolist() == own.tolist()
+
+
+def test_a_number_above_all_sizes_ends_a_study_that_is_to_end():
+    own = np.array([1.0, math.inf])
+    with pytest.raises(NotConverged):
+        next(Alone().sized("end", own, 40, fails=refused))
+    ended(Alone().sized("end", own, 40))

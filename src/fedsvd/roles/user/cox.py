@@ -5,19 +5,14 @@ of a record in the own information, which is tested before each share (``records
 record was at risk. A user without events sends zeros and noise, and passes all tests.
 """
 
-import numpy as np
-
-from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.hazards import bins_of
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.roles.user import hazard_bins
-from fedsvd.roles.user.digits import DigitsSession
-from fedsvd.roles.user.glm import GLMResult
+from fedsvd.roles.user.fit_records import Fitted, fitted
 from fedsvd.roles.user.hazards import OwnTimes, after_fit
-from fedsvd.roles.user.models import shape_of, split_labels
+from fedsvd.roles.user.models import split_labels
 from fedsvd.roles.user.records import RecordsHome, own_table
-from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.squared_scores import errors_of
+from fedsvd.roles.user.requests import Script
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.cox import Cohort, fit_by_digits
 from fedsvd.types import Float
@@ -25,20 +20,17 @@ from fedsvd.types import Float
 
 def script(work: Work) -> Script:
     """The one model of the plan."""
-    about = work.plan.glm
-    if work.labels is None or about is None:
-        raise LocalProtocolError("a Cox model needs this party's times and events", "name their columns (label, event)")
     edges = bins_of(work.plan)
     if edges is not None:
-        return (yield from hazard_bins.script(work, about, edges, work.labels))
-    session, errors = DigitsSession(work), (yield from errors_of(work))
-    home: CoxHome = yield Local("evaluate", lambda: CoxHome(work, about))
-    steps = fit_by_digits(about.ties, shape_of(work.plan, about, errors), alpha=work.plan.alpha)
-    found = yield from session.fit(home, steps)
-    w = found.solution[None, :]
-    more = yield from after_fit(work, session, home.times, found)
-    own = {"baseline": home.baseline(w[0]), **more}
-    return GLMResult((found,), w, np.zeros(1), found.rank, session.residual, session.bits, own=own)
+        return (yield from hazard_bins.script(work, edges))
+    fit: Fitted = yield from fitted(
+        work,
+        lambda about, labels: CoxHome(work, about),
+        lambda about, shape: fit_by_digits(about.ties, shape, alpha=work.plan.alpha),
+    )
+    w = fit.model.solution
+    more = yield from after_fit(work, fit.session, fit.home.times, fit.model)
+    return fit.result(w, fit.model.rank, {"baseline": fit.home.baseline(w), **more})
 
 
 def cohort(about: ModelPlan, X: Float, labels: Float) -> Cohort:

@@ -284,7 +284,7 @@ def _description(
         tuple(sorted(found, key=lambda each: order[each.name])),
         groups.joined,
         about.nonnormal,
-        0.0 if about.counts == EXACT or not about.quantiles else most_off(about.least, work.plan.k),
+        most_off(about.multiple, work.plan.k) if about.quantiles and about.multiple > 1 else 0.0,
         correlated,
     )
 
@@ -342,10 +342,7 @@ def _grids(work: Work, about: TablePlan, own: _Own, sizes: Float, present: list[
         lines = np.vstack((shown, every)) if about.by else every
         parts.append(np.pad(lines, ((0, about.columns_shown - len(lines)), (0, 0))).ravel())
     counts = np.concatenate(parts)
-    if about.counts == EXACT:
-        total = yield from whole_sum(work.plan, "grid", counts)
-    else:
-        total = yield from sum_of_fives(work.plan, "grid", counts, about.least)
+    total = yield from sum_of_fives(work.plan, "grid", counts, about.multiple)
     cut = np.split(total, np.cumsum([len(part) for part in parts])[:-1])
     lines_shown = len(sizes) + int(bool(about.by))
     return [each.reshape(about.columns_shown, -1)[:lines_shown] for each in cut]

@@ -7,6 +7,7 @@ before they pass what the plan grants; a home test that fails at any user ends i
 which: its words are random, and so is the total.
 """
 
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import numpy as np
@@ -56,6 +57,30 @@ class DigitSums:
         self._count(SIZE_BITS * len(own))
         found = yield from any_of(name, reached.ravel(), self._work.own)
         return SIZE_CLASSES.start + found.reshape(reached.shape).sum(axis=1)
+
+    def sized(
+        self,
+        name: str,
+        own: Float,
+        bits: int,
+        share: float = 1.0,
+        runs: Sequence[int] = (),
+        fails: Callable[[], Exception] | None = None,
+    ) -> Script:
+        """The total of numbers whose size is not known, in ``bits`` bits of ``share`` times it, and the units of these.
+
+        Numbers of one of the ``runs`` have one unit. Where a number of any user is above all classes of sizes, or is
+        not finite, the study ``fails`` at all of them, if it is to (declared by ``protocol.steps.sized``).
+        """
+        largest = np.abs(own)
+        if runs:
+            largest = np.array([part.max() for part in np.split(largest, np.cumsum(runs)[:-1])])
+        exponents = yield from self.sizes(f"{name} sizes", largest)
+        if fails is not None and (exponents == SIZE_CLASSES.stop).any():
+            raise fails()
+        units = np.ldexp(np.float64(share), exponents - bits)  # of an integer it would be a half float
+        total, _ = yield from self.total(name, own, np.repeat(units, runs) if runs else units)
+        return total, units
 
     def total(self, name: str, values: Float, units: Float) -> Script:
         """The total of what every user rounded at home, and this user's part of it as it was sent."""

@@ -20,7 +20,6 @@ from fedsvd.linalg.backend import column_norms, qr_r, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.wide_factor import WideFactor, factor
 from fedsvd.protocol.quality import PAIRS, QUALITY, QUALITY_BITS, ROC, ROCPlan, quality_numbers
-from fedsvd.protocol.steps import SIZE_CLASSES
 from fedsvd.roles.user import negative_binomial
 from fedsvd.roles.user.digits import DigitsSession, DigitSums
 from fedsvd.roles.user.home import Home
@@ -107,11 +106,7 @@ def _quality(work: Work, sums: DigitSums, model: GLMInference) -> Script:
         return np.array([*pairs, np.sum(eta), np.sum(np.square(eta))][: quality_numbers(work.plan)])
 
     values: Float = yield Local("evaluate", own)
-    exponents = yield from sums.sizes(f"{QUALITY} sizes", np.abs(values))
-    if (exponents == SIZE_CLASSES.stop).any():
-        raise refused()
-    units = np.ldexp(float(work.plan.k), exponents - QUALITY_BITS)
-    total, _ = yield from sums.total(QUALITY, values, units)
+    total, _ = yield from sums.sized(QUALITY, values, QUALITY_BITS, work.plan.k, fails=refused)
     measured, about, k = quality(total[:PAIRS], work.plan.n), ROCPlan.of(work.plan), work.plan.k
     if about is None:
         return measured, None

@@ -28,7 +28,7 @@ from fedsvd.roles.user.work import Work
 from fedsvd.statistics.cox import Cohort
 from fedsvd.statistics.cox_table import CoxInference
 from fedsvd.statistics.fives import cumulative
-from fedsvd.statistics.newton import power, powers
+from fedsvd.statistics.newton import power
 from fedsvd.statistics.piecewise import hazards
 from fedsvd.statistics.schoenfeld import clock, joined, own_part
 from fedsvd.statistics.undefined import is_array
@@ -63,8 +63,7 @@ def _by_clock(work: Work, sums: DigitSums, own: OwnTimes, about: HazardsPlan, mo
     rows, columns = np.triu_indices(p)
     g = clock(about.clock, own.time, own.event, own.entry)
     first: Float = yield Local("evaluate", lambda: own_part(own.cohort, model.solution, root, g)[1].trace().reshape(1))
-    exponents = yield from sums.sizes(f"{CLOCK} sizes", np.abs(first))
-    total, _ = yield from sums.total(CLOCK, first, powers(exponents) * power(work.plan.k) * 2.0**-CLOCK_BITS)
+    total, _ = yield from sums.sized(CLOCK, first, CLOCK_BITS, power(work.plan.k))
     mean = float(total[0]) / p
 
     def parts() -> tuple[Float, Float, Float]:
@@ -72,11 +71,8 @@ def _by_clock(work: Work, sums: DigitSums, own: OwnTimes, about: HazardsPlan, mo
         return score, between[rows, columns], later[rows, columns]
 
     mine: tuple[Float, Float, Float] = yield Local("evaluate", parts)
-    largest = np.array([np.abs(part).max() for part in mine])
-    exponents = yield from sums.sizes(f"{SCHOENFELD} sizes", largest)
-    each = powers(exponents) * power(work.plan.k) * 2.0**-SCHOENFELD_BITS
-    units = np.repeat(each, [len(part) for part in mine])
-    total, _ = yield from sums.total(SCHOENFELD, np.concatenate(mine), units)
+    runs = [len(part) for part in mine]
+    total, _ = yield from sums.sized(SCHOENFELD, np.concatenate(mine), SCHOENFELD_BITS, power(work.plan.k), runs)
     matrices = np.zeros((2, p, p))
     matrices[:, rows, columns] = matrices[:, columns, rows] = total[p:].reshape(2, -1)
     found = joined(total[:p], matrices[0], matrices[1], root)
@@ -88,7 +84,5 @@ def _common(work: Work, sums: DigitSums, own: OwnTimes, about: HazardsPlan, w: F
     counts: Float = yield Local("evaluate", lambda: cumulative(own.time[own.event > 0.0], about.times))
     events = yield from sum_of_fives(work.plan, EVENTS, counts, about.least)
     exposed: Float = yield Local("evaluate", lambda: own.cohort.exposure(w, about.times))
-    exponents = yield from sums.sizes(f"{EXPOSURE} sizes", exposed)
-    units = powers(exponents) * power(work.plan.k) * 2.0**-EXPOSURE_BITS
-    total, _ = yield from sums.total(EXPOSURE, exposed, units)
+    total, _ = yield from sums.sized(EXPOSURE, exposed, EXPOSURE_BITS, power(work.plan.k))
     return hazards(about.times, np.diff(events, prepend=0.0), total)

@@ -10,20 +10,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.roles.user.digits import DigitsSession
-from fedsvd.roles.user.glm import GLMResult
-from fedsvd.roles.user.models import shape_of
+from fedsvd.roles.user.fit_records import Fitted, fitted
 from fedsvd.roles.user.records import RecordsHome, own_table
-from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.requests import Script
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.mixed import Clusters
 from fedsvd.statistics.mixed_covariance import Variances
 from fedsvd.statistics.mixed_fit import fit_by_digits
 from fedsvd.statistics.mixed_records import MixedRecords, Random
 from fedsvd.statistics.mixed_table import MixedInference
-from fedsvd.statistics.newton_requests import Asked, Point, Sizes
+from fedsvd.statistics.newton import Fitting
+from fedsvd.statistics.newton_requests import Asked, Point, Shape, Sizes
 from fedsvd.types import Float
 
 _BY_CHANGE = {"tilt": "tilt", "slopes": "slopes", "last slopes": "slopes"}
@@ -32,17 +30,13 @@ _BY_CHANGE = {"tilt": "tilt", "slopes": "slopes", "last slopes": "slopes"}
 
 def script(work: Work) -> Script:
     """The one model of the plan."""
-    about = work.plan.glm
-    if work.labels is None or about is None:
-        raise LocalProtocolError(
-            "a mixed model needs this party's outcomes and groups", "name their columns (label, subject)"
-        )
-    session, random = DigitsSession(work), random_of(about)
-    home: MixedHome = yield Local("evaluate", lambda: MixedHome(work, about, random))
-    shape = replace(shape_of(work.plan, about), extra=random.covariance.parameters)
-    found = yield from session.fit(home, fit_by_digits(random, shape))
-    w = found.solution[1:][None, :]
-    return GLMResult((found,), w, found.solution[:1], found.rank, session.residual, session.bits, means=session.means)
+
+    def steps(about: ModelPlan, shape: Shape) -> Fitting:
+        random = random_of(about)
+        return fit_by_digits(random, replace(shape, extra=random.covariance.parameters))
+
+    fit: Fitted = yield from fitted(work, lambda about, labels: MixedHome(work, about, random_of(about)), steps)
+    return fit.result(fit.model.solution, fit.model.rank)
 
 
 def random_of(about: ModelPlan) -> Random:

@@ -23,7 +23,7 @@ from fedsvd.protocol.propensity import (
     outcome_plan,
     treatment_plan,
 )
-from fedsvd.protocol.steps import CAPPED_AT, SIZE_CLASSES
+from fedsvd.protocol.steps import CAPPED_AT
 from fedsvd.roles.user.cox import CoxHome
 from fedsvd.roles.user.digits import DigitsSession
 from fedsvd.roles.user.glm import GLMResult
@@ -36,7 +36,6 @@ from fedsvd.roles.user.sums import any_of
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics import cox
 from fedsvd.statistics.glm import GLMInference
-from fedsvd.statistics.newton import powers
 from fedsvd.statistics.propensity import PSEUDO, Balance, Weighting, own_moments, refused, stands_out
 from fedsvd.statistics.robust import USUAL, Errors
 from fedsvd.types import Float
@@ -120,12 +119,9 @@ def _sums_of_weights(session: DigitsSession, own: _Own) -> Script:
     """Weights and their squares by group, (2, 2); where a record of any user stands out, the study ends."""
     values = np.array([(own.weights[own.treated == group] ** power).sum() for power in (1, 2) for group in (0, 1)])
     alone = stands_out(own.weights, own.treated, own.persons)
-    exponents = yield from session.sizes("weights sizes", np.full(4, np.inf) if alone else values)
-    if (exponents == SIZE_CLASSES.stop).any():
-        raise refused()
     bits = MORE_BITS if session.digits is Digits.MORE else MOMENT_BITS
-    units = powers(exponents) * session.users * 2.0**-bits
-    total, _ = yield from session.total("weights", values, units)
+    sent = np.full(4, np.inf) if alone else values
+    total, _ = yield from session.sized("weights", sent, bits, session.users, fails=refused)
     return total.reshape(2, 2)
 
 

@@ -181,7 +181,7 @@ def whole_sum(plan: SessionPlan, name: str, values: Float) -> Script:
 
 
 def sum_of_fives(plan: SessionPlan, name: str, counts: Float, least: int) -> Script:
-    """The total of own counts that are rounded here, before a share is made: multiples of ``least``."""
+    """The total of own counts that are rounded here, before a share is made: multiples of ``least``, which may be 1."""
     total = yield from whole_sum(plan, name, fives(counts, least) / least)
     return total * least
 

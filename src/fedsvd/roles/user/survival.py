@@ -10,10 +10,9 @@ import numpy as np
 
 from fedsvd.errors import DataError
 from fedsvd.protocol.counted import LIFE_TABLE, TEST, CurvesPlan
-from fedsvd.protocol.tasks import Counts
 from fedsvd.roles.user.digits import DigitSums
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.sums import sum_of_fives, whole_sum
+from fedsvd.roles.user.sums import sum_of_fives
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.cox import expect_times
 from fedsvd.statistics.life_table import staircases
@@ -43,19 +42,14 @@ def script(work: Work) -> Script:
     rows: Float = yield Local("reading", lambda: np.concatenate([panel.T for _, panel in work.panels("reading")]))
     time, event, group = yield Local("counting", lambda: _checked(about, rows))
     own = yield Local("counting", lambda: own_counts(about, time, event, group))
-    if about.counts is Counts.EXACT:
-        total = yield from whole_sum(work.plan, LIFE_TABLE, own)
-    else:
-        total = yield from sum_of_fives(work.plan, LIFE_TABLE, own, about.least)
+    total = yield from sum_of_fives(work.plan, LIFE_TABLE, own, about.least)
     counts = total.reshape(about.curves, -1)
     if not about.test_numbers:
         return SurvivalResult(counts, None)
     sums, groups = DigitSums(work), len(about.groups)
     first = (event == 1.0).astype(np.float64)  # of causes that compete, the first
     part = yield Local("comparing", lambda: own_part(time, first, group, groups, about.test))
-    exponents = yield from sums.sizes(f"{TEST} sizes", part)
-    units = np.ldexp(1.0, exponents - about.bits)
-    found, _ = yield from sums.total(TEST, part, units)
+    found, units = yield from sums.sized(TEST, part, about.bits)
     least = _NOISE * work.plan.k * float(units[groups - 1 :].max())
     return SurvivalResult(counts, joined(found, groups, about.test, least), sums.bits)
 
