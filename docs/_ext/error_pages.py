@@ -37,7 +37,7 @@ def tree() -> str:
     """The errors and warnings as the docstring of ``errors.py`` draws them."""
     warnings = [
         f"    {kind.__name__ + ' (UserWarning)':<{_COLUMN + 12}}{_short(kind)}"
-        for kind in (errors.PrivacyWarning, errors.DigitsLost, errors.DataWarning)
+        for kind in (errors.PrivacyWarning, errors.BegunAgain, errors.DigitsLost, errors.DataWarning)
     ]
     below = f"    └─ {errors.RowsNotCompared.__name__:<{_COLUMN + 9}}{_short(errors.RowsNotCompared)}"
     return "\n".join(["    FedSVDError", *_branches(FedSVDError, "    "), *warnings, below])

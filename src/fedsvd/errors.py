@@ -52,6 +52,7 @@
     │  └─ StillRunning                       FSVD-506  A job has not ended in the time that ``fit`` was to wait for it
     └─ NotFittedError (ValueError, AttributeError)  FSVD-600  An estimator is used before it was fitted
     PrivacyWarning (UserWarning)                           A setting reveals more than the default does
+    BegunAgain (UserWarning)                               A study runs a second time in another way
     DigitsLost (UserWarning)                               Numbers of a result have fewer digits than usual
     DataWarning (UserWarning)                              The data may not be what the study takes it for
     └─ RowsNotCompared                                     Rows of split columns belong together by position alone
@@ -225,6 +226,8 @@ class PrecisionLost(NumericalError, code="FSVD-303"):
 class NotConverged(NumericalError, code="FSVD-304"):
     """An iteration ended before its residual was small enough."""
 
+    usual_fix = 'ask for it in another way: scheme = "sum" instead of steps, a model with more iterations or a ridge'
+
 
 class VerificationFailed(NumericalError, code="FSVD-305"):
     """The result did not pass its check, and nothing was released."""
@@ -363,6 +366,13 @@ class PrivacyWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The data may not be what the study takes it for: its numbers would be exact, and mean something else."""
+
+
+class BegunAgain(UserWarning):
+    """A study runs a second time in another way; its result says so.
+
+    For instance a search by steps that ``auto`` chose, and that ended without the components.
+    """
 
 
 class DigitsLost(UserWarning):

@@ -11,7 +11,7 @@ from tests.unit.linalg.steps_cases import SPECTRA, factors, noise, of_spectrum
 from fedsvd import FederatedPCA, FederatedSVD, Masks, Simulation
 from fedsvd.cost.traffic import traffic
 from fedsvd.data.sparse import SparseSource
-from fedsvd.errors import ConfigError, ConstantData, NotConverged, StorageError
+from fedsvd.errors import BegunAgain, ConfigError, ConstantData, NotConverged, StorageError
 from fedsvd.protocol.directions import TOLERANCE, first_width, memory_of_steps, most_directions, widest_basis
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Split, Task
@@ -260,8 +260,13 @@ def test_what_auto_chose_and_did_not_converge_is_found_by_sums(monkeypatch):
     monkeypatch.setattr("fedsvd.studies.planning.pays", lambda *shapes: True)
     monkeypatch.setattr("fedsvd.roles.user.by_steps.most_directions", lambda plan: 12)
     X = noise(200, 40)
-    with pytest.warns(RuntimeWarning, match="begins again by sums"):
+    with pytest.warns(BegunAgain, match="ended without.*chosen by shape: the study begins again by sums") as caught:
         found = FederatedPCA(2, federation=Simulation()).fit(np.array_split(X, 2))
+    assert {each.filename for each in caught if each.category is BegunAgain} == {__file__}
+    assert "which was chosen by shape, ended without the components, and the study began again by sums" in (
+        found.certificate_.why
+    )
+    assert "asked for" not in found.certificate_.why
     s = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:2]
     assert_close(found.singular_values_, s, VALUES_BAR, s[0])
     with pytest.raises(NotConverged, match="Masks\\(scheme"):

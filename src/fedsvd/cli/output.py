@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from fedsvd.errors import DataWarning, PrivacyWarning, RowsNotCompared
+from fedsvd.errors import BegunAgain, DataWarning, PrivacyWarning, RowsNotCompared
 from fedsvd.protocol.parties import named
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 _PIPE_WIDTH = 160
 _COLUMNS_SHOWN = 8
-_HEADS = {PrivacyWarning: "Privacy", RowsNotCompared: "Rows", DataWarning: "Data"}  # a kind before what it is of
+_HEADS = {  # a kind before what it is of
+    PrivacyWarning: "Privacy",
+    RowsNotCompared: "Rows",
+    DataWarning: "Data",
+    BegunAgain: "Method",
+}
 
 
 class Format(StrEnum):

@@ -43,6 +43,7 @@ class ParquetSource(MatrixSource):
             schema, metadata = self._file.schema_arrow, self._file.metadata
             sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         super().__init__((metadata.num_rows, len(schema)), np.dtype(np.float64), schema.names)
+        self._in_file = [str(name) for name in schema.names]  # PyArrow makes the whole schema each time it is asked
         self._group_starts = np.concatenate([[0], np.cumsum(sizes)])
         self._text = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
         self._path, self._scratch = path, scratch
@@ -80,12 +81,13 @@ class ParquetSource(MatrixSource):
 
     def _cursor(self, start: int, columns: tuple[int, ...]) -> "_Cursor":
         group = int(np.searchsorted(self._group_starts, start, side="right")) - 1
+        names = [self._in_file[column] for column in columns]
         batches = self._file.iter_batches(
             batch_size=max(1, BATCH_CELLS // len(columns)),
             row_groups=range(group, self._file.num_row_groups),
-            columns=[self._name(column) for column in columns],
+            columns=names,
         )
-        cursor = _Cursor(batches, [self._name(column) for column in columns])
+        cursor = _Cursor(batches, names)
         cursor.skip(start - int(self._group_starts[group]))
         return cursor
 
@@ -99,7 +101,7 @@ class ParquetSource(MatrixSource):
             yield chunk
 
     def _values(self, position: int) -> NDArray[Any]:
-        name = self._name(position)
+        name = self._in_file[position]
         with reading(f"{self._path} is damaged"):
             column = self._file.read(columns=[name]).column(name)
             if position in self._text:
@@ -110,16 +112,13 @@ class ParquetSource(MatrixSource):
     def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
         if position not in self._text:
             return super()._text_values(position)
-        name = self._name(position)
+        name = self._in_file[position]
         with reading(f"{self._path} is damaged"):
             column = self._file.read(columns=[name]).column(name)
             return text_with_gaps(column.to_pylist(), column.is_null().to_numpy())
 
-    def _name(self, column: int) -> str:
-        return str(self._file.schema_arrow.names[column])
-
     def _named(self, column: int) -> str:
-        return f"column {self._name(column)!r} of {self._path}"
+        return f"column {self._in_file[column]!r} of {self._path}"
 
 
 class _Cursor:

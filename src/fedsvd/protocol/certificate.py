@@ -73,6 +73,7 @@ class Certificate(Accounts):
     orthogonality: float
     rank: int
     versions: Mapping[str, str]
+    why: str = ""  # the plan has its family and its mode
 
     def __repr__(self) -> str:
         found = f"residual={self.residual_text}, orthogonality={self.orthogonality:.1e}, rank={self.rank}"
@@ -95,7 +96,7 @@ class Certificate(Accounts):
         }
 
 
-_OWN = ("plan_digest", "residual", "orthogonality", "rank")
+_OWN = ("plan_digest", "why", "residual", "orthogonality", "rank")
 
 
 def certificate_from(record: Mapping[str, Any]) -> Certificate:
@@ -110,6 +111,7 @@ def certificate_from(record: Mapping[str, Any]) -> Certificate:
         orthogonality=_amount(record["orthogonality"]),
         rank=_count(record["rank"]),
         versions={str(name): str(version) for name, version in versions.items()},
+        why=str(record.get("why", "")),
     ).with_accounts(accounts)
 
 

@@ -34,6 +34,7 @@ class Why(StrEnum):
     BY_STEPS = "by-steps"
     MANY_FEATURES = "many-features"
     NO_SPECTRUM = "no-spectrum"
+    STEPS_ENDED = "steps-ended"
 
 
 TEXTS = {
@@ -57,6 +58,8 @@ TEXTS = {
     Why.ASKED_OPEN: "as asked for: all parties will hold the joint Gram matrix",
     Why.MANY_FEATURES: "there are many features ({rows}) for the few components, and many records",
     Why.NO_SPECTRUM: "steps would be quicker, but show every party the singular values, which the release leaves out",
+    Why.STEPS_ENDED: "a search by steps, which was chosen by shape, ended without the components, and the study began "
+    "again by sums",
     Why.BY_STEPS: "the parties open products with a few directions at a time, until the top is found",
 }
 """Sentences for people; ``{...}`` are numbers that follow from the plan."""

@@ -244,6 +244,7 @@ def certificate_of(plan: SessionPlan, verified: Any, accounts: Accounts) -> Cert
         orthogonality=getattr(verified, "orthogonality", 0.0),
         rank=getattr(verified, "rank", 0),
         versions=software(),
+        why=plan.reason,
     ).with_accounts(accounts)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedsvd import errors
-from fedsvd.errors import FedSVDError, LocalProtocolError, PeerAborted, PeerLost, StorageError
+from fedsvd.errors import FedSVDError, LocalProtocolError, NotConverged, PeerAborted, PeerLost, StorageError
 from fedsvd.protocol.parties import named
 from fedsvd.service.records import Failure, JobRecord
 from fedsvd.storage import private
@@ -51,6 +51,8 @@ def first_cause(record: JobRecord) -> tuple[str, FedSVDError]:
     fix = f"put it right there, {again}"
     if not failure.text:  # what concerns its own data stays there
         fix = f"ask {failure.who}: its log has the details; once it is put right, {again.removeprefix('then ')}"
+    if failure.code == NotConverged.code:  # the same data would end the same way, so nothing is to be put right there
+        fix = f"{NotConverged.usual_fix}; the log of {failure.who} has the details"
     return failure.who, error_of(failure.code, f"{failure.who}{stage}: {named(what_failed(failure), names)}", fix)
 
 

@@ -70,6 +70,7 @@ def plan_study(
     needed, held = _needed_by_sums(study, m, counts), held_whole(study, m, counts)
     memory = study.memory or max(DEFAULT_MEMORY, needed, held)
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
+    why = Why.STEPS_ENDED if study.steps_ended else why
     if study.memory is None and scheme is not Scheme.SUM and not held:
         memory = DEFAULT_MEMORY
     if study.memory is None and scheme is Scheme.STEPS:

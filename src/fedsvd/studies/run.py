@@ -22,6 +22,7 @@ from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.engine.task_process import Statistic
 from fedsvd.errors import (
+    BegunAgain,
     ConfigError,
     FixedPointOverflow,
     NotConverged,
@@ -145,14 +146,18 @@ def run_study(
         # Shapes cannot say that the spectrum falls: what was chosen for the user goes on in the other family.
         if plan.scheme is not Scheme.STEPS or study.scheme != "auto":
             raise
-        study = replace(study, scheme=str(Scheme.SUM))
+        study = replace(study, scheme=str(Scheme.SUM), steps_ended=True)
         try:
             plan = plan_for(study, parties, secret("second"), asked)[0].plan
             guard(plan, policy)
             guard_rows(plan, parties, policy)
         except (ConfigError, StorageError, ReleaseRefused):
             raise error from None
-        warn_caller(f"by steps: {error.fault}; the study begins again by sums", RuntimeWarning)
+        warn_caller(
+            f"{error.fault}. Steps were chosen by shape: the study begins again by sums, and its result is whole; "
+            "where sums are asked for no time goes to a search",
+            BegunAgain,
+        )
         return run_once(study, parties, secret("second"), *how)
     finally:
         if not isinstance(engine, Cluster):

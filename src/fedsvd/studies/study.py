@@ -64,6 +64,7 @@ class Study:
     least_overlap: int = 0  # fewer common records than this end the study
     check: Check = Check.NONE
     certain_bound: bool = False
+    steps_ended: bool = False  # a search by steps, which no one asked for, ended without the components: now by sums
     glm: ModelPlan | None = None  # the family, the link, what parties bring
     table: TablePlan | None = None  # the columns that are described
     record_bits: float | None = None  # of one record by the dictionary of the job; None where nothing is known

@@ -4,6 +4,7 @@ Rules look at a study as job files, estimators and simulations come to it (``stu
 are refused in the same words. Rules between the keys of a job file are in ``job_rules.py``.
 """
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -218,6 +219,12 @@ def _left_out(study: Any) -> list[Item]:
     return [] if study.release is None else [item for item in _needed(study) if item not in study.release]
 
 
+def _completed(study: Any) -> str:
+    """What is asked for with what the task needs, as a job file spells it."""
+    items = dict.fromkeys((*_needed(study), *(item for item in study.release if item in _allowed(study))))
+    return json.dumps([str(item) for item in items])
+
+
 def _allowed(study: Any) -> tuple[Item, ...]:
     return (*declared(study.task).released, *declared(study.task).on_request)
 
@@ -231,7 +238,7 @@ _RELEASE = (
     Rule(
         _left_out,
         lambda study: f"release leaves out {', '.join(_left_out(study))}, without which there is no {study.task}",
-        lambda study: f"release = {[str(item) for item in _needed(study)]}",
+        lambda study: f"release = {_completed(study)}",
     ),
     Rule(
         _foreign,

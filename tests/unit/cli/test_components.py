@@ -97,3 +97,27 @@ def test_init_writes_a_job_of_each_new_task(task, fedsvd, tmp_path):
     job = read_job(tmp_path / "job.toml")
     assert job.study.task == task
     assert job.study.split == ("vertical" if task == "cca" else "horizontal")
+
+
+def test_a_search_that_auto_chose_and_that_ended_is_told_as_a_notice_and_in_every_file(fedsvd, tmp_path, monkeypatch):
+    """No path of ours on the screen, and no scheme is said to have been asked for."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fedsvd.studies.planning.pays", lambda *shapes: True)
+    monkeypatch.setattr("fedsvd.roles.user.by_steps.most_directions", lambda plan: 12)
+    X = np.random.default_rng(8).standard_normal((240, 40))
+    for name, part in zip("abc", np.array_split(X, 3), strict=True):
+        np.save(f"{name}.npy", part)
+    words = ["pca", *(word for name in "abc" for word in ("--party", f"{name}={name}.npy")), "--components", 2]
+    said = fedsvd(*words, "--release", "spectrum", "--out", "o", "-q", "--format", "json")
+    assert "Method: the search by steps ended without the components: 12 directions" in said.err
+    assert ".py" not in said.err
+    assert "Warning" not in said.err
+    (notice,) = [text for text in said.json["notices"] if "begins again by sums" in text]
+    assert "12 directions" in notice
+    s = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:2]
+    assert_close(np.load("o/singular_values.npy"), s, VALUES_BAR, s[0])
+    told = "ended without the components, and the study began again by sums"
+    files = [Path("o", name).read_text(encoding="utf-8") for name in ("manifest.json", "certificate.json")]
+    for text in (said.json["why"], *files, Path("o/report.html").read_text(encoding="utf-8")):
+        assert told in text
+        assert "as asked for" not in text

@@ -11,7 +11,7 @@ from typer.main import get_command
 from fedsvd import FederatedPCA, Policy, Simulation
 from fedsvd.cli.main import HEADINGS, cli
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, EmptyData, NotNumeric, ReleaseRefused
+from fedsvd.errors import ConfigError, EmptyData, NotConverged, NotNumeric, ReleaseRefused
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.failures import first_cause
 from fedsvd.service.records import Failure
@@ -184,6 +184,13 @@ def test_a_refusal_reaches_the_others_as_a_sentence_and_who_to_ask():
     assert error.fault == "party/b in enlisting: the plan releases more than a party allows"
     assert error.fix.startswith("ask party/b: its log has the details; once it is put right, resume the job")
     assert error.fix.endswith("fedsvd job resume ours")
+
+
+def test_a_search_that_did_not_converge_is_to_be_asked_for_in_another_way_and_is_not_resumed(monkeypatch):
+    monkeypatch.setattr(Broken, "failures", (Failure(who="party/b", code=NotConverged.code, stage="computing"),))
+    _, error = first_cause(Broken)
+    assert 'scheme = "sum" instead of steps' in error.fix
+    assert "resume" not in error.fix
 
 
 def test_doctor_without_a_kit_is_of_the_machine(fedsvd, tmp_path):

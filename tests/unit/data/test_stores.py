@@ -251,3 +251,20 @@ class TestFramesWithAnIndex:
     def test_infinite_entries_are_no_gaps(self):
         with pytest.raises(NotFinite, match="1 entries are infinite, the first at row 1"):
             open_source(np.array([[1.0], [np.inf]])).raw(slice(0, 2), slice(0, 1))
+
+
+class TestParquet:
+    def test_the_schema_is_made_once_however_many_columns_are_read(self, tmp_path, monkeypatch):
+        """PyArrow makes it of all columns whenever it is asked: once for each column took minutes at 600 columns."""
+        import pyarrow.parquet as parquet
+
+        cells = np.random.default_rng(6).standard_normal((30, 25))
+        pd.DataFrame(cells, columns=[f"c{j}" for j in range(25)]).to_parquet(tmp_path / "t.parquet")
+        made, schema = [], parquet.ParquetFile.schema_arrow
+        monkeypatch.setattr(
+            parquet.ParquetFile, "schema_arrow", property(lambda self: made.append(1) or schema.fget(self))
+        )
+        source = open_source(tmp_path / "t.parquet")
+        opened = len(made)
+        assert_array_equal(np.vstack([source.rows(start, start + 10) for start in (0, 10, 20)]), cells)
+        assert len(made) == opened

@@ -141,6 +141,7 @@ def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job()
         (record(task="svd", full_matrices=True), ["full_matrices"]),
         ({**record(), "masks": {"scheme": "paper"}}, ["[masks] scheme", "fedsvd-lab", "fedsvd reproduce"]),
         (record(release=["components"]), ["release leaves out mean"]),
+        (record(release=["spectrum"]), ["leaves out components, mean", '["components", "mean", "spectrum"]']),
         (record(task="svd", release=["components"]), ["release leaves out spectrum"]),
         (record(release=["components", "mean", "score"]), ["score, which pca does not have"]),
         (

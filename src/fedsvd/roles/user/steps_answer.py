@@ -64,12 +64,13 @@ def not_converged(plan: SessionPlan, seen: int, step: int, ritz: Ritz, wanted: W
     """The end of a search that may open no more."""
     if not by_share(plan):
         return NotConverged(
-            f"{seen} directions in {step + 1} steps, and the residual is {ritz.residual(wanted.most):.1e}",
+            f"the search by steps ended without the components: {seen} directions in {step + 1} steps, and the "
+            f"residual is {ritz.residual(wanted.most):.1e}",
             'set scheme = "sum", or ask for another number of components: one after which the singular values fall',
         )
     return NotConverged(
-        f"{seen} directions in {step + 1} steps do not show {wanted.most} components or fewer that hold "
-        f"{plan.components_by} of the variance",
+        f"the search by steps ended: {seen} directions in {step + 1} steps do not show {wanted.most} components or fewer "
+        f"that hold {plan.components_by} of the variance",
         "ask for a smaller share, or for a number of components, or leave scheme out",
     )
 
