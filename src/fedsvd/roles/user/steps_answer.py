@@ -69,7 +69,7 @@ def not_converged(plan: SessionPlan, seen: int, step: int, ritz: Ritz, wanted: W
             'set scheme = "sum", or ask for another number of components: one after which the singular values fall',
         )
     return NotConverged(
-        f"the search by steps ended: {seen} directions in {step + 1} steps do not show {wanted.most} components or fewer "
+        f"the search by steps ended: {seen} directions in {step + 1} steps show no {wanted.most} components or fewer "
         f"that hold {plan.components_by} of the variance",
         "ask for a smaller share, or for a number of components, or leave scheme out",
     )
