@@ -92,7 +92,10 @@ class Block:
     def take(self, root: Float) -> None:
         """Go on with the columns that a root makes."""
         rows = np.any(root != 0.0, axis=1)
-        self._S = np.linalg.pinv(root[rows]) @ self._S[rows]
+        try:
+            self._S = np.linalg.solve(root[rows], self._S[rows])
+        except np.linalg.LinAlgError as error:
+            raise refused() from error
 
     def _outside(self, C: Float) -> tuple[Float, Float]:
         """Products of the block less what earlier columns have of it, and the size of each column.

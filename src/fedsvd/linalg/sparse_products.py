@@ -46,8 +46,10 @@ class ByRows:
         count = B.shape[1]
         by_vectors = narrow.available() and all(_counted(A) for _, A in self._pieces)
         wide = count + -count % narrow.EIGHT if by_vectors else count
-        given, out = np.zeros((B.shape[0], wide)), np.empty((self._height, wide))
-        given[:, :count] = B
+        given, out = B, np.empty((self._height, wide))
+        if wide > count or not B.flags.c_contiguous:
+            given = np.zeros((B.shape[0], wide))
+            given[:, :count] = B
 
         def piece(number: int) -> None:
             rows, A = self._pieces[number]

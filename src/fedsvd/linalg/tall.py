@@ -47,6 +47,11 @@ def squares(A: Array) -> Float:
     return to_numpy(namespace(A).sum(A * A, axis=0))
 
 
+def same(A: Array, B: Array) -> bool:
+    """Whether both are one matrix, or equal in host memory, bit for bit."""
+    return A is B or (isinstance(A, np.ndarray) and isinstance(B, np.ndarray) and np.array_equal(A, B))
+
+
 def tall_qr(A: Array) -> tuple[Array, Float]:
     """Thin QR with a positive diagonal of R, a continuous function; R in host memory."""
     Q, R = backend.qr(A)

@@ -20,6 +20,8 @@ _EDGE = 1e-12  # of a share: what two parties' sums of the same squares may diff
 _NEAR = 0.01  # of s_1: values so near to the last wanted one may be taken in its place by another LAPACK
 _EACH = 160  # directions up to which Ritz values are computed after each step
 _GROWTH = 1.12  # of the directions, from one computation to the next
+_RARELY = 1.3  # the same where a block holds some of the wanted vectors: no choice of directions depends on values
+_SOONER = 0.8  # of the steps that a residual would take if it went on falling as it did: it falls faster
 
 
 class Verdict(IntEnum):
@@ -69,9 +71,11 @@ class Search:
     computed: int = 0  # directions when Ritz values were computed last
 
     def due(self, directions: int, wanted: int = 0) -> bool:
-        """Whether Ritz values are computed now: fewer directions than wanted vectors hold no more than a first s_1."""
+        """Whether all compute Ritz values now: fewer directions than wanted vectors hold no more than a first s_1."""
         if 2 * self.width < directions < wanted:
             return False
+        if self.width < wanted:
+            return directions >= _RARELY * self.computed
         return directions <= _EACH or directions >= _GROWTH * self.computed
 
     def at(self, directions: int) -> "Search":
@@ -98,6 +102,27 @@ class Search:
         if not self.incomplete or len(s) < reach:
             return False
         return bool(np.any(s[: len(s) - reach + 1] - s[reach - 1 :] <= slack * _EQUAL * s[0]))
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """When the leader looks for an end between two steps at which all do: residuals of the last two looks."""
+
+    looks: tuple[tuple[int, float], ...] = ()  # steps and residuals
+
+    def after(self, step: int, residual: float) -> "Outlook":
+        """With the residual that was found at this step."""
+        return Outlook((*self.looks[-1:], (step, residual)))
+
+    def ends(self, step: int, tolerance: float) -> bool:
+        """Whether the residual may be within the tolerance at this step."""
+        if len(self.looks) < 2:
+            return False
+        (before, first), (last, second) = self.looks
+        if not tolerance < second < first:
+            return False
+        left = (last - before) * np.log(second / tolerance) / np.log(first / second)
+        return bool(step >= last + max(1.0, _SOONER * left))
 
 
 def decided(search: Search, step: int, space: Space, ritz: Ritz | None, wanted: Wanted) -> Verdict:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvd.linalg.golub_kahan import TOLERANCE, Space, refused, start_block
 from fedsvd.linalg.joint_blocks import PASSES, Block, least_column
-from fedsvd.linalg.verdicts import Search, Verdict, Wanted, decided, expect_verdict
+from fedsvd.linalg.verdicts import Outlook, Search, Verdict, Wanted, decided, expect_verdict
 
 N, M = 120, 400
 
@@ -85,7 +85,7 @@ def play(
     F = np.sqrt(sum(np.sum(x**2) for x in parts))
     U, s1 = [np.zeros((len(x), 0)) for x in parts], F
     lead, steps, search, said, restarts = spaces[0], [], Search(first, width), Verdict.AFRESH, 0
-    wanted = Wanted(r, share * F**2, tolerance)
+    wanted, outlook = Wanted(r, share * F**2, tolerance), Outlook()
     for step in range(most):
         W = [off(i, x @ spaces[i].block - U[i] @ spaces[i].before()) for i, x in enumerate(parts)]
         energies = np.maximum(summed([(w * w).sum(axis=0) for w in W], 0.0), 0.0)
@@ -111,10 +111,14 @@ def play(
         spaces = [space.added(off(i, Z)) for i, space in enumerate(spaces)]
         lead, directions = spaces[0], spaces[0].count
         full = 0 < widest < directions + later
-        ritz = [None] * k
+        ritz, exactly = [None] * k, widest // 2 if full else r - wanted.least
         if search.due(directions, wanted.least) or full:
-            ritz = [space.ritz(r, n, widest // 2 if full else r - wanted.least) for space in spaces]
+            ritz = [space.ritz(r, n, exactly) for space in spaces]
             s1, search = ritz[0].top, search.at(directions)
+        elif step >= search.until and outlook.ends(step, tolerance):  # the leader looks alone
+            ritz[0] = lead.ritz(r, n, exactly)
+        if ritz[0] is not None:
+            outlook = outlook.after(step, ritz[0].residual(wanted.count(ritz[0].s)))
         steps.append(s1)
         N = np.zeros((m, 0))
         if decided(search, step, lead, ritz[0], wanted) is not Verdict.FOUND:
@@ -123,6 +127,8 @@ def play(
                 space.expect_directions(N, s1)
         larger = [space.kept(N) for space in spaces]
         said = Verdict(sent("verdict", decided(search, step, larger[0], ritz[0], wanted)))
+        if said in (Verdict.FOUND, Verdict.AFRESH):
+            ritz = [space.ritz(r, n, exactly) if own is None else own for space, own in zip(spaces, ritz, strict=True)]
         for space, own in zip(larger[1:], ritz[1:], strict=True):
             expect_verdict(said, search, step, space, own, wanted)
         if said in (Verdict.FOUND, Verdict.INVARIANT):
@@ -146,8 +152,7 @@ def play(
             U, restarts = [off(i, u @ p) for i, u in enumerate(U)], restarts + 1
             search = search.at(spaces[0].count)
         lead = spaces[0]
-    if ritz[0] is None:
-        ritz = [space.ritz(r, n, r) for space in spaces]
+    ritz = [space.ritz(r, n, r) if own is None else own for space, own in zip(spaces, ritz, strict=True)]
     V, s, p = lead.answer(ritz[0], min(wanted.count(ritz[0].s), r))
     V, s, p = sent("answer", (V, s, p))
     for space, own in zip(spaces[1:], ritz[1:], strict=True):

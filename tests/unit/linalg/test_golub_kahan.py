@@ -119,6 +119,23 @@ def test_blocks_of_fewer_columns_multiply_fewer_directions():
     assert narrow < 0.7 * wide
 
 
+def test_a_search_whose_values_are_computed_rarely_ends_as_early(monkeypatch):
+    X, looks, ritz = of_spectrum(1.0 / np.sqrt(np.arange(1.0, 301.0)), 300, 400), [0], Space.ritz
+
+    def looked(space, *asked):
+        looks[0] += 1
+        return ritz(space, *asked)
+
+    monkeypatch.setattr(Space, "ritz", looked)
+    rarely, few = play([X], 40, first=8), looks[0]
+    monkeypatch.setattr("fedsvd.linalg.verdicts.Search.due", lambda search, directions, wanted: directions >= wanted)
+    looks[0] = 0
+    always = play([X], 40, first=8)
+    assert always.steps <= rarely.steps <= always.steps + 1
+    assert few < looks[0] / 2
+    expect_top(rarely, X, 40, VALUES_BAR)
+
+
 def test_few_directions_are_multiplied_where_the_spectrum_falls():
     """Fewer than all: of 120 that there are."""
     found = play(np.array_split(factors(), 2), 6)

@@ -17,6 +17,7 @@ import json
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from fedsvd.protocol.openings import opened_in
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user.shared import Memo, once_for, verify_once
+from fedsvd.roles.user.shared import Memo, once_for, once_in_process, verify_once
 from fedsvd.sealing.seal import open_sealed, seal
 from fedsvd.sealing.sign import SigningKey, framed, sign, verify
 from fedsvd.types import Float, Ring
@@ -154,8 +155,13 @@ class Group:
 
     def witness(self, name: str, content: bytes | Ring | Float) -> None:
         """Add something that all users hold to the digest."""
-        if isinstance(content, np.ndarray):
-            # Users of one process that saw the same until now, and see the same object, hash it once.
+        # Users of one process that saw the same until now, and see the same, hash it once.
+        if isinstance(content, bytes) and len(content) > _SHORT and self._memo is not None:
+            saw = self._transcript.digest(), name.encode()
+            self._transcript = once_in_process(
+                self._memo, "digest", (*saw, content), lambda: self._with(framed(name.encode(), content))
+            ).copy()
+        elif isinstance(content, np.ndarray):
             before = f"digest {self._transcript.hexdigest()} {name}"
             hashed = once_for(self._memo, content, before, self._plan.k, lambda: self._with_array(name, content))
             self._transcript = hashed.copy()
@@ -163,9 +169,13 @@ class Group:
             self._transcript.update(framed(name.encode(), content))
 
     def _with_array(self, name: str, content: Ring | Float) -> "hashlib._Hash":
-        transcript, head = self._transcript.copy(), f"{content.dtype.str}{content.shape}".encode()
-        transcript.update(framed(name.encode(), head))
-        transcript.update(np.ascontiguousarray(content).data)
+        head = f"{content.dtype.str}{content.shape}".encode()
+        return self._with(framed(name.encode(), head), np.ascontiguousarray(content).data)
+
+    def _with(self, *parts: Any) -> "hashlib._Hash":
+        transcript = self._transcript.copy()
+        for part in parts:
+            transcript.update(part)
         return transcript
 
     def witness_answer(self, message: Factors | Solution) -> None:
@@ -255,13 +265,17 @@ class Group:
             self._unread.pop(origin, None)
 
     def _open(self, origin: Party, purpose: str, number: int, sealed: bytes) -> bytes:
-        """A part of a message; short ones, which all users of one process get, are opened once."""
-        if self._memo is None or len(sealed) > _SHORT:
-            return self._opened_part(origin, purpose, number, sealed)
-        key = b"".join((self._opened_as, f"{origin} {purpose} {number} ".encode(), sealed))
+        """A part of a message that all users of one process get, opened once: any short one, and the last long one."""
+        made, what = partial(self._opened_part, origin, purpose, number, sealed), f"{origin} {purpose} {number} "
+        if self._memo is None:
+            return made()
+        if len(sealed) > _SHORT:
+            last: bytes = once_in_process(self._memo, "part", (self._opened_as, what.encode(), sealed), made)
+            return last
+        key = b"".join((self._opened_as, what.encode(), sealed))
         found: bytes | None = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._opened_part(origin, purpose, number, sealed)
+            found = self._memo[key] = made()
         return found
 
     def _opened_part(self, origin: Party, purpose: str, number: int, sealed: bytes) -> bytes:

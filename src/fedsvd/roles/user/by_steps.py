@@ -20,7 +20,7 @@ from fedsvd.linalg.golub_kahan import Space, refused, start_block
 from fedsvd.linalg.joint_blocks import Block, least_column
 from fedsvd.linalg.leading import Ritz
 from fedsvd.linalg.tall import combined, inner, less, scaled, squares
-from fedsvd.linalg.verdicts import Search, Verdict, Wanted, decided, expect_verdict
+from fedsvd.linalg.verdicts import Outlook, Search, Verdict, Wanted, decided, expect_verdict
 from fedsvd.linalg.widen import unit
 from fedsvd.protocol.directions import (
     CROSS,
@@ -63,16 +63,15 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
     trace: float = yield from joint_trace(work, norm, unit(F1))
     wanted = _wanted(plan, trace)
     power = math.frexp(_MARGIN * min(F1, math.sqrt(max(length, 0.0))))[1]
-    normals = start_normals(plan, first_width(plan))
 
     def started() -> Space:
-        return Space(work.put(start_block(normals)), wanted.tolerance)
+        return Space(work.put(start_block(start_normals(plan, first_width(plan)))), wanted.tolerance)
 
-    space = once_in_process(work.memo, "start", (normals, work.device), started)
+    space = once_in_process(work.memo, "start", (plan.digest.encode(), work.device), started)
     steps: Steps = yield from agreed_steps(work, prepared, space)
     own = yield Local("lengths", lambda: own_side(work, steps.prepared.A_i))
     own.columns, space, s1, passes = steps.W, steps.space, steps.s1, steps.passes
-    search, said = steps.search, steps.said
+    search, said, outlook = steps.search, steps.said, Outlook()
     for step in count(steps.resumed):
         kept, number = yield from _orthonormal_block(work, space, own, s1, step)
         passes.append(number)
@@ -85,13 +84,16 @@ def open_by_steps(work: Work, prepared: Prepared) -> Script:
         Z = np.ascontiguousarray(opened[:, : kept.shape[1]])
         space = yield Local("ritz values", partial(_grown, work, space, Z))
         ritz: Ritz | None = None
-        if search.due(space.count, wanted.least) or restarts_after(plan, step) or _is_last(plan, space, step):
+        due = search.due(space.count, wanted.least) or restarts_after(plan, step) or _is_last(plan, space, step)
+        if due or (work.leads and step >= search.until and outlook.ends(step, wanted.tolerance)):
             exactly = kept_by_restart(plan) if restarts_after(plan, step) else plan.planned_rank - wanted.least
             ritz = yield Local("ritz values", partial(_ritz, work, space, exactly))
-            s1, search = ritz.top, search.at(space.count)
+            outlook = outlook.after(step, ritz.residual(wanted.count(ritz.s)))
             report_residual(work, step, ritz, wanted)
+        if due and ritz is not None:  # what all users know: user 1 may look more often
+            s1, search = ritz.top, search.at(space.count)
         sent: tuple[Float, Float]
-        said, space, sent = yield from _decide(work, (search, step, wanted), space, ritz, s1)
+        said, space, ritz, sent = yield from _decide(work, (search, step, wanted), space, ritz, s1)
         if said in (Verdict.FOUND, Verdict.INVARIANT):
             break
         search = search.afresh(step) if said is Verdict.AFRESH else search
@@ -174,9 +176,9 @@ def _orthonormal_block(work: Work, space: Space, own: OwnSide, s1: float, step: 
         if not work.leads:
             block.expect(C, root, done)
         W = combined(W if done else less(W, own.W, C[: own.W.shape[1]]), root)
-        block.take(root)
         if done and number >= USUAL_PASSES:
             return W, number
+        block.take(root)
     raise refused()
 
 
@@ -203,7 +205,7 @@ def _is_last(plan: SessionPlan, space: Space, step: int) -> bool:
 
 
 def _decide(work: Work, at: tuple[Search, int, Wanted], space: Space, ritz: Ritz | None, s1: float) -> Script:
-    """What user 1 says after a step, the space that goes on with it, and the directions of both."""
+    """What user 1 says after a step, the space that goes on with it, Ritz values, and the directions of both."""
     plan, (search, step, wanted) = work.plan, at
     sizes, held, later = Sizes.of(plan, step), space.reservoir.shape[1], later_width(plan)
     left = most_directions(plan) - space.seen  # directions that may still be opened
@@ -224,6 +226,8 @@ def _decide(work: Work, at: tuple[Search, int, Wanted], space: Space, ritz: Ritz
     content: bytes = yield Common(f"verdict {step}", made)
     said, sent, c = sizes.read(content, held)
     N = once_in_process(work.memo, "sent", (content, work.device), lambda: work.put(sent))
+    if ritz is None and not work.leads and said in (Verdict.FOUND, Verdict.AFRESH):  # user 1 may have looked alone
+        ritz = yield Local("ritz values", partial(_ritz, work, space, plan.planned_rank - wanted.least))
 
     def accept() -> None:
         larger = space.kept(N)
@@ -236,7 +240,7 @@ def _decide(work: Work, at: tuple[Search, int, Wanted], space: Space, ritz: Ritz
     if not work.leads:
         yield Local("acceptance", lambda: once_in_process(work.memo, "accepted", (space, content), accept))
     if said in (Verdict.FOUND, Verdict.INVARIANT):
-        return said, space, (sent, c)
+        return said, space, ritz, (sent, c)
     if step == most_steps(plan) or left < (1 if said is Verdict.GO_ON else later):
         last = ritz or (yield Local("ritz values", partial(_ritz, work, space)))
         raise not_converged(plan, space.seen, step, last, wanted)
@@ -247,7 +251,7 @@ def _decide(work: Work, at: tuple[Search, int, Wanted], space: Space, ritz: Ritz
             return larger.onward(c)
         return larger.afresh(work.put(more_normals(plan, search.starts)))
 
-    return said, once_in_process(work.memo, "next", (space, content), onward), (sent, c)
+    return said, once_in_process(work.memo, "next", (space, content), onward), ritz, (sent, c)
 
 
 def _restarted(work: Work, space: Space, ritz: Ritz, step: int) -> Script:

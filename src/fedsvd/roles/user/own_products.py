@@ -171,10 +171,15 @@ def _along(panels: Iterable[tuple[slice, Any]], length: int) -> Turned:
     """Each record's own rows of a product."""
 
     def product(A: Array, transposed: bool) -> Array:
-        found = _zeros(length, A)
+        found: Array | None = None
         for place, panel in panels:
-            found[place, :] = _matmul(panel.T if transposed else panel, A)
-        return found
+            some = _matmul(panel.T if transposed else panel, A)
+            if some.shape[0] == length:  # one panel is all there is
+                found = some
+                continue
+            found = _zeros(length, A) if found is None else found
+            found[place, :] = some
+        return _zeros(length, A) if found is None else found
 
     return product
 
@@ -183,10 +188,14 @@ def _over(panels: Iterable[tuple[slice, Any]], width: int) -> Turned:
     """The sum over all records."""
 
     def product(A: Array, transposed: bool) -> Array:
-        found = _zeros(width, A)
+        found: Array | None = None
         for place, panel in panels:
-            found += _matmul(panel.T if transposed else panel, A[place, :])
-        return found
+            some = _matmul(panel.T if transposed else panel, A[place, :])
+            if found is None:
+                found = some
+            else:
+                found += some
+        return _zeros(width, A) if found is None else found
 
     return product
 
@@ -219,7 +228,7 @@ def _adjusted(work: Work, A_i: Streamed, times: Product, transposed_times: Produ
         return product
 
     def back(Q: Array) -> Array:
-        scaled = Q * rows
+        scaled = np.multiply(Q, rows, order="C") if isinstance(Q, np.ndarray) else Q * rows
         product = transposed_times(scaled)
         if mean is not None:
             product -= matmul(mean.T, scaled)
