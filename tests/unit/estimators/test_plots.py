@@ -319,8 +319,10 @@ def test_survival_curves_have_bands_and_numbers_at_risk_below():
         assert {round(value, 9) for value in curve.high} <= {round(value, 9) for value in band[:, 1]}
     written = [text.get_text() for text in ax.texts]
     assert "numbers at risk" in written
+    assert ax.get_xticks().tolist() == [0.0, 10.0, 20.0], "round times, at which bins begin"
     for curve in found.curves_:
-        assert f"{curve.at_risk[0]:.0f}" in written
+        for place in (0, 5, 10):
+            assert f"{curve.at_risk[place]:.0f}" in written
     (picture,) = all_pictures(found.plot.result)
     drawn = charts.drawn(picture)
     assert drawn.count('class="band s') == 2

@@ -155,6 +155,7 @@ def _below(rows: Sequence[Below], ax: Any) -> None:
         for x, text in zip(row.places, row.texts, strict=True):
             ax.text(x, y, text, transform=across, ha="center", **style)
     if rows:
+        ax.set_xticks(rows[0].places)  # a reader sees of which time each number is
         ax.text(0.0, -0.11, "numbers at risk", transform=ax.transAxes, ha="left", va="top", fontsize="small")
 
 

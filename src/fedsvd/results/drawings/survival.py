@@ -11,13 +11,14 @@ import numpy as np
 from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.results.drawings.picture import USUAL, Band, Below, Line, Picture, Plane, Wish, points
 from fedsvd.results.report.sections import Grid, grid
+from fedsvd.results.report.svg import ticks
 from fedsvd.results.result import PartyResult
 from fedsvd.results.survival_tables import ALL, group_names, stored_groups
 from fedsvd.statistics.incidence import Group
 from fedsvd.statistics.life_table import Curve
 from fedsvd.types import Float
 
-_SHOWN = 8  # times at which numbers at risk are listed
+_SHOWN, _FEW = 8, 3  # times at which numbers at risk are listed, and round ones that are too few for that
 
 
 def survival(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
@@ -26,7 +27,7 @@ def survival(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     groups, names = stored_groups(about, result.arrays["counts"]), group_names(about)
     drawn = [group.curve for group in groups]
     if about.causes:
-        yield _incidences(about, groups, names)
+        yield _incidences(about, groups, names, _time(result))
         return
     marks = [mark for number, curve in enumerate(drawn, start=1) for mark in _marks(curve, names[number - 1], number)]
     level = f"{100.0 * about.level:g} %"
@@ -35,11 +36,16 @@ def survival(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
         "Censoring is not marked."
     )
     below = tuple(_below(curve, names[number - 1], number) for number, curve in enumerate(drawn, start=1))
-    body = Plane("time", "survival", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
+    body = Plane(_time(result), "survival", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
     yield Picture("survival", "Survival", caption, body, at_risk(drawn, names))
 
 
-def _incidences(about: CurvesPlan, groups: Sequence[Group], names: Sequence[str]) -> Picture:
+def _time(result: PartyResult) -> str:
+    """What the axis of times is called: the column of times, where its name is known."""
+    return result.features[0] if result.features else "time"
+
+
+def _incidences(about: CurvesPlan, groups: Sequence[Group], names: Sequence[str], time: str) -> Picture:
     """The incidence of each cause in each group."""
     marks: list[Line | Band] = []
     for place, (group, name) in enumerate(zip(groups, names, strict=True)):
@@ -52,7 +58,7 @@ def _incidences(about: CurvesPlan, groups: Sequence[Group], names: Sequence[str]
         f"(shaded, {about.interval}); an event of another cause is no censoring."
     )
     below = tuple(_below(group.curve, name, 1) for group, name in zip(groups, names, strict=True))
-    body = Plane("time", "cumulative incidence", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
+    body = Plane(time, "cumulative incidence", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
     return Picture("survival", "Cumulative incidence", caption, body, at_risk([g.curve for g in groups], names))
 
 
@@ -67,10 +73,12 @@ def at_risk(drawn: Sequence[Curve], names: Sequence[str]) -> Grid:
 
 
 def _below(curve: Curve, name: str, series: int) -> Below:
-    """How many are at risk when each of a few bins begins."""
-    chosen = np.arange(0, len(curve.time), -(-len(curve.time) // _SHOWN))
-    begin = np.concatenate(([0.0], curve.time))[chosen]
-    return Below(name, series, tuple(begin.tolist()), tuple(f"{curve.at_risk[j]:.0f}" for j in chosen))
+    """How many are at risk when each of a few bins begins: those that begin at round times, where some do."""
+    begin = np.concatenate(([0.0], curve.time[:-1]))
+    chosen = np.flatnonzero(np.isin(begin, ticks(0.0, float(curve.time[-1]), _SHOWN)))
+    if len(chosen) < _FEW:
+        chosen = np.arange(0, len(begin), -(-len(begin) // _SHOWN))
+    return Below(name, series, tuple(begin[chosen].tolist()), tuple(f"{curve.at_risk[j]:.0f}" for j in chosen))
 
 
 def _marks(curve: Curve, name: str, series: int) -> Iterator[Line | Band]:

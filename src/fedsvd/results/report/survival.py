@@ -42,7 +42,8 @@ def test_in_words(test: dict[str, object]) -> str:
     """The comparison within sites, as a sentence."""
     if test["statistic"] is None:
         return f"The {test['test']} test within sites compares nothing: no event was seen next to another group."
-    chi = f"chi-squared {test['statistic']:.4g} on {test['df']} degrees of freedom, p = {test['p']:.3g}"
+    freedom = "1 degree" if test["df"] == 1 else f"{test['df']} degrees"
+    chi = f"chi-squared {test['statistic']:.4g} on {freedom} of freedom, p = {test['p']:.3g}"
     name = str(test["test"])
     called = name.capitalize() if name == RankTest.LOG_RANK else name.title()  # the others are names of persons
     return f"{called} test within sites: {chi}."
