@@ -174,7 +174,8 @@ def fit_by_digits(shape: Shape, *, offset: bool, alpha: float, level: float = 0.
     bits, k = ending_bits(shape.table), shape.coefficients - 1
     moments: Moments = yield from opened_moments(shape)
     total = float(moments.targets[0])
-    expect_variation(POISSON, total / moments.weight)
+    # Of counts that are all zero noise alone is left, of either sign.
+    expect_variation(POISSON, 0.0 if total < 0.5 and not shape.weighted else total / moments.weight)
     rate = math.log(total / moments.shift)
     zeros = np.zeros((k + 1, k + 1), bool)
     zeros[:k, k] = zeros[k, :k] = True

@@ -160,7 +160,8 @@ def dependent(column: int) -> DataError:
     which = f"column {column}" if column > 0 else "a column"
     return DataError(
         f"the columns of this model depend on each other: {which} is a combination of those before it, or nearly",
-        'leave it out (drop), add a ridge penalty (alpha), or ask for digits = "all", which names what is aliased',
+        "leave it out (drop); where the model has them, a ridge penalty (alpha) fits it, and "
+        'digits = "all" names what is aliased',
     )
 
 

@@ -76,7 +76,8 @@ def expect_counts(plan: SessionPlan, totals: dict[str, float]) -> None:
         return
     counts = _counts(about, totals)
     coefficients = plan.m + int(plan.centre)
-    if counts and min(counts) < max(about.least_class, about.least_events * coefficients):
+    least = max(about.least_class, about.least_events * coefficients)
+    if counts and least > 0 and min(counts) < least:  # of none noise is left, of either sign
         raise ReleaseRefused(
             "a class of the target, or its events for each coefficient, are fewer than this study asks for",
             "choose fewer features, join classes, or agree on lower limits (least_class, least_events)",
