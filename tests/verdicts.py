@@ -30,7 +30,7 @@ _SITE = np.repeat([1, 2], [70, 50])
 def sites(**columns: object) -> list[pd.DataFrame]:
     """The rows at two sites, with these columns."""
     data = pd.DataFrame({"x": _X, **columns})
-    return [data[_SITE == site].reset_index(drop=True) for site in (1, 2)]
+    return [data[site == _SITE].reset_index(drop=True) for site in (1, 2)]
 
 
 def _times() -> dict[str, np.ndarray]:
@@ -63,7 +63,7 @@ def small_cells() -> FederatedTable:
     """Table 1 of a level that nine of 120 records have, all of one group; outside of each party there are six."""
     level, group = np.repeat(["a", "b", "a"], [51, 9, 60]), np.repeat(["u", "v"], 60)
     data = pd.DataFrame({"level": level, "group": group})
-    parts = [data[_I % 3 == site] for site in range(3)]
+    parts = [data[site == _I % 3] for site in range(3)]
     asked = {"columns": ["level"], "federation": Simulation(policy=Policy.permissive())}
     return FederatedTable("group", **asked).fit([part.reset_index(drop=True) for part in parts])
 
