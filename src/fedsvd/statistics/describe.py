@@ -8,7 +8,7 @@ of every array are the groups and then all records together, or these alone wher
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,32 @@ def own_counts(
     there = ~missing & (group >= 0)
     counts = np.bincount(codes[there] * groups + group[there], minlength=levels * groups)
     return counts.reshape(levels, groups).astype(np.float64)
+
+
+@dataclass(frozen=True, repr=False)
+class OwnTable:
+    """A party's own table, by groups; with sums of products where correlations are asked for."""
+
+    sizes: Float  # (G,)
+    numbers: tuple[OwnNumber, ...]
+    counts: tuple[Float, ...]  # of each category, (levels, G)
+    complete: float = 0.0  # records that miss no number, and what their numbers sum up to
+    sums: Float | None = None
+    products: Float | None = None
+
+    def pooled(self, member: Float) -> "OwnTable":
+        """With groups joined."""
+        numbers = tuple(each.pooled(member) for each in self.numbers)
+        counts = tuple(each @ member.T for each in self.counts)
+        return replace(self, sizes=member @ self.sizes, numbers=numbers, counts=counts)
+
+    def standardised(self, means: Float, scale: Float) -> tuple[Float, Float]:
+        """Sums and products of the numbers less ``means``, times ``scale``."""
+        assert self.sums is not None
+        assert self.products is not None
+        crossed = np.outer(self.sums, means)
+        products = self.products - crossed - crossed.T + self.complete * np.outer(means, means)
+        return (self.sums - self.complete * means) * scale, products * np.outer(scale, scale)
 
 
 # --- what all have ----------------------------------------------------------------------------------------------------

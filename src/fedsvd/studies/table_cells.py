@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedsvd.policy.opened_columns import NOWHERE, OpenedColumns
 from fedsvd.policy.own_rows import Grid, Leverage, OwnRows
 from fedsvd.policy.rules import Policy
+from fedsvd.prepare.described_columns import DescribedColumns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.table import EXACT, TablePlan
 from fedsvd.statistics.fives import few_cells, in_cells
@@ -87,33 +88,23 @@ def cells_together(
     return replace(OwnRows(), **_judged(cells, policy, persons_of(party, plan)))
 
 
-class _Table:
-    """A party's own columns, as the plan describes them."""
+class _Table(DescribedColumns):
+    """A party's own columns, as they are judged."""
 
     def __init__(self, party: PartyData, about: TablePlan) -> None:
-        self._party, self._about = party, about
+        super().__init__(party.table.T, about)
         self._n = party.table.shape[0]
-        values, missing = self.column(about.place) if about.by else (np.zeros(self._n), np.zeros(self._n, np.bool_))
-        self.group = np.where(missing, -1, values.astype(np.intp))
-
-    def column(self, place: int) -> tuple[Float, Flags]:
-        table, rows = self._party.table, slice(0, self._n)
-        values = table.raw(rows, slice(place, place + 1))[:, 0]
-        if not self._about.gaps:
-            return values, np.zeros(self._n, np.bool_)
-        flag = place + len(self._about.variables)
-        return values, table.raw(rows, slice(flag, flag + 1))[:, 0] != 0.0
 
     def sizes(self, persons: NDArray[np.intp] | None) -> NDArray[np.int64]:
-        return np.array([how_many(self.group == g, persons) for g in range(len(self._about.groups))])
+        return np.array([how_many(self.group == g, persons) for g in range(len(self.about.groups))])
 
     def cells(self, study: str) -> Iterator[_Cell]:
         """Every level, in all groups and in each."""
-        about = self._about
+        about = self.about
         for place, variable in enumerate(about.variables):
             if not variable.levels:
                 continue
-            values, missing = self.column(place)
+            values, missing = self.values(place)
             for code, level in enumerate(variable.levels):
                 rows = ~missing & (values == code) & (self.group >= 0)
                 yield _Cell(study, variable.name, level, "", rows, place == about.place)
@@ -123,22 +114,22 @@ class _Table:
 
     def gapped(self, policy: Policy, persons: NDArray[np.intp] | None) -> tuple[str, ...]:
         """Columns that one to four own records of a group miss: how many do is opened."""
-        if not self._about.gaps:
+        if not self.about.gaps:
             return ()
         found = []
-        for place, variable in enumerate(self._about.variables):
-            missing = self.column(place)[1]
-            sizes = [how_many(missing & (self.group == g), persons) for g in range(len(self._about.groups))]
-            if place != self._about.place and any(0 < size < policy.least_count for size in sizes):
+        for place, variable in enumerate(self.about.variables):
+            missing = self.values(place)[1]
+            sizes = [how_many(missing & (self.group == g), persons) for g in range(len(self.about.groups))]
+            if place != self.about.place and any(0 < size < policy.least_count for size in sizes):
                 found.append(variable.name)
         return tuple(found)
 
     def grids(self, policy: Policy, persons: NDArray[np.intp] | None) -> Iterator[Grid]:
-        about = self._about
+        about = self.about
         for place, variable in enumerate(about.variables):
             if variable.levels:
                 continue
-            values, missing = self.column(place)
+            values, missing = self.values(place)
             there = [~missing & (self.group == g) for g in range(len(about.groups))]
             whose = [None if persons is None else persons[some] for some in there]
             edges = np.asarray(variable.edges)
@@ -149,9 +140,9 @@ class _Table:
     def complete_numbers(self) -> tuple[Float, Flags]:
         """A constant and the numbers of records that miss none, as their products are summed; and which these are."""
         columns, there = [np.ones(self._n)], self.group >= 0
-        for place, variable in enumerate(self._about.variables):
+        for place, variable in enumerate(self.about.variables):
             if variable.is_number:
-                values, missing = self.column(place)
+                values, missing = self.values(place)
                 columns.append((values - variable.middle) / variable.reach)
                 there &= ~missing
         return np.column_stack(columns)[there], there

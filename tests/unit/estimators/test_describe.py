@@ -57,6 +57,15 @@ def three():
     return frames, FederatedTable("arm", nonnormal=["bili"], correlations=True, federation=ANY).fit(frames)
 
 
+def test_what_is_joined_has_a_name_that_no_level_has():
+    rng = np.random.default_rng(5)
+    common = ["other", "other (pooled)", "z"]
+    frames = [pd.DataFrame({"kind": [*rng.choice(common, 80), *few]}) for few in (["a", "a"], [], ["a"])]
+    found = FederatedTable(federation=ANY).fit(frames).description_.of("kind")
+    assert found.pooled == ("a", "z")
+    assert found.levels == ("other", "other (pooled)", "other (pooled, 2)")
+
+
 def test_summary_and_tidy_are_the_names_that_models_have_for_both_tables(three):
     _, table = three
     assert str(table.summary()) == str(table.as_table())

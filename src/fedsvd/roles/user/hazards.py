@@ -23,7 +23,7 @@ from fedsvd.protocol.hazards import (
 )
 from fedsvd.roles.user.digits import DigitSums
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.sums import sum_of_fives
+from fedsvd.roles.user.sums import from_upper_triangle, sum_of_fives, upper_triangle
 from fedsvd.roles.user.work import Work
 from fedsvd.statistics.cox import Cohort
 from fedsvd.statistics.cox_table import CoxInference
@@ -60,7 +60,6 @@ def _by_clock(work: Work, sums: DigitSums, own: OwnTimes, about: HazardsPlan, mo
     covariance = model.model_covariance
     assert is_array(covariance)
     p, root = work.plan.m, np.asarray(np.linalg.cholesky(covariance), np.float64)
-    rows, columns = np.triu_indices(p)
     g = clock(about.clock, own.time, own.event, own.entry)
     first: Float = yield Local("evaluate", lambda: own_part(own.cohort, model.solution, root, g)[1].trace().reshape(1))
     total, _ = yield from sums.sized(CLOCK, first, CLOCK_BITS, power(work.plan.k))
@@ -68,14 +67,13 @@ def _by_clock(work: Work, sums: DigitSums, own: OwnTimes, about: HazardsPlan, mo
 
     def parts() -> tuple[Float, Float, Float]:
         score, between, later = own_part(own.cohort, model.solution, root, lambda u: g(u) - mean)
-        return score, between[rows, columns], later[rows, columns]
+        return score, upper_triangle(between, p), upper_triangle(later, p)
 
     mine: tuple[Float, Float, Float] = yield Local("evaluate", parts)
     runs = [len(part) for part in mine]
     total, _ = yield from sums.sized(SCHOENFELD, np.concatenate(mine), SCHOENFELD_BITS, power(work.plan.k), runs)
-    matrices = np.zeros((2, p, p))
-    matrices[:, rows, columns] = matrices[:, columns, rows] = total[p:].reshape(2, -1)
-    found = joined(total[:p], matrices[0], matrices[1], root)
+    between, later = (from_upper_triangle(each, p) for each in np.split(total[p:], 2))
+    found = joined(total[:p], between, later, root)
     return np.column_stack((found.score, found.variance))
 
 
