@@ -53,27 +53,38 @@ def lying(home, aim, others, tested=True):
     return Liar if tested else Trusting
 
 
-def steered(monkeypatch, module, home, aim, others, run, tested=True):
-    """The largest part of one of the others' records in an information matrix that was opened.
-
-    ``module`` has the class ``home`` by its name, and ``fit_by_digits``, whose requests are recorded.
-    """
-    monkeypatch.setattr(module, home, lying(getattr(module, home), aim, others, tested))
-    seen, plain = [], module.fit_by_digits
+def recording(monkeypatch, module, see):
+    """Let ``see`` have each sum that fits of this module ask for, with its answer."""
+    plain = module.fit_by_digits
 
     def recorded(*asked, **settings):
         steps = plain(*asked, **settings)
         request = next(steps)
         while True:
             answer = yield request
-            if isinstance(request, Asked) and request.of in ("information", "table", "tilt"):
-                seen.append(request.at)
+            if isinstance(request, Asked):
+                see(request, answer)
             try:
                 request = steps.send(answer)
             except StopIteration as end:
                 return end.value
 
     monkeypatch.setattr(module, "fit_by_digits", recorded)
+
+
+def steered(monkeypatch, module, home, aim, others, run, tested=True):
+    """The largest part of one of the others' records in an information matrix that was opened.
+
+    ``module`` has the class ``home`` by its name, and ``fit_by_digits``, whose requests are recorded.
+    """
+    monkeypatch.setattr(module, home, lying(getattr(module, home), aim, others, tested))
+    seen = []
+
+    def see(request, answer):
+        if request.of in ("information", "table", "tilt"):
+            seen.append(request.at)
+
+    recording(monkeypatch, module, see)
     with suppress(NotConverged, Separated):  # or a later honest score leads back
         run()
     assert seen, "nothing was opened"

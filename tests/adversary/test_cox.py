@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.adversary.steering import steered
+from tests.adversary.steering import recording, steered
 from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd.data.open import open_source
@@ -13,7 +13,6 @@ from fedsvd.protocol.tasks import Family, Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import cox
 from fedsvd.statistics.cox import Cohort
-from fedsvd.statistics.newton_requests import Asked
 from fedsvd.studies.own_rows import home_findings
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import plan_for
@@ -47,21 +46,13 @@ def verdicts(X, labels):
 
 def scores_of(X, labels, monkeypatch):
     """The last score that is opened, in which all digits of a step are, and user 1's own part of it."""
-    seen, plain = [], cox.fit_by_digits
+    seen = []
 
-    def recorded(*asked, **settings):
-        steps = plain(*asked, **settings)
-        request = next(steps)
-        while True:
-            answer = yield request
-            if isinstance(request, Asked) and request.of == "score":
-                seen.append((request.at.beta, answer.values))
-            try:
-                request = steps.send(answer)
-            except StopIteration as end:
-                return end.value
+    def see(request, answer):
+        if request.of == "score":
+            seen.append((request.at.beta, answer.values))
 
-    monkeypatch.setattr(cox, "fit_by_digits", recorded)
+    recording(monkeypatch, cox, see)
     Federation(X, Task.COX, Split.HORIZONTAL, labels=labels, glm=ABOUT).run()
     beta, values = seen[-1]
     own = Cohort(X[0], labels[0][:, 0], labels[0][:, 1]).evaluate(beta, information=False)

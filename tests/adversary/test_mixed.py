@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from tests.adversary.steering import steered
+from tests.adversary.steering import recording, steered
 from tests.tolerances import DIGITS_ERRORS_BAR
 
 from fedsvd.data.open import open_source
@@ -119,27 +119,18 @@ def test_matrices_of_a_fit_do_not_show_the_totals_of_the_one_group_of_its_size(m
     noise = [rng.normal(size=len(own))[own] + rng.normal(size=len(own)) for own in codes]
     y = [own @ [0.5, -0.3] + more for own, more in zip(X, noise, strict=True)]
     labels = [np.column_stack(pair).astype(float) for pair in zip(y, codes, strict=True)]
-    seen, plain = [], mixed.fit_by_digits
+    seen = []
 
-    def recorded(*asked, **settings):
-        steps, words = plain(*asked, **settings), 0.0
-        request = next(steps)
-        while True:
-            answer = yield request
-            if isinstance(request, Asked) and request.of == "tilt":
-                words = words + answer.values
-                seen.append((request.at, words))
-            try:
-                request = steps.send(answer)
-            except StopIteration as end:
-                return end.value
+    def see(request, answer):
+        if request.of == "tilt":
+            seen.append((request.at, answer.values))
 
-    monkeypatch.setattr(mixed, "fit_by_digits", recorded)
+    recording(monkeypatch, mixed, see)
     Federation(X, Task.MIXED, Split.HORIZONTAL, labels=labels, glm=ABOUT).run()
-    ats, words = zip(*seen[:: len(X)], strict=True)  # every user records the same
+    ats, changes = zip(*seen[:: len(X)], strict=True)  # every user records the same
     points, centre = [tuple(at.beta[3:]) for at in ats], ats[0].centre[:2]
     opened = np.zeros((len(ats), 3, 3))
-    opened[:, *np.triu_indices(3)] = words
+    opened[:, *np.triu_indices(3)] = np.cumsum(changes, axis=0)
     groups = [
         mixed.records(ABOUT, own, of, mixed.random_of(ABOUT)).at(ats[0])[0] for own, of in zip(X, labels, strict=True)
     ]
