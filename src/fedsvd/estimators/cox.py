@@ -42,10 +42,6 @@ class FederatedCox(RobustErrors, FederatedModel):
     alpha : float, default=0.0
         Strength of a ridge, ``alpha ||w||^2 / 2`` next to minus the log-likelihood. With a ridge there are no standard
         errors.
-    tolerance : float, default=1e-9
-        The iteration ends when the next step is below this number of standard errors.
-    max_iterations : int, default=25
-        Beyond, the fit ends in ``NotConverged``.
     schoenfeld : {"none", "km", "rank", "identity", "log"}, default="none"
         The clock of the test of proportional hazards (``zph``): R's ``cox.zph`` with strata by site. "km" and "rank"
         are of each site's own records. It opens about half as many bits as the fit.
@@ -59,8 +55,6 @@ class FederatedCox(RobustErrors, FederatedModel):
         Of a baseline of all parties; of a common one about 40 even ones are made in one process where none are given.
     least_count : int, default=5
         What counts of events of a common baseline are multiples of.
-    digits : str, default="auto"
-        Digits of the sums that parties open: ``table`` or ``more``; ``auto`` is ``more`` in one process.
     {parameters}
 
     Attributes
@@ -99,13 +93,10 @@ class FederatedCox(RobustErrors, FederatedModel):
 
     ties: str = field(default="efron", kw_only=False)
     alpha: float = 0.0
-    tolerance: float = 1e-9
-    max_iterations: int = 25
     schoenfeld: str = Clock.NONE
     baseline: str = Baseline.SITE
     times: Sequence[float] = ()
     least_count: int = LEAST_COUNT
-    digits: str = "auto"
 
     def fit(
         self,

@@ -52,10 +52,6 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
         With a ridge there are no standard errors.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
-    tolerance : float, default=1e-9
-        The iteration ends when the next step is below this number of standard errors.
-    max_iterations : int, default=25
-        Beyond, the fit ends in ``NotConverged``.
     digits : str, default="auto"
         Digits of the sums that parties open: ``table``, ``more``, ``all``; ``auto`` is ``all`` in one process.
     quality : bool, default=False
@@ -104,9 +100,6 @@ class FederatedGLM(RegressorMixin, RobustErrors, FederatedModel):
     link: str | None = None
     alpha: float = 0.0
     fit_intercept: bool = True
-    tolerance: float = 1e-9
-    max_iterations: int = 25
-    digits: str = "auto"
     quality: bool = False
     roc: int = 0
     thresholds: Sequence[float] = ()

@@ -47,8 +47,6 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
         Of two classes, or of each against the rest.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
-    tolerance : float, default=1e-9
-        The iteration ends when the next step is below this number of standard errors.
     max_iterations : int, default=50
         Beyond, the fit ends in ``NotConverged``.
     digits : str, default="auto"
@@ -101,9 +99,7 @@ class FederatedLogisticRegression(ClassifierMixin, RobustErrors, FederatedModel)
     multi_class: str = "multinomial"
     link: str = "logit"
     fit_intercept: bool = True
-    tolerance: float = 1e-9
     max_iterations: int = 50
-    digits: str = "auto"
     quality: bool = False
     roc: int = 0
     thresholds: Sequence[float] = ()

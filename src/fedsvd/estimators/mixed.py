@@ -34,12 +34,6 @@ class FederatedMixedLM(FederatedModel):
         The restricted likelihood, or the likelihood, by which models of different effects can be compared.
     correlated : bool, default=True
         Whether a random intercept and slopes of one group may be: ``(x | id)``, else ``(x || id)``.
-    tolerance : float, default=1e-9
-        The iteration ends when the next step is below this number of standard errors.
-    max_iterations : int, default=25
-        Beyond, the fit ends in ``NotConverged``.
-    digits : str, default="auto"
-        Digits of the sums that parties open: ``table`` or ``more``; ``auto`` is ``more`` in one process.
     {parameters}
 
     Attributes
@@ -80,9 +74,6 @@ class FederatedMixedLM(FederatedModel):
 
     criterion: str = field(default="reml", kw_only=False)
     correlated: bool = True
-    tolerance: float = 1e-9
-    max_iterations: int = 25
-    digits: str = "auto"
 
     def fit(self, X: Any, y: Any = None, subject: Any = None, slope: Any = None, *, formula: str | None = None) -> Self:
         """Run the study.

@@ -20,6 +20,7 @@ from fedsvd.estimators.base import Federated, projected, whole_number
 from fedsvd.estimators.by_formula import by_formula, read_formula
 from fedsvd.estimators.federation import Local
 from fedsvd.estimators.model_table import ModelTable
+from fedsvd.estimators.parameters import Iterated
 from fedsvd.estimators.row_columns import is_named, one_by_one, set_aside, texts_of_rows
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.stored import Found
@@ -49,7 +50,7 @@ class _NewRows:
     counts: tuple[int, ...]
 
 
-class FederatedModel(Federated, ModelTable):
+class FederatedModel(Iterated, Federated, ModelTable):
     """An estimator that fits a model on split rows by an iteration."""
 
     split = "horizontal"
@@ -57,9 +58,6 @@ class FederatedModel(Federated, ModelTable):
     _of_classes = False  # whether y has classes, of which the number is part of the model
     alpha: float
     fit_intercept: bool
-    tolerance: float
-    max_iterations: int
-    digits: str
     quality: bool
     cluster: str | None = None
     quality_: Quality

@@ -40,12 +40,6 @@ class FederatedOrdinalRegression(ClassifierMixin, RobustErrors, FederatedModel):
     alpha : float, default=0.0
         Strength of a ridge on the effects, ``alpha ||b||^2 / 2`` next to minus the log-likelihood. With a ridge there
         are no standard errors.
-    tolerance : float, default=1e-9
-        The iteration ends when the next step is below this number of standard errors.
-    max_iterations : int, default=25
-        Beyond, the fit ends in ``NotConverged``.
-    digits : str, default="auto"
-        Digits of the sums that parties open: ``table`` or ``more``; ``auto`` is ``more`` in one process.
     {parameters}
 
     Attributes
@@ -83,9 +77,6 @@ class FederatedOrdinalRegression(ClassifierMixin, RobustErrors, FederatedModel):
     link: str = field(default="logit", kw_only=False)
     levels: Any = None
     alpha: float = 0.0
-    tolerance: float = 1e-9
-    max_iterations: int = 25
-    digits: str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Run the study.

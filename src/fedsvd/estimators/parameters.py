@@ -10,8 +10,14 @@ from typing import Any, TypeVar
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.federation import Federation, Local, Masks, Simulation
 
-# Shared entries of docstrings; an estimator shows those whose parameter it has (``documented``).
+# Shared entries of docstrings; an estimator shows those whose parameter it has and does not describe (``documented``).
 _PARAMETERS = """\
+tolerance : float, default=1e-9
+    The iteration ends when the next step is below this number of standard errors.
+max_iterations : int, default=25
+    Beyond, the fit ends in ``NotConverged``.
+digits : str, default="auto"
+    Digits of the sums that parties open: ``table`` or ``more``; ``auto`` is ``more`` in one process.
 id : str or list of str, default=None
     The column of row ids in every party's table, or several that make an id together: they are left out of the data.
 ids : {"compare", "trust"}, default="compare"
@@ -78,12 +84,22 @@ class Common:
     federation: Simulation | Local | Federation | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class Iterated:
+    """Those of a model that is fitted by an iteration."""
+
+    tolerance: float = 1e-9
+    max_iterations: int = 25
+    digits: str = "auto"
+
+
 def documented(estimator: E) -> E:
     """The class with the shared entries in its docstring, and a constructor that says where a parameter went."""
     text = cleandoc(estimator.__doc__ or "")
     taken = signature(estimator).parameters
     entries = re.split(r"^(?=\w+ : )", _PARAMETERS, flags=re.MULTILINE)
-    said = "".join(entry for entry in entries if entry.partition(" : ")[0] in taken)
+    own = set(re.findall(r"^(\w+) : ", text.partition("{parameters}")[0], flags=re.MULTILINE))
+    said = "".join(entry for entry in entries if entry.partition(" : ")[0] in taken.keys() - own)
     text = text.replace("{parameters}", said.rstrip("\n"))
     estimator.__doc__ = text.replace("{attributes}", _ATTRIBUTES.rstrip("\n"))
     made = vars(estimator)["__init__"]  # by the dataclass

@@ -71,7 +71,8 @@ class FederatedPCA(FederatedTransformer):
         Scale every feature to unit variance first, as ``StandardScaler`` does; constant features are left at zero.
     release_spectrum : bool, default=True
         Release the singular values to all parties. Without them the parties learn no more than the mean and the
-        top subspace, and the attributes about explained variance are missing.
+        top subspace, and the attributes about explained variance are missing. ``fedsvd pca`` and job files release
+        them only where ``release`` names ``spectrum``, so that ``auto`` may take another scheme there.
     whiten : bool, default=False
         Divide the coordinates that ``transform`` gives by their standard deviations; needs the spectrum.
     missing : {"error", "project"}, default="error"

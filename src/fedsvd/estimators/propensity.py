@@ -49,12 +49,6 @@ class FederatedPropensity(RobustErrors, FederatedModel):
     trim : {0.0, 0.01, 0.05, 0.1}, default=0.0
         Records whose score is nearer to 0 or 1 have no weight. A party that would leave out 1 to 4 of a group leaves
         out the five of its own that are nearest.
-    tolerance : float, default=1e-9
-        The iterations end when the next step is below this number of standard errors.
-    max_iterations : int, default=25
-        Beyond, a fit ends in ``NotConverged``.
-    digits : str, default="auto"
-        Digits of the sums that parties open: ``table`` or ``more``; ``auto`` is ``more`` in one process.
     {parameters}
 
     Attributes
@@ -98,9 +92,6 @@ class FederatedPropensity(RobustErrors, FederatedModel):
     link: str = "logit"
     stabilised: bool = False
     trim: float = 0.0
-    tolerance: float = 1e-9
-    max_iterations: int = 25
-    digits: str = "auto"
 
     def fit(self, X: Any, y: Any, treatment: Any, event: Any = None, groups: Any = None) -> Self:
         """Run the study.

@@ -17,21 +17,12 @@ from fedsvd.estimators.parameters import documented
 from fedsvd.estimators.row_columns import expect_everywhere, opened
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables
-from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Counts, Interval, RankTest, Split, Task
-from fedsvd.results.survival_tables import (
-    curve_columns,
-    curves_summary,
-    group_columns,
-    group_names,
-    incidence_columns,
-    stored_groups,
-)
+from fedsvd.results.survival_tables import Curves
 from fedsvd.statistics.fives import LEAST_COUNT, even_edges
 from fedsvd.statistics.incidence import Incidence
-from fedsvd.statistics.life_table import Curve
 from fedsvd.statistics.log_rank import GroupTest
 from fedsvd.statistics.summary import Summary
 from fedsvd.studies.formula_options import columns_of_curves
@@ -157,7 +148,7 @@ class FederatedKaplanMeier(Federated):
         groups, coded = self._coded(columns)
         sources = tuple(ArraySource(part, _NAMES[: part.shape[1]]) for part in coded)
         tables = Tables(sources, _NAMES[: coded[0].shape[1]], Split.HORIZONTAL, rehearsed=False)
-        given = {"times": self._grid(coded), "groups": groups, "causes": self._causes()}
+        given = {"times": self._grid(coded), "groups": groups, "causes": _texts(self.causes)}
         parties = tables.parties()
         study: Study = self._study(Task.SURVIVAL, tables, digits=Digits(self.digits))
         options = scripted(
@@ -165,7 +156,7 @@ class FederatedKaplanMeier(Federated):
         )
         outcome = self._run(replace(study, options=options), parties, rehearsed=False)
         self.n_features_in_ = len(tables.names or ())
-        known = {"groups": groups, "causes": self._causes()}
+        known = {"groups": groups, "causes": _texts(self.causes)}
         self._store_run(outcome, tables, known={key: names for key, names in known.items() if names})
         return self
 
@@ -178,11 +169,7 @@ class FederatedKaplanMeier(Federated):
             ``time, n.risk, n.event, n.censor, estimate, std.error, conf.high, conf.low, cumhaz, strata``; with
             ``causes`` also ``state``, and rows for each of them.
         """
-        self._expect_fitted()
-        if not self.incidence_:
-            return data_frames().DataFrame(curve_columns(self.curves_, self.groups_))
-        groups = stored_groups(CurvesPlan.of(self.plan_), self.counts_)
-        return data_frames().DataFrame(incidence_columns(groups, self.groups_, self.causes_))
+        return data_frames().DataFrame(self._drawn().columns())
 
     def summary_frame(self) -> Any:
         """A row for each curve: records, events, median with its interval, restricted mean with its error.
@@ -191,8 +178,7 @@ class FederatedKaplanMeier(Federated):
         -------
         pandas.DataFrame
         """
-        self._expect_fitted()
-        return data_frames().DataFrame(group_columns(CurvesPlan.of(self.plan_), self.curves_, self.groups_))
+        return data_frames().DataFrame(self._drawn().rows())
 
     def summary(self) -> Summary:
         """A row for each curve: records, events, median and restricted mean, and the comparison of groups.
@@ -202,9 +188,7 @@ class FederatedKaplanMeier(Federated):
         Summary
             ``print`` shows it as text, a notebook as a table; ``to_latex()``, ``to_html()``, ``to_docx(path)``.
         """
-        self._expect_fitted()
-        about = CurvesPlan.of(self.plan_)
-        return curves_summary(about, self.curves_, self.groups_, self.test_, self.most_off_)
+        return self._drawn().summary(self.test_, self.most_off_)
 
     def glance(self) -> Any:
         """A row for each curve with the names of R's ``broom::glance(survfit)``.
@@ -217,6 +201,10 @@ class FederatedKaplanMeier(Federated):
         found = self.summary_frame().rename(columns={"std.error": "rmean.std.error"})
         found = found.assign(**dict.fromkeys(("n.max", "n.start", "nobs"), found["records"]))
         return found[_GLANCE]
+
+    def _drawn(self) -> Curves:
+        self._expect_fitted()
+        return Curves.of(self.plan_, self.counts_, self.groups_, self.causes_)
 
     def _columns(self, X: Any, named: dict[str, Any]) -> dict[str, list[NDArray[Any]]]:
         """Every column by party."""
@@ -241,26 +229,18 @@ class FederatedKaplanMeier(Federated):
         if "group" not in columns:
             return (), plain
         texts = [as_text(np.asarray(part)) for part in columns["group"]]
-        known = as_text(np.asarray(list(self.groups))) if len(self.groups) else np.unique(np.concatenate(texts))
-        names = tuple(known.tolist())
-        place = {name: float(code) for code, name in enumerate(names)}
-        if any(text not in place for part in texts for text in np.unique(part).tolist()):
-            raise DataError("a record is in none of the groups", "name all groups, or leave these rows out")
-        codes = [np.array([place[text] for text in part.tolist()]) for part in texts]
-        return names, [np.column_stack(pair) for pair in zip(plain, codes, strict=True)]
-
-    def _causes(self) -> tuple[str, ...]:
-        return tuple(as_text(np.asarray(list(self.causes))).tolist()) if len(self.causes) else ()
+        names = _texts(self.groups) or tuple(np.unique(np.concatenate(texts)).tolist())
+        wrong = DataError("a record is in none of the groups", "name all groups, or leave these rows out")
+        return names, [
+            np.column_stack((own, _codes(part, names, wrong))) for own, part in zip(plain, texts, strict=True)
+        ]
 
     def _events(self, event: NDArray[Any]) -> Float:
         """Events as numbers: 0 or 1, or 0 and the number of a cause from 1."""
         if not len(self.causes):
             return np.asarray(event, np.float64)
-        place = {name: float(code) for code, name in enumerate(("0", *self._causes()))}
-        texts = as_text(np.asarray(event)).tolist()
-        if any(text not in place for text in texts):
-            raise DataError("an event is neither 0 nor one of the causes", "name every cause, and code the rest as 0")
-        return np.array([place[text] for text in texts])
+        wrong = DataError("an event is neither 0 nor one of the causes", "name every cause, and code the rest as 0")
+        return _codes(as_text(np.asarray(event)), ("0", *_texts(self.causes)), wrong)
 
     def _grid(self, tables: Sequence[Float]) -> tuple[float, ...]:
         """The times that were given; in one process, where all records are here, even ones up to the last."""
@@ -269,13 +249,11 @@ class FederatedKaplanMeier(Federated):
         return even_edges(max(float(np.max(part[:, 0])) for part in tables))
 
     def _store(self, found: Found) -> None:
-        about = CurvesPlan.of(found.plan)
         self.counts_ = found.here.arrays["counts"]
-        groups = stored_groups(about, self.counts_)
-        self.curves_: tuple[Curve, ...] = tuple(group.curve for group in groups)
-        self.incidence_: tuple[tuple[Incidence, ...], ...] = tuple(group.causes for group in groups if group.causes)
-        self.groups_ = tuple(found.known.get("groups", group_names(about)))  # tables of a local run have numbers
-        self.causes_ = tuple(found.known.get("causes", about.causes))
+        # Tables of a local run have numbers where groups and causes have names.
+        drawn = Curves.of(found.plan, self.counts_, *(found.known.get(key, ()) for key in ("groups", "causes")))
+        self.groups_, self.causes_, self.curves_ = drawn.names, drawn.causes, drawn.drawn
+        self.incidence_: tuple[tuple[Incidence, ...], ...] = tuple(each.causes for each in drawn.groups if each.causes)
         rounded = found.fact("rounded") or {}
         self.most_off_, self.deviation_ = float(rounded.get("most_off", 0)), float(rounded.get("deviation", 0.0))
         said = found.fact("test")
@@ -283,6 +261,18 @@ class FederatedKaplanMeier(Federated):
         if said is not None:
             numbers = {key: math.nan if said[key] is None else said[key] for key in ("statistic", "p")}
             self.test_ = GroupTest(**{**said, **numbers, "difference": tuple(said["difference"])})
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(as_text(np.asarray(list(values))).tolist()) if len(values) else ()
+
+
+def _codes(texts: NDArray[np.str_], names: Sequence[str], wrong: DataError) -> Float:
+    """Of each text the number of its place among the names."""
+    place = {name: float(code) for code, name in enumerate(names)}
+    if not place.keys() >= set(texts.tolist()):
+        raise wrong
+    return np.array([place[text] for text in texts.tolist()])
 
 
 def estimators_of(plan: SessionPlan) -> tuple[type[Federated], type[Federated]]:

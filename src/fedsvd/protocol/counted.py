@@ -18,6 +18,11 @@ from fedsvd.types import Float
 
 LIFE_TABLE, TEST = "life table", "comparison"
 
+STRATA, STATE = "strata", "state"
+CURVE_COLUMNS = ("time", "n.risk", "n.event", "n.censor", "estimate", "std.error", "conf.high", "conf.low", "cumhaz")
+GROUP_COLUMNS = ("records", "events", "median", "conf.low", "conf.high", "rmean", "std.error")
+"""Of the tables: the group and the cause of a row, its numbers at each time, its numbers for each curve."""
+
 
 @dataclass(frozen=True, repr=False)
 class CurvesPlan:

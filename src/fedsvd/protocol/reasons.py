@@ -57,7 +57,8 @@ TEXTS = {
     Why.NOT_DETERMINED: "the CSP factorises the sum under a mask, so that parties open no more than the release",
     Why.ASKED_OPEN: "as asked for: all parties will hold the joint Gram matrix",
     Why.MANY_FEATURES: "there are many features ({rows}) for the few components, and many records",
-    Why.NO_SPECTRUM: "steps would be quicker, but show every party the singular values, which the release leaves out",
+    Why.NO_SPECTRUM: "steps would be quicker, but show every party the singular values, which the release leaves out: "
+    "FederatedPCA releases them unless told not to, job files and commands where told to",
     Why.STEPS_ENDED: "a search by steps, which was chosen by shape, ended without the components, and the study began "
     "again by sums",
     Why.BY_STEPS: "the parties open products with a few directions at a time, until the top is found",

@@ -1,13 +1,14 @@
 """Survival curves as tables: R's ``tidy(survfit)``, medians and restricted means by group, and the comparison."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from fedsvd.protocol.counted import CurvesPlan
+from fedsvd.protocol.counted import CURVE_COLUMNS, GROUP_COLUMNS, STATE, STRATA, CurvesPlan
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.outputs import Values
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.survival import SurvivalResult
@@ -21,16 +22,92 @@ from fedsvd.types import Float
 ALL = "all"
 
 
+@dataclass(frozen=True, repr=False)
+class Curves:
+    """The curves of joint counts, and of causes that compete their incidences, by the words of a plan."""
+
+    about: CurvesPlan
+    groups: tuple[Group, ...]
+    names: tuple[str, ...]  # of the groups
+    causes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, plan: SessionPlan, counts: Float, names: tuple[str, ...] = (), causes: tuple[str, ...] = ()
+    ) -> "Curves":
+        """Under these names, or those of the plan."""
+        about = CurvesPlan.of(plan)
+        groups = groups_of(counts, about.edges, about.kinds, about.interval, about.level)
+        return cls(about, groups, names or about.groups or (ALL,), causes or about.causes)
+
+    @classmethod
+    def in_result(cls, result: PartyResult) -> "Curves":
+        """Of the counts that the reader holds."""
+        return cls.of(result.plan, result.arrays["counts"])
+
+    @property
+    def drawn(self) -> tuple[Curve, ...]:
+        """The share of records without any event, of each group."""
+        return tuple(group.curve for group in self.groups)
+
+    def columns(self) -> dict[str, Any]:
+        """Columns of R's ``tidy(survfit)``, and the cumulative hazard by Nelson and Aalen; of causes that compete rows
+        for each, with its name as ``state``: ``estimate`` is the share that had it up to each time."""
+        found = [
+            (curve.time, curve.at_risk, events, curve.censored, *rest, *(np.full(len(curve.time), each) for each in of))
+            for group, name in zip(self.groups, self.names, strict=True)
+            for curve, events, rest, of in self._lines(group, name)
+        ]
+        names = (*CURVE_COLUMNS, STRATA, *((STATE,) if self.causes else ()))
+        return {name: np.concatenate(parts) for name, parts in zip(names, zip(*found, strict=True), strict=True)}
+
+    def _lines(self, group: Group, name: str) -> Iterator[tuple[Curve, Float, tuple[Float, ...], tuple[str, ...]]]:
+        curve = group.curve
+        if not self.causes:
+            yield curve, curve.events, (curve.survival, curve.error, curve.high, curve.low, curve.hazard), (name,)
+        for cause, of in zip(self.causes, group.causes, strict=True):
+            hazard = np.cumsum(of.events / _exposed(curve))
+            yield curve, of.events, (of.share, of.error, of.high, of.low, hazard), (name, cause)
+
+    def rows(self) -> dict[str, Any]:
+        """A row for each curve: records, events, median, restricted mean."""
+        found = [
+            (curve.records, curve.events.sum(), *curve.median(), *curve.restricted_mean(self.about.until))
+            for curve in self.drawn
+        ]
+        numbers = zip(GROUP_COLUMNS, map(np.array, zip(*found, strict=True)), strict=True)
+        return {STRATA: np.array(self.names), **dict(numbers)}
+
+    def summary(self, test: GroupTest | None, off: float) -> Summary:
+        """The table of all curves, for a person."""
+        about, columns = self.about, self.rows()
+        tail = 50.0 * (1.0 - about.level)
+        heads = {
+            "conf.low": f"{tail:g}%",
+            "conf.high": f"{100.0 - tail:g}%",
+            "rmean": f"mean to {about.until:g}",
+            "std.error": "std error",
+        }
+        cells = {heads.get(name, name): tuple(map(float, columns[name])) for name in GROUP_COLUMNS}
+        facts = [("target", "time"), ("rows", f"{sum(columns['records']):.0f}"), ("intervals", about.interval)]
+        if test is not None:
+            chi = "-" if math.isnan(test.statistic) else f"{test.statistic:.4g} ({test.df} df)"
+            facts += [(f"{test.test} within sites", chi), ("p", "-" if math.isnan(test.p) else f"{test.p:.3g}")]
+        notes = (f"counts are in multiples of {about.least}, each off by at most {off:.0f} records",) if off else ()
+        return Summary("Survival curves", tuple(facts), self.names, cells, notes)
+
+
+def _exposed(curve: Curve) -> Float:
+    return np.maximum(np.maximum(curve.at_risk - curve.censored / 2.0, curve.events), 1.0)
+
+
 def curves(to: PartyResult, computed: SurvivalResult) -> Values:
     """What a session gives, under the names that the task declares."""
-    about = CurvesPlan.of(to.plan)
-    groups, names = stored_groups(about, computed.counts), group_names(about)
-    drawn = tuple(group.curve for group in groups)
-    columns = incidence_columns(groups, names, about.causes) if about.causes else curve_columns(drawn, names)
-    arrays = {"counts": computed.counts}
-    arrays |= {f"curve {name}": column for name, column in columns.items()}
-    arrays |= {f"group {name}": column for name, column in group_columns(about, drawn, names).items()}
-    facts: dict[str, Any] = {"groups": list(names), **({"causes": list(about.causes)} if about.causes else {})}
+    found = Curves.of(to.plan, computed.counts)
+    about, arrays = found.about, {"counts": computed.counts}
+    arrays |= {f"curve {name}": column for name, column in found.columns().items()}
+    arrays |= {f"group {name}": column for name, column in found.rows().items()}
+    facts: dict[str, Any] = {"groups": list(found.names), **({"causes": list(found.causes)} if found.causes else {})}
     if about.least > 1:
         facts["rounded"] = {
             "least_count": about.least,
@@ -38,92 +115,6 @@ def curves(to: PartyResult, computed: SurvivalResult) -> Values:
             "deviation": deviation(about.least, to.plan.k),
         }
     if computed.test is not None:
-        found = asdict(computed.test)
-        plain = {key: None if value != value else value for key, value in found.items()}
+        plain = {key: None if value != value else value for key, value in asdict(computed.test).items()}
         facts["test"] = {**plain, "difference": list(computed.test.difference)}
     return Values(arrays, facts)
-
-
-def group_names(about: CurvesPlan) -> tuple[str, ...]:
-    """What the curves are called."""
-    return about.groups or (ALL,)
-
-
-def stored_groups(about: CurvesPlan, counts: Float) -> tuple[Group, ...]:
-    """Curves of joint counts, and of causes that compete their incidences, by the words of the plan."""
-    return groups_of(counts, about.edges, about.kinds, about.interval, about.level)
-
-
-def stored_curves(about: CurvesPlan, counts: Float) -> tuple[Curve, ...]:
-    """The curves alone: the share of records without any event."""
-    return tuple(group.curve for group in stored_groups(about, counts))
-
-
-def curve_columns(drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any]:
-    """Columns of R's ``tidy(survfit)``, and the cumulative hazard by Nelson and Aalen."""
-    parts = {
-        "time": [curve.time for curve in drawn],
-        "n.risk": [curve.at_risk for curve in drawn],
-        "n.event": [curve.events for curve in drawn],
-        "n.censor": [curve.censored for curve in drawn],
-        "estimate": [curve.survival for curve in drawn],
-        "std.error": [curve.error for curve in drawn],
-        "conf.high": [curve.high for curve in drawn],
-        "conf.low": [curve.low for curve in drawn],
-        "cumhaz": [curve.hazard for curve in drawn],
-    }
-    found: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
-    return {**found, "strata": np.repeat(np.array(names), len(drawn[0].time))}
-
-
-def curves_summary(
-    about: CurvesPlan, drawn: Sequence[Curve], names: Sequence[str], test: GroupTest | None, off: float
-) -> Summary:
-    """The table of all curves, for a person."""
-    columns = group_columns(about, drawn, names)
-    tail = 50.0 * (1.0 - about.level)
-    heads = {
-        "conf.low": f"{tail:g}%",
-        "conf.high": f"{100.0 - tail:g}%",
-        "rmean": f"mean to {about.until:g}",
-        "std.error": "std error",
-    }
-    cells = {heads.get(name, name): tuple(map(float, column)) for name, column in columns.items() if name != "strata"}
-    facts = [("target", "time"), ("rows", f"{sum(columns['records']):.0f}"), ("intervals", about.interval)]
-    if test is not None:
-        chi = "-" if math.isnan(test.statistic) else f"{test.statistic:.4g} ({test.df} df)"
-        facts += [(f"{test.test} within sites", chi), ("p", "-" if math.isnan(test.p) else f"{test.p:.3g}")]
-    notes = (f"counts are in multiples of {about.least}, each off by at most {off:.0f} records",) if off else ()
-    return Summary("Survival curves", tuple(facts), tuple(names), cells, notes)
-
-
-def incidence_columns(groups: Sequence[Group], names: Sequence[str], causes: Sequence[str]) -> dict[str, Any]:
-    """The same for each cause that competes with others: ``estimate`` is the share that had it up to each time."""
-    found = []
-    for group, name in zip(groups, names, strict=True):
-        curve, hazards = group.curve, [np.cumsum(each.events / _exposed(group.curve)) for each in group.causes]
-        for cause, of, hazard in zip(causes, group.causes, hazards, strict=True):
-            parts = (curve.time, curve.at_risk, of.events, curve.censored, of.share, of.error, of.high, of.low, hazard)
-            found.append((*parts, np.full(len(curve.time), name), np.full(len(curve.time), cause)))
-    keys = (*curve_columns([groups[0].curve], names[:1]), "state")
-    return {key: np.concatenate(columns) for key, columns in zip(keys, zip(*found, strict=True), strict=True)}
-
-
-def _exposed(curve: Curve) -> Float:
-    return np.maximum(np.maximum(curve.at_risk - curve.censored / 2.0, curve.events), 1.0)
-
-
-def group_columns(about: CurvesPlan, drawn: Sequence[Curve], names: Sequence[str]) -> dict[str, Any]:
-    """A row for each curve: records, events, median, restricted mean."""
-    medians = np.array([curve.median() for curve in drawn])
-    means = np.array([curve.restricted_mean(about.until) for curve in drawn])
-    return {
-        "strata": np.array(names),
-        "records": np.array([curve.records for curve in drawn]),
-        "events": np.array([curve.events.sum() for curve in drawn]),
-        "median": medians[:, 0],
-        "conf.low": medians[:, 1],
-        "conf.high": medians[:, 2],
-        "rmean": means[:, 0],
-        "std.error": means[:, 1],
-    }

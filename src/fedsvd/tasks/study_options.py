@@ -80,7 +80,10 @@ STUDY = (
         "job",
         optional(ITEMS),
         None,
-        "What all parties get beyond the default; once for each, or with commas.",
+        (
+            "What all parties get beyond the default; once for each, or with commas. A PCA's singular values (spectrum)"
+            " are not in it, and are in that of FederatedPCA."
+        ),
         "what the parties come to hold, see below",
         unset="what the task needs",
         tasks=(Task.PCA, Task.LR),

@@ -1,7 +1,7 @@
 """Survival curves: own cumulative counts on a public grid of times, and a comparison of groups within sites."""
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.counted import LIFE_TABLE, TEST, CurvesPlan
+from fedsvd.protocol.counted import CURVE_COLUMNS, GROUP_COLUMNS, LIFE_TABLE, STATE, STRATA, TEST, CurvesPlan
 from fedsvd.protocol.outputs import Kind, column, fact, hidden
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.reasons import Why
@@ -11,13 +11,10 @@ from fedsvd.statistics.fives import expect_grid
 from fedsvd.tasks.declared import Declared
 
 CURVE, GROUP = "row", "number"
-_OF_CURVES = ("time", "n.risk", "n.event", "n.censor", "estimate", "std.error", "conf.high", "conf.low", "cumhaz")
-_OF_GROUPS = ("records", "events", "median", "conf.low", "conf.high", "rmean", "std.error")
-
 OUTPUTS = (
     hidden("counts", "group", "count", draws=("survival",)),
-    *(column(f"curve {name}", CURVE, "curves", name, kind=Kind.COLUMN) for name in (*_OF_CURVES, "strata", "state")),
-    *(column(f"group {name}", GROUP, "groups", name, kind=Kind.COLUMN) for name in ("strata", *_OF_GROUPS)),
+    *(column(f"curve {name}", CURVE, "curves", name, kind=Kind.COLUMN) for name in (*CURVE_COLUMNS, STRATA, STATE)),
+    *(column(f"group {name}", GROUP, "groups", name, kind=Kind.COLUMN) for name in (STRATA, *GROUP_COLUMNS)),
     fact("test"),
     fact("groups"),
     fact("causes"),

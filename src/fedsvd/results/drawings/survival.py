@@ -4,17 +4,15 @@ Censoring is not marked: a mark would be a person. Between two times of the grid
 of when in a bin its events were.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.results.drawings.picture import USUAL, Band, Below, Line, Picture, Plane, Wish, points
 from fedsvd.results.report.sections import Grid, grid
 from fedsvd.results.report.svg import ticks
 from fedsvd.results.result import PartyResult
-from fedsvd.results.survival_tables import ALL, group_names, stored_groups
-from fedsvd.statistics.incidence import Group
+from fedsvd.results.survival_tables import ALL, Curves
 from fedsvd.statistics.life_table import Curve
 from fedsvd.types import Float
 
@@ -22,54 +20,45 @@ _SHOWN, _FEW = 8, 3  # times at which numbers at risk are listed, and round ones
 
 
 def survival(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
-    """The curves of all groups in one plane."""
-    about = CurvesPlan.of(result.plan)
-    groups, names = stored_groups(about, result.arrays["counts"]), group_names(about)
-    drawn = [group.curve for group in groups]
-    if about.causes:
-        yield _incidences(about, groups, names, _time(result))
-        return
-    marks = [mark for number, curve in enumerate(drawn, start=1) for mark in _marks(curve, names[number - 1], number)]
-    level = f"{100.0 * about.level:g} %"
-    caption = (
-        f"Share of records without an event up to each time, with intervals of {level} (shaded, {about.interval}). "
-        "Censoring is not marked."
-    )
-    below = tuple(_below(curve, names[number - 1], number) for number, curve in enumerate(drawn, start=1))
-    body = Plane(_time(result), "survival", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
-    yield Picture("survival", "Survival", caption, body, at_risk(drawn, names))
-
-
-def _time(result: PartyResult) -> str:
-    """What the axis of times is called: the column of times, where its name is known."""
-    return result.features[0] if result.features else "time"
-
-
-def _incidences(about: CurvesPlan, groups: Sequence[Group], names: Sequence[str], time: str) -> Picture:
-    """The incidence of each cause in each group."""
+    """The curves of all groups in one plane; of causes that compete the incidence of each."""
+    found, time = Curves.in_result(result), result.features[0] if result.features else "time"
+    about, causes = found.about, found.causes
     marks: list[Line | Band] = []
-    for place, (group, name) in enumerate(zip(groups, names, strict=True)):
-        for number, (cause, of) in enumerate(zip(about.causes, group.causes, strict=True), start=1):
+    for place, (group, name) in enumerate(zip(found.groups, found.names, strict=True)):
+        curve, first = group.curve, place * max(1, len(causes)) + 1
+        if not causes:
+            marks += _lines(curve.time, curve.survival, curve.low, curve.high, name, first, begin=1.0)
+        for number, (cause, of) in enumerate(zip(causes, group.causes, strict=True), start=first):
             label = cause if name == ALL else f"{name}: {cause}"
-            series = place * len(about.causes) + number
-            marks += _lines(group.curve.time, of.share, of.low, of.high, label, series, begin=0.0)
-    caption = (
-        f"Share of records that had each event first, up to each time, with intervals of {100.0 * about.level:g} % "
-        f"(shaded, {about.interval}); an event of another cause is no censoring."
+            marks += _lines(curve.time, of.share, of.low, of.high, label, number, begin=0.0)
+    level = f"{100.0 * about.level:g} %"
+    title, axis, caption = (
+        "Survival",
+        "survival",
+        f"Share of records without an event up to each time, with intervals of {level} (shaded, {about.interval}). "
+        "Censoring is not marked.",
     )
-    below = tuple(_below(group.curve, name, 1) for group, name in zip(groups, names, strict=True))
-    body = Plane(time, "cumulative incidence", tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
-    return Picture("survival", "Cumulative incidence", caption, body, at_risk([g.curve for g in groups], names))
+    if causes:
+        title, axis, caption = (
+            "Cumulative incidence",
+            "cumulative incidence",
+            f"Share of records that had each event first, up to each time, with intervals of {level} (shaded, "
+            f"{about.interval}); an event of another cause is no censoring.",
+        )
+    below = tuple(_below(curve, name, 1 if causes else n) for n, (curve, name) in enumerate(_named(found), start=1))
+    body = Plane(time, axis, tuple(marks), (0.0, float(about.edges[-1])), (0.0, 1.0), below=below)
+    yield Picture("survival", title, caption, body, at_risk(found))
 
 
-def at_risk(drawn: Sequence[Curve], names: Sequence[str]) -> Grid:
+def at_risk(found: Curves) -> Grid:
     """Numbers at risk at a few times, a row for each group."""
-    rows = [_below(curve, name, 1) for name, curve in zip(names, drawn, strict=True)]
-    return grid(
-        "Numbers at risk",
-        ("group", *(f"{time:g}" for time in rows[0].places)),
-        [(row.name, *row.texts) for row in rows],
-    )
+    rows = [_below(curve, name, 1) for curve, name in _named(found)]
+    times = [f"{time:g}" for time in rows[0].places]
+    return grid("Numbers at risk", ("group", *times), [(row.name, *row.texts) for row in rows])
+
+
+def _named(found: Curves) -> Iterator[tuple[Curve, str]]:
+    return zip(found.drawn, found.names, strict=True)
 
 
 def _below(curve: Curve, name: str, series: int) -> Below:
@@ -79,10 +68,6 @@ def _below(curve: Curve, name: str, series: int) -> Below:
     if len(chosen) < _FEW:
         chosen = np.arange(0, len(begin), -(-len(begin) // _SHOWN))
     return Below(name, series, tuple(begin[chosen].tolist()), tuple(f"{curve.at_risk[j]:.0f}" for j in chosen))
-
-
-def _marks(curve: Curve, name: str, series: int) -> Iterator[Line | Band]:
-    yield from _lines(curve.time, curve.survival, curve.low, curve.high, name, series, begin=1.0)
 
 
 def _lines(

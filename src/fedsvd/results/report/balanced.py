@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsvd.results.propensity_table import balance
 from fedsvd.results.report.figures import figures
-from fedsvd.results.report.sections import Section, grid
+from fedsvd.results.report.sections import Section, columns_grid
 from fedsvd.results.result import PartyResult
 
 _WHOSE = {
@@ -34,16 +34,8 @@ def balance_sections(result: PartyResult) -> Iterator[Section]:
     if own := result.facts.get("own_weights"):
         left_out = f"{own['left_out']} are left out by trimming"
         words = (*words, f"Of your own {own['rows']} rows {own['treated']} were treated; {left_out}.")
-    columns = found.columns()
-    cells = [[_cell(column[j]) for column in columns.values()] for j in range(len(found.names))]
-    table = grid("Balance, as cobalt names it", tuple(columns), cells[:_TERMS])
+    table = columns_grid("Balance, as cobalt names it", found.columns(), ".4g", most=_TERMS)
     scores = result.facts["propensity_model"]
-    rows = [[term, f"{value:.6g}"] for term, value in zip(scores["terms"], scores["coefficients"], strict=True)]
-    model = grid("The score: log-odds of having been treated", ("term", "coefficient"), rows[:_TERMS])
+    columns = {"term": scores["terms"], "coefficient": scores["coefficients"]}
+    model = columns_grid("The score: log-odds of having been treated", columns, ".6g", most=_TERMS)
     yield Section("balance", "Balance of covariates", words, figures(result, "love"), (table, model))
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "-" if np.isnan(value) else f"{value:.4g}"
-    return str(value)

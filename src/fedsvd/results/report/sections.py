@@ -3,8 +3,9 @@
 A report is about one ``PartyResult``: the study as one reader may see it. What a reader may not see is not in there.
 """
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedsvd.protocol.parties import CSP, TA, Party
@@ -68,6 +69,18 @@ def facts_of(title: str, rows: Sequence[Sequence[object]]) -> Grid:
 def grid(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Grid:
     """A table from anything that prints."""
     return Grid(title, tuple(header), tuple(tuple(str(cell) for cell in row) for row in rows))
+
+
+def columns_grid(
+    title: str, columns: Mapping[str, Sequence[object]], digits: str, none: str = "-", most: int = 0
+) -> Grid:
+    """A table of columns by name, numbers in these digits; the first ``most`` rows, or all."""
+
+    def shown(value: object) -> str:
+        return (none if math.isnan(value) else format(value, digits)) if isinstance(value, float) else str(value)
+
+    rows = [[shown(value) for value in row] for row in zip(*columns.values(), strict=True)]
+    return grid(title, tuple(columns), rows[:most] if most else rows)
 
 
 def task_name(plan: SessionPlan) -> str:

@@ -1,28 +1,22 @@
 """The section of survival curves: medians, restricted means, the comparison of groups, how far counts are off."""
 
-import math
 from collections.abc import Iterator
 
-from fedsvd.protocol.counted import CurvesPlan
 from fedsvd.protocol.tasks import RankTest, Task
 from fedsvd.results.drawings.survival import at_risk
 from fedsvd.results.report.figures import figures
-from fedsvd.results.report.sections import Section, grid
+from fedsvd.results.report.sections import Section, columns_grid
 from fedsvd.results.result import PartyResult
-from fedsvd.results.survival_tables import group_columns, group_names, stored_curves
+from fedsvd.results.survival_tables import Curves
 
 
 def survival_sections(result: PartyResult) -> Iterator[Section]:
     """What came out, where the reader holds the joint counts of curves."""
     if result.task is not Task.SURVIVAL or "counts" not in result.arrays:
         return
-    about = CurvesPlan.of(result.plan)
-    drawn, names = stored_curves(about, result.arrays["counts"]), group_names(about)
-    columns = group_columns(about, drawn, names)
-    rows = [tuple(_cell(value) for value in row) for row in zip(*columns.values(), strict=True)]
-    table = grid("Curves", tuple(columns), rows)
-    words = tuple(in_words(result))
-    yield Section("survival", "Survival", words, figures(result, "survival"), (at_risk(drawn, names),), first=(table,))
+    found, words = Curves.in_result(result), tuple(in_words(result))
+    table = columns_grid("Curves", found.rows(), ".6g", none="")
+    yield Section("survival", "Survival", words, figures(result, "survival"), (at_risk(found),), first=(table,))
 
 
 def in_words(result: PartyResult) -> Iterator[str]:
@@ -47,9 +41,3 @@ def test_in_words(test: dict[str, object]) -> str:
     name = str(test["test"])
     called = name.capitalize() if name == RankTest.LOG_RANK else name.title()  # the others are names of persons
     return f"{called} test within sites: {chi}."
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.6g}"
-    return str(value)
