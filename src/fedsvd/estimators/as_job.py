@@ -104,14 +104,14 @@ class _Columns:
             self.words |= {"least_class": about.least_class, "least_events": about.least_events}
             if about.classes:
                 self.words["classes"] = [str(code) for code in range(about.classes)]
-        if study.task is Task.COX and json.loads(str(dict(study.options)["times"])):
-            self.words["times"] = json.loads(str(dict(study.options)["times"]))
+        options = dict(study.options)
+        if times := json.loads(str(options.get("times", "[]"))):  # those that were made of the tables, too
+            self.words["times"] = times
         if study.task is Task.SURVIVAL:
             names = (*_features(parties[0]), None)[:3]
             self.words |= dict(zip(("label", "event", "group"), names, strict=False))
-            options = dict(study.options)
             groups, causes = (len(json.loads(str(options[key]))) for key in ("groups", "causes"))
-            self.words |= {"times": json.loads(str(options["times"])), "groups": [str(code) for code in range(groups)]}
+            self.words["groups"] = [str(code) for code in range(groups)]
             self.words["causes"] = [str(code) for code in range(1, causes + 1)]
         targets = study.targets - len(self._sides)
         self._labels = [self._free("y" if targets == 1 else f"y{k}") for k in range(targets)]
@@ -170,12 +170,17 @@ def _numbers(place: Path, own: PartyData) -> Path:
 def found_locally(
     words: dict[str, Any], masks: Masks, study: Study, parties: Sequence[PartyData], policy: Policy
 ) -> Found:
+    """The results of a study whose tables are in this process, in processes of their own."""
+    with job_on_files(words, masks, study, parties) as (job, folder):
+        # A throw-away site has no earlier study to compare records with.
+        return results_of(job, folder, replace(policy, remember=False))
+
+
+def results_of(job: Job, folder: Path, policy: Policy) -> Found:
     """The results that processes on this machine leave, one for each role (``service/local.py``)."""
     # Imported here: a simulation needs neither sockets nor certificates.
     from fedsvd.service.local import local_federation
 
-    with job_on_files(words, masks, study, parties) as (job, folder):
-        # A throw-away site has no earlier study to compare records with.
-        with local_federation(job, policy=replace(policy, remember=False), scratch=folder) as federation:
-            federation.run(job).write(folder / "results")
-        return of_results(*results_in(folder / "results"))
+    with local_federation(job, policy=policy, scratch=folder) as federation:
+        federation.run(job).write(folder / "results")
+    return of_results(*results_in(folder / "results"))

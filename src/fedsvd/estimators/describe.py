@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.as_job import asked_of, job_file
+from fedsvd.estimators.as_job import asked_of, job_file, results_of
 from fedsvd.estimators.base import Federated, one_of
 from fedsvd.estimators.federation import Local
 from fedsvd.estimators.parameters import documented
-from fedsvd.estimators.stored import Found, of_outcome, of_results, results_in, store
+from fedsvd.estimators.stored import Found, of_outcome, store
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.described import described
-from fedsvd.prepare.dictionary import Dictionary, read_dictionary, spelt_dictionary
+from fedsvd.prepare.dictionary import Dictionary, read_dictionary
 from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
@@ -33,7 +33,6 @@ from fedsvd.statistics.table_one import (
 )
 from fedsvd.storage.toml import spelt_fields
 from fedsvd.studies.described_table import table_plan, table_words
-from fedsvd.studies.job_dictionary import with_dictionary
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.made_dictionary import silent_dictionary
 from fedsvd.studies.parties import PartyData
@@ -177,13 +176,10 @@ class FederatedTable(Federated):
 
     def _locally(self, where: Local, sources: Sequence[MatrixSource], agreed: Dictionary) -> Found:
         """Processes on this machine, on files in a private folder that is gone afterwards."""
-        from fedsvd.service.local import local_federation  # a simulation needs neither sockets nor certificates
-
         words = {**asked_of(Task.DESCRIBE, self.get_params(deep=False)), "device": where.device, "engine": where.engine}
         words = {key: value for key, value in words.items() if value is not None}
         with TemporaryDirectory(prefix="fedsvd-tables-") as root:
             folder = Path(root)
-            (folder / "dictionary.toml").write_text(spelt_dictionary(agreed), encoding="utf-8")
             parties = []
             for number, source in enumerate(sources, start=1):
                 path = folder / f"party-{number}.csv"
@@ -191,13 +187,9 @@ class FederatedTable(Federated):
                 parties.append({"name": f"party-{number}", "data": str(path), "map": "levels.toml"})
             (folder / "levels.toml").write_text(spelt_fields({"map": _codes(agreed)}), encoding="utf-8")
             file = job_file({"name": "fit", **words}, self._masks, parties)
-            file |= {"dictionary": {"file": "dictionary.toml"}}
+            file |= {"dictionary": {"says": agreed.record()}}
             file |= {"prepare": {"columns": list(self.columns)}} if self.columns else {}
-            job = job_from(with_dictionary(file, folder), folder)
-            policy = where.policy or Policy()
-            with local_federation(job, policy=policy, scratch=folder) as federation:
-                federation.run(job).write(folder / "results")
-            return of_results(*results_in(folder / "results"))
+            return results_of(job_from(file, folder), folder, where.policy or Policy())
 
     def _store(self, found: Found) -> None:
         kept = found.here.objects.get("described")

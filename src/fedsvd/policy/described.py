@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from fedsvd.protocol.model import Digits
+from fedsvd.protocol.model import FEWEST_MOMENTS, Digits
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.table import FEWEST_MOMENTS
 
 
 def of_table(plan: SessionPlan) -> Iterator[str]:

@@ -9,9 +9,9 @@ bit for each: a table of 0/1 columns is the one that sums give away first.
 import math
 from dataclasses import replace
 
-from fedsvd.protocol.model import Digits, ModelPlan
+from fedsvd.protocol.model import FEWEST_MOMENTS, Digits, ModelPlan
 from fedsvd.protocol.steps import SIZE_CLASSES
-from fedsvd.protocol.table import EXACT, FEWEST_MOMENTS, TablePlan
+from fedsvd.protocol.table import EXACT, TablePlan
 from fedsvd.secagg.sums import MOST_WORDS
 
 UNKNOWN_COLUMN, NUMBER_COLUMN = 1.0, 8.0

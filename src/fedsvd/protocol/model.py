@@ -44,6 +44,17 @@ DEGREE_BITS = {Digits.TABLE: 16, Digits.MORE: 30}
 WITHIN_BITS = {Digits.TABLE: 24, Digits.MORE: 44}
 """Bits of a total of what parties compare among their own records."""
 
+FEWEST_MOMENTS, MORE_BITS = 10, 44
+"""Records of a group below which its sums are not opened; bits of these sums where digits are more than a table's."""
+
+
+def moment_bits(records: float, digits: Digits) -> int:
+    """Of the sums of a number over a group, by how many records it has or its weights are worth; 0 for none."""
+    if records < FEWEST_MOMENTS:
+        return 0
+    return MORE_BITS if digits is not Digits.TABLE else 10 if records < 50 else 16 if records < 500 else 24
+
+
 ROBUST, UNPENALISED = "robust errors", "no penalty"
 BEGINS, STARTS, CURVED = "a model begins", "a null model", "a long or slow step"
 ENDS, CONSTANT, ESTIMATED = "the end", "the null model's deviance", "the likelihood"

@@ -8,7 +8,6 @@ both.
 from dataclasses import dataclass, replace
 
 from fedsvd.protocol.families import Outcome
-from fedsvd.protocol.model import Digits
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Estimand
 
@@ -17,9 +16,6 @@ OUTCOME = "outcome "
 
 TRIMS = (0.0, 0.01, 0.05, 0.1)
 """Scores nearer to 0 or 1 may be left out: constants that no job can move past one person."""
-
-FEWEST, MORE_BITS = 10, 44
-"""Records of a group, by their weight, below which their means are not opened; bits where digits are "more"."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +50,3 @@ def stage_of(plan: SessionPlan, step: str) -> SessionPlan:
     if plan.glm is None or not plan.glm.facts.weighs:
         return plan
     return outcome_plan(plan) if step.startswith(OUTCOME) else treatment_plan(plan)
-
-
-def moment_bits(records: float, digits: Digits) -> int:
-    """Bits of a group's sums, by how many records it has or its weights are worth (as of Table 1); 0 for none."""
-    if records < FEWEST:
-        return 0
-    return MORE_BITS if digits is not Digits.TABLE else 10 if records < 50 else 16 if records < 500 else 24

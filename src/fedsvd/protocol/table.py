@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.model import Digits
+from fedsvd.protocol.model import MORE_BITS, Digits, moment_bits
 from fedsvd.protocol.steps import CAPPED_AT
 from fedsvd.types import Float
 
 MOST_VALUES, BINS = 200, 64
 """Values of a number up to which its grid has all of them, and bins where they are more."""
 
-FEWEST_MOMENTS, FEWEST_QUANTILES, FEWEST_RANGE = 10, 40, 200
-"""Records of a group below which no mean, no quartile and no 5th and 95th percentile are opened or given."""
+FEWEST_QUANTILES, FEWEST_RANGE = 40, 200
+"""Records of a group below which no quartile and no 5th and 95th percentile are opened or given."""
 
 FIVES, EXACT = "fives", "exact"
 
-_MORE_BITS = 44
 RANK_BITS, PRODUCT_BITS = 24, 16
 
 
@@ -158,19 +157,15 @@ class TablePlan:
 
     def bits(self, records: float) -> int:
         """Of the sums of a number over this many records; 0 where none are opened."""
-        if records < FEWEST_MOMENTS:
-            return 0
-        if self.digits is not Digits.TABLE:
-            return _MORE_BITS
-        return 10 if records < 50 else 16 if records < 500 else 24
+        return moment_bits(records, self.digits)
 
     @property
     def rank_bits(self) -> int:
-        return RANK_BITS if self.digits is Digits.TABLE else _MORE_BITS
+        return RANK_BITS if self.digits is Digits.TABLE else MORE_BITS
 
     @property
     def product_bits(self) -> int:
-        return PRODUCT_BITS if self.digits is Digits.TABLE else _MORE_BITS
+        return PRODUCT_BITS if self.digits is Digits.TABLE else MORE_BITS
 
 
 def table_of(record: Mapping[str, Any]) -> TablePlan:

@@ -7,7 +7,7 @@ are needed: ages cut at 60, 65 and 70 pass the second with differences of one to
 that are left out of both: they are opened only if there are enough elsewhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,8 @@ _MOST_CELLS = 4000
 _ROWS = 1 << 15
 
 Flags = NDArray[np.bool_]
+Sets = Sequence[tuple[str, Flags]]
+"""Records of each name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,16 +103,13 @@ class _Table(DescribedColumns):
     def cells(self, study: str) -> Iterator[_Cell]:
         """Every level, in all groups and in each."""
         about = self.about
+        groups = [(name, self.group == g) for g, name in enumerate(about.groups)] if about.by else []
         for place, variable in enumerate(about.variables):
-            if not variable.levels:
-                continue
-            values, missing = self.values(place)
-            for code, level in enumerate(variable.levels):
-                rows = ~missing & (values == code) & (self.group >= 0)
-                yield _Cell(study, variable.name, level, "", rows, place == about.place)
-                if about.by and place != about.place:
-                    for g, group in enumerate(about.groups):
-                        yield _Cell(study, variable.name, level, group, rows & (self.group == g))
+            if variable.levels:
+                values, missing = self.values(place)
+                there = ~missing & (self.group >= 0)
+                levels = [(level, there & (values == code)) for code, level in enumerate(variable.levels)]
+                yield from _cells_of(study, variable.name, levels, groups, place == about.place)
 
     def gapped(self, policy: Policy, persons: NDArray[np.intp] | None) -> tuple[str, ...]:
         """Columns that one to four own records of a group miss: how many do is opened."""
@@ -148,6 +147,14 @@ class _Table(DescribedColumns):
         return np.column_stack(columns)[there], there
 
 
+def _cells_of(study: str, column: str, levels: Sets, groups: Sets, is_group: bool) -> Iterator[_Cell]:
+    """Every level of a column, in all groups and in each."""
+    for level, rows in levels:
+        yield _Cell(study, column, level, "", rows, is_group)
+        if not is_group:
+            yield from (_Cell(study, column, level, group, rows & inside) for group, inside in groups)
+
+
 def _stored_cells(
     study: str, names: list[str], values: Float, by: int, few: set[int], places: tuple[int, ...]
 ) -> Iterator[_Cell]:
@@ -156,12 +163,9 @@ def _stored_cells(
     for column, (name, place) in enumerate(zip(names, places, strict=True)):
         if place not in few:
             continue
-        for level in np.unique(values[:, column]):
-            if np.isfinite(level):
-                rows = values[:, column] == level
-                yield _Cell(study, name, f"{level:g}", "", rows, column == by)
-                if column != by:
-                    yield from (_Cell(study, name, f"{level:g}", group, rows & inside) for group, inside in groups)
+        known = [level for level in np.unique(values[:, column]) if np.isfinite(level)]
+        levels = [(f"{level:g}", values[:, column] == level) for level in known]
+        yield from _cells_of(study, name, levels, groups, column == by)
 
 
 # --- both tests -------------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ models by few digits, and nothing of them is written before the end (ADR 0145).
 from dataclasses import replace
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.model import MORE_BITS
 from fedsvd.protocol.outputs import RECORD, To, array, fact
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.propensity import MORE_BITS, OUTCOME, outcome_plan, treatment_plan
+from fedsvd.protocol.propensity import OUTCOME, outcome_plan, treatment_plan
 from fedsvd.protocol.steps import PlannedStep, StepKind, What, digits, flags, sized, wide
 from fedsvd.protocol.tasks import Robust, Task
 from fedsvd.tasks.glm import ERRORS, equations, model, newton_steps

@@ -13,16 +13,8 @@ from numpy.typing import NDArray
 from fedsvd.data.arrays import ArraySource
 from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.families import Outcome
-from fedsvd.protocol.model import MOMENT_BITS, Digits, ModelPlan
-from fedsvd.protocol.propensity import (
-    MORE_BITS,
-    OUTCOME,
-    TRIMS,
-    PropensityPlan,
-    moment_bits,
-    outcome_plan,
-    treatment_plan,
-)
+from fedsvd.protocol.model import MOMENT_BITS, MORE_BITS, Digits, ModelPlan, moment_bits
+from fedsvd.protocol.propensity import OUTCOME, TRIMS, PropensityPlan, outcome_plan, treatment_plan
 from fedsvd.protocol.steps import CAPPED_AT
 from fedsvd.roles.user.cox import CoxHome
 from fedsvd.roles.user.digits import DigitsSession
