@@ -68,6 +68,6 @@ def expect_equal_rows(hashes: Iterable[Ring]) -> None:
             "rows have different ids at different parties, or stand in another order",
             "sort every party's rows by id (sort_by_id = true), where all have the same ids; match records first, "
             'where they do not (align = "ecdh" under [match]); look whether a spreadsheet took zeros in front of ids '
-            '(NAME = { width = 6 } in the map of the table); ids = "trust", if the rows belong together whatever '
+            '(NAME = { width = DIGITS } in the map of the table); ids = "trust", if the rows belong together whatever '
             "their ids are",
         )
