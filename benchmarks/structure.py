@@ -31,7 +31,7 @@ from typing import Any
 COUNTED = {"job file parsed": ("job_from",), "site.toml read": ("read_site",), "plan made": ("plan_study",)}
 
 TASKS = {
-    "describe": ("describe*", "table_one", "group_tests", "table_cells", "pools"),
+    "describe": ("describe*", "table_one", "group_tests", "table_cells", "level_pools"),
     "survival": ("survival*", "life_table", "incidence", "log_rank", "opened_times", "openings_times", "counted"),
     "cox": ("cox*", "*hazard*", "piecewise", "schoenfeld", "concordance"),
     "mixed": ("mixed*",),

@@ -26,8 +26,8 @@ from fedsvd.statistics import describe
 from fedsvd.statistics.describe import OVERALL, Category, Description, Moments, Number, OwnTable
 from fedsvd.statistics.fives import most_off
 from fedsvd.statistics.group_tests import rank_test
+from fedsvd.statistics.level_pools import Places, membership, objections, order_of_joining, places_shown
 from fedsvd.statistics.newton import NOISE
-from fedsvd.statistics.pools import Places, membership, objections, order_of_joining, places_shown
 from fedsvd.types import Float
 
 

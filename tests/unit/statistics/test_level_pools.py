@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsvd.statistics.pools import membership, objections, order_of_joining, places_shown
+from fedsvd.statistics.level_pools import membership, objections, order_of_joining, places_shown
 
 LEAST = 5
 
