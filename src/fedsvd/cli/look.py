@@ -35,7 +35,7 @@ def look(
     from fedsvd.data.profile import Profile, profile
     from fedsvd.data.source import MatrixSource
     from fedsvd.errors import FedSVDError
-    from fedsvd.prepare.mapped import open_mapped
+    from fedsvd.prepare.mapped import not_there, open_mapped
     from fedsvd.prepare.table_map import NOTHING, read_map
 
     words = NOTHING if map is None else read_map(map)
@@ -52,6 +52,7 @@ def look(
                 found[file] = replace(found[file], refused=_refused_by(job, source))
         except FedSVDError as error:
             unread[file] = error
+    astray = [f"{Path(file).name}: {text}" for file, each in sources.items() for text in not_there(each, words)]
     between: list[Any] = []
     if len(found) > 1:
         ids = id_columns_of(sources)
@@ -67,6 +68,7 @@ def look(
         **({"mapped": mapped} if mapped else {}),
         "files": [_record(file, each) for file, each in found.items()],
         "unreadable": [{"file": file, "code": e.code, "text": e.fault, "fix": e.fix} for file, e in unread.items()],
+        "notes": astray,
         "differences": [_said(str(each)) for each in between],
         "maps": maps,
         "units": units,
@@ -78,6 +80,8 @@ def look(
             console.print(f"Mapped: {line}.")
         for file, each in found.items():
             _show(console, file, each)
+        for text in astray:
+            console.print(f"Suspicious: {text}.")
         for file, error in unread.items():
             console.print(_said(f"{file}: {error}"))
         for each in between:

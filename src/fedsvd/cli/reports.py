@@ -10,7 +10,7 @@ import typer
 
 from fedsvd.cli.options import Figures, FormatOption
 from fedsvd.cli.output import Format, Output
-from fedsvd.errors import MissingExtra
+from fedsvd.errors import MissingExtra, StorageError
 from fedsvd.results.folder import REPORT
 from fedsvd.storage import private
 
@@ -47,6 +47,18 @@ def expect_matplotlib() -> None:
         raise MissingExtra("--figures needs Matplotlib", "pip install 'fedsvd[report]'")
 
 
+def expect_figures(into: Path) -> None:
+    """Raise unless figures can be drawn into this folder, which is there from now on."""
+    expect_matplotlib()
+    try:
+        into.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise StorageError(
+            f"cannot draw figures in {into}: {fault.strerror or type(fault).__name__}",
+            "name another folder: --figures DIR",
+        ) from fault
+
+
 def draw_figures(folder: Path, into: Path) -> list[Path]:
     """Every picture of a results folder as files, and in ``parties/NAME`` those of each party's folder inside it."""
     # Imported here: --help needs neither NumPy nor Matplotlib.
@@ -54,7 +66,7 @@ def draw_figures(folder: Path, into: Path) -> list[Path]:
     from fedsvd.results.drawings.declared import all_pictures
     from fedsvd.results.write import PARTIES, party_folders, read_result
 
-    expect_matplotlib()
+    expect_figures(into)
     written = []
     inside = [] if (here := read_result(folder)).index is not None else party_folders(folder)
     for result, target in [(here, into), *((read_result(own), into / PARTIES / own.name) for own in inside)]:

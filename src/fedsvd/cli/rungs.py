@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsvd.cli.output import Output
-from fedsvd.cli.reports import draw_figures, expect_matplotlib
+from fedsvd.cli.reports import draw_figures, expect_figures
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
 
@@ -54,7 +54,7 @@ def carry_out_on(
     """Run a job on a rung, write its results and figures, and show what came of it."""
     rules = _policy_of(policy, consent)
     if figures is not None:
-        expect_matplotlib()  # before the work, not after it
+        expect_figures(figures)  # before the work, not after it
     # Imported here: --help needs neither, and they bring all of the computation along.
     if env is Environment.LOCAL:
         from fedsvd.cli.local_run import carry_out_locally

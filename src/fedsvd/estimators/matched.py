@@ -19,7 +19,7 @@ from fedsvd.protocol import tasks
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.matching import AS_WRITTEN, Matched
 from fedsvd.studies.problems import Problems
-from fedsvd.types import Float
+from fedsvd.types import Float, as_fix
 
 Ids = NDArray[Any]
 Align = str | Mapping[str, Any]
@@ -45,7 +45,7 @@ def words_of(align: Align | None) -> MatchSection:
     except ValidationError as invalid:
         fault = invalid.errors(include_url=False, include_context=False)[0]
         word = next((f"align[{part!r}]" for part in fault["loc"]), "align")
-        raise ConfigError(f"{word} is not usable", fault["msg"].removeprefix("Value error, ")) from None
+        raise ConfigError(f"{word} is not usable", as_fix(fault["msg"])) from None
 
 
 def record_ids_of(id: str | Sequence[str] | None, align: Align | None) -> RecordIds | None:

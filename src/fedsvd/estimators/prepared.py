@@ -17,7 +17,7 @@ from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.described import described
 from fedsvd.prepare.dictionary import dictionary_of, read_dictionary
-from fedsvd.prepare.mapped import open_mapped
+from fedsvd.prepare.mapped import not_there, open_mapped
 from fedsvd.prepare.propose import knots_of
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.rule import LowRank
@@ -35,7 +35,7 @@ from fedsvd.studies.stages import agree, home_table, preparation_study, prepared
 from fedsvd.studies.study_section import StudySection
 from fedsvd.studies.table_columns import feature_names
 from fedsvd.tasks.surface import Surface, in_words_of, spelt
-from fedsvd.types import near
+from fedsvd.types import as_fix, near
 
 
 @in_words_of(Surface.KEYWORDS)
@@ -167,6 +167,7 @@ def prepared(
         raise ConfigError(f"split is {split!r}", f"one of {', '.join(Split)}")
     if not are_parties(data):
         found = [open_mapped(data, given_map(map), scratch)]
+        _warn_of_maps(found, [map])
         (opened,), section = _described(found, section, dictionary, labels, id, Split(split))
         source = renamed(opened, section.rename)
         _expect_id([source], id)
@@ -180,6 +181,7 @@ def prepared(
     if len(maps) != len(data):
         raise ConfigError(f"map has {len(maps)} entries for {len(data)} tables", "give one for each, None for as it is")
     tables = [open_mapped(each, given_map(words), scratch) for each, words in zip(data, maps, strict=True)]
+    _warn_of_maps(tables, maps)
     tables, section = _described(tables, section, dictionary, labels, id, Split(split))
     sources = [
         renamed(with_site(source, section.joint, f"party {place}"), section.rename)
@@ -286,13 +288,27 @@ def _recipes(
     return recipes_of(agree(study, homes, policy=policy))
 
 
+def _warn_of_maps(tables: Sequence[MatrixSource], maps: Sequence[object]) -> None:
+    """Warn of columns that no table has whose map names them: a misspelt name changes nothing."""
+    given = [given_map(words) for words in maps]
+    for place, words in enumerate(given, start=1):
+        if words not in given[: place - 1]:
+            own = [each for each, other in zip(tables, given, strict=True) if other == words]
+            for text in set.intersection(*({*not_there(each, words)} for each in own)):
+                warn_caller(text if len(own) > 1 else f"party {place}: {text}", DataWarning)
+
+
 def _section(given: Mapping[str, Any]) -> PrepareSection:
     try:
         return PrepareSection.model_validate(given)
     except ValidationError as invalid:
         fault = invalid.errors(include_url=False, include_context=False)[0]
-        word = next((str(part) for part in fault["loc"]), "preparation")
-        raise ConfigError(f"{word} is not usable", fault["msg"].removeprefix("Value error, ")) from None
+        text = as_fix(fault["msg"])
+        word = next((str(part) for part in fault["loc"]), "")
+        if not word:  # what two words say together: the text is the fault
+            said, semicolon, fix = text.partition("; ")
+            raise ConfigError(said, fix if semicolon else "correct what fedsvd.prepared is given") from None
+        raise ConfigError(f"{word} is not usable", text) from None
 
 
 def _held(labels: tuple[str, ...], source: MatrixSource) -> tuple[str, ...]:

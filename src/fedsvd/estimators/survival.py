@@ -209,6 +209,10 @@ class FederatedKaplanMeier(Federated):
     def _columns(self, X: Any, named: dict[str, Any]) -> dict[str, list[NDArray[Any]]]:
         """Every column by party."""
         given = {key: value for key, value in named.items() if value is not None}
+        if "y" not in given:
+            raise ConfigError(
+                "survival curves need times", "give them as y: a column of the tables X, or X=None and arrays"
+            )
         if any(isinstance(value, str) for value in given.values()):
             sources = opened(X)
             for key, name in given.items():

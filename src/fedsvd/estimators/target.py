@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, NotNumeric
+from fedsvd.errors import ConfigError, DataError, NotNumeric
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.row_columns import expect_everywhere, opened
 from fedsvd.estimators.rows import NUMBERS_OR_CLASSES
@@ -100,6 +100,12 @@ def class_labels(y: Any) -> NDArray[Any]:
         texts = {
             f"party {i}": part.astype(np.str_) for i, part in enumerate(parts, start=1) if part.dtype.kind in "UOT"
         }
+        if 0 < len(texts) < len(parts):
+            other = next(f"party {i}" for i in range(1, len(parts) + 1) if f"party {i}" not in texts)
+            raise DataError(
+                f"labels of {next(iter(texts))} are texts, and those of {other} are not",
+                "give the same classes at all parties: y.map({0: 'no', 1: 'yes'})",
+            )
         if texts:  # numbers are the same at all parties, or people say so
             expect_shared(texts)
         return np.concatenate(parts)

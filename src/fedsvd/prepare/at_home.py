@@ -35,6 +35,9 @@ CLASSES_FIX = (
 )
 
 
+NUMBERS_FIX = "name a column of numbers; or number its levels from 0, in their order (ordinal)"
+
+
 @dataclass(frozen=True)
 class HomeRule:
     """What is done to every party's table, each at its own site."""
@@ -162,8 +165,9 @@ def prepared_at_home(
     table = arranged(source, list(dict.fromkeys([*features, *(name for name in labels if name in held)])))
     levels_of = {name: level for name, level in (text or {}).items() if name in taken}
     strange = [n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of]
-    _expect_classes([name for name in strange if name in labels or name in rule.outcome])
-    _expect_numbers(table, strange, rule.by_formula)
+    _expect_read(table, strange, labels)
+    _expect_classes([name for name in strange if name in labels or name in rule.outcome], labels)
+    _expect_features(strange, rule.by_formula)
     table = encoded(table, [Ordinal(name, tuple(ordinal(name, levels).items())) for name, levels in codes.items()])
     numbers = arranged(table, [name for name in names_of(table) if name not in levels_of])
     gaps = _gaps(numbers)
@@ -210,10 +214,11 @@ def _gaps(table: MatrixSource) -> Gaps:
 
 
 def _problems(names: Sequence[str], rule: HomeRule, aside: set[str], partly: bool) -> Iterator[FedSVDError]:
-    held = set(names)
+    known = set(names)
     for word in ("columns", "drop", "indicators", "ordinal"):
         asked = [name for by, name in rule.names if by == word]
-        lacking = [] if partly else [name for name in asked if name not in held]
+        lacking = [] if partly else [name for name in asked if name not in known]
+        known.update(lacking)  # a name that two words have is one mistake
         if lacking:
             fix = "add the column, rename what is called otherwise (rename), or take it out of the list"
             if word == "drop":
@@ -229,8 +234,14 @@ def _problems(names: Sequence[str], rule: HomeRule, aside: set[str], partly: boo
             yield ConfigError(f"{word}: {listed(needed)} is the label or the id of the study", "name features only")
 
 
-def _expect_classes(text: Sequence[str]) -> None:
-    """Refuse an outcome of text whose classes are not named."""
+def _expect_classes(text: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuse an outcome of text whose classes are not named, and text where a study reads numbers next to it."""
+    next_to_it = [name for name in text if name in labels[1:]]
+    if next_to_it:
+        raise NotNumeric(
+            f"column {listed(next_to_it)} holds text, and is read as numbers",
+            NUMBERS_FIX,
+        )
     if text:
         raise NotNumeric(
             f"the outcome {listed(text)} holds text",
@@ -238,11 +249,17 @@ def _expect_classes(text: Sequence[str]) -> None:
         )
 
 
-def _expect_numbers(table: MatrixSource, text: Sequence[str], by_formula: bool) -> None:
+def _expect_read(table: MatrixSource, text: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuse numbers and dates that are not read as such, of features and of an outcome."""
     texts = {name: (values, gaps) for name in text for values, gaps in (table.text(name),)}
     misread = misread_texts({name: written_in(values[~gaps].tolist()) for name, (values, gaps) in texts.items()})
     for fault, fix in misread:  # numbers or dates that are not read as such
-        raise NotNumeric(fault, f"{fix}; or leave it out (drop)")
+        outcome = [name for name in text if name in labels]
+        raise NotNumeric(fault, fix if outcome else f"{fix}; or leave it out (drop)")
+
+
+def _expect_features(text: Sequence[str], by_formula: bool) -> None:
+    """Refuse features of text of which nothing is said."""
     if text:
         ways = "leave out (drop), make indicators of the levels (categories), or give them an order ([prepare.ordinal])"
         fix = f"write C({text[0]}) in the formula" if by_formula else ways

@@ -22,7 +22,7 @@ from fedsvd.errors import DataError, NotFinite
 from fedsvd.prepare.columns import ColumnChoice, chosen
 from fedsvd.prepare.derived import Derived, names_of, positions
 from fedsvd.prepare.table_map import NOTHING, ColumnMap, TableMap, as_number
-from fedsvd.types import Float
+from fedsvd.types import Float, near
 
 _YEAR = 365.25  # days
 _AS_IT_IS = ColumnMap()
@@ -42,6 +42,13 @@ def mapped(source: MatrixSource, words: TableMap) -> MatrixSource:
     held = set(names_of(source))
     table = Mapped(source, words) if _changes(source, words) else source
     return chosen(table, ColumnChoice(rename=tuple(each for each in words.names().items() if each[0] in held)))
+
+
+def not_there(table: MatrixSource, words: TableMap) -> list[str]:
+    """Columns that the map is of and the mapped table does not have: a sentence for each, with the nearest name."""
+    held, called = () if table.made_up else names_of(table), words.names()
+    lacking = [own for own in words.map if held and called.get(own, own) not in held]
+    return [f"the map is of column {own!r}, and the table has none of that name{near(own, held)}" for own in lacking]
 
 
 def _changes(source: MatrixSource, words: TableMap) -> bool:

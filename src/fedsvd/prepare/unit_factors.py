@@ -17,6 +17,34 @@ class Factor(NamedTuple):
     units: str
 
 
+class Scale(NamedTuple):
+    """A unit with another zero: a number in the first unit times ``by`` plus ``plus`` is one in the second."""
+
+    of: str
+    by: float
+    plus: float
+    units: str
+    least: float  # means of people and of the air, in the first unit
+    most: float
+    near: tuple[float, float]  # by how much means may differ in the first unit and in the second, as patients differ
+
+
+class Change(NamedTuple):
+    """A number in the one unit times ``by``, plus ``plus``, is one in the other; how near the data must be to it."""
+
+    by: float
+    plus: float
+    said: str
+    within: float
+    scale: Scale | None = None  # of units with another zero
+
+
+SCALES = (
+    Scale(r"", 1.8, 32.0, "degrees Celsius to Fahrenheit", 10.0, 45.0, (4.0, 4.0)),
+    # NGSP to IFCC: Hoelzel et al., Clinical Chemistry 50 (2004), the master equation.
+    Scale(r"a1c|glyk|glyc.*h(a?e)?mo", 10.93, -23.5, "per cent to mmol/mol", 4.0, 16.0, (2.0, 22.0)),
+)
+
 _TIMES = r"^age|alter|time|zeit|day|tag|week|month|year|jahr|durat|dauer|follow|stay|surv"
 
 # Conventional to SI units: AMA Manual of Style, 11th ed., table of conversion factors; molar masses by IUPAC (glucose
@@ -46,9 +74,9 @@ FACTORS = (
     Factor(r"weig|gewicht|wt$|mass", 2.2046, "kg to lb"),
     Factor(r"weig|gewicht|wt$|mass", 1000.0, "kg to g"),
     Factor(r"weig|gewicht|wt$|mass", 35.274, "kg to oz"),
-    Factor(r"heig|groe|größe|stature|length|laenge|länge|ht$|waist|circum", 2.54, "inches to cm"),
-    Factor(r"heig|groe|größe|stature|length|laenge|länge|ht$|waist|circum", 100.0, "m to cm"),
-    Factor(r"heig|groe|größe|stature|length|laenge|länge|ht$|waist|circum", 10.0, "cm to mm"),
+    Factor(r"heig|groe|größe|stature|length|laenge|länge|(?<!weig)ht$|waist|circum", 2.54, "inches to cm"),
+    Factor(r"heig|groe|größe|stature|length|laenge|länge|(?<!weig)ht$|waist|circum", 100.0, "m to cm"),
+    Factor(r"heig|groe|größe|stature|length|laenge|länge|(?<!weig)ht$|waist|circum", 10.0, "cm to mm"),
     Factor(r"press|sbp|dbp|bp$|druck|po2|pco2", 7.501, "kPa to mmHg"),
     Factor(r"energ|kcal|calor", 4.184, "kcal to kJ"),
     Factor(_TIMES, 7.0, "weeks to days"),
@@ -78,7 +106,14 @@ def named_factors(name: str) -> list[Factor]:
     """The factors of columns that are called so."""
     low = re.sub(r"[\s_.\-()]+", " ", name.lower()).strip()
     low = re.sub(r"\balk\w* ?p\w*", "enzyme", low)  # alkaline phosphatase, which is not phosphate
+    low = re.sub(r"\bhb ?a1c|\ba1c|glyc\w* h(a?e)?moglobin", "share", low)  # a share of the haemoglobin
     return [each for each in FACTORS if each.of and any(re.search(each.of, word) for word in (low, *low.split()))]
+
+
+def scales_of(name: str) -> list[Scale]:
+    """Units with another zero that a column of this name may be in: those of its name first."""
+    low = name.lower()
+    return sorted((each for each in SCALES if re.search(each.of, low)), key=lambda each: not each.of)
 
 
 def _near(table: Sequence[Factor], ratio: float, within: float) -> list[tuple[float, float, str]]:
@@ -95,3 +130,22 @@ def _near(table: Sequence[Factor], ratio: float, within: float) -> list[tuple[fl
 def reversed_units(units: str) -> str:
     first, _, second = units.partition(" to ")
     return f"{second} to {first}" if second else units
+
+
+def units_of(name: str) -> list[list[Change]]:
+    """Units that a column of this name may be in, both ways; where the name says nothing, those of any column."""
+    named = named_factors(name)
+    shifted = [change for scale in scales_of(name) for change in shifts(scale)]
+    rest = [] if named else [_both_ways([each for each in FACTORS if not each.of], OF_ANY_UNIT)]
+    return [shifted + _both_ways(named, OF_A_UNIT), *rest]
+
+
+def _both_ways(table: Sequence[Factor], within: float) -> list[Change]:
+    forth = [Change(each.by, 0.0, each.units, within) for each in table]
+    return forth + [Change(1.0 / each.by, 0.0, reversed_units(each.units), within) for each in table]
+
+
+def shifts(scale: Scale) -> list[Change]:
+    """Into the second unit, and back."""
+    back = Change(1.0 / scale.by, -scale.plus / scale.by, reversed_units(scale.units), OF_A_UNIT, scale)
+    return [Change(scale.by, scale.plus, scale.units, OF_A_UNIT, scale), back]

@@ -9,7 +9,7 @@ name of the column where it is one of them.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 from typing import NamedTuple, Self
@@ -22,7 +22,8 @@ from fedsvd.data.suspects import Finding
 from fedsvd.data.written import map_line
 from fedsvd.prepare.derived import row_panels
 from fedsvd.prepare.missing import Totals
-from fedsvd.prepare.unit_factors import FACTORS, OF_A_UNIT, OF_ANY_UNIT, Factor, likely, named_factors, reversed_units
+from fedsvd.prepare.unit_factors import Change, likely, scales_of, shifts, units_of
+from fedsvd.prepare.unit_scales import column_of, is_product, on_own_scale
 from fedsvd.types import Float
 
 MEANS_APART = 3.0
@@ -36,8 +37,6 @@ _ALIKE = 1.55  # means whose ratio is below differ by patients, or deviations by
 _MEANS_ALONE = 2.0  # the ratio of means from which on a unit is asked about, where deviations are not summed
 _TOLD_APART = math.log(1.2)  # by how much better the means fit another unit at one other site than one here, to say so
 _SURE_OF_HERE = math.log(1.4)  # the same of one here: a site that is right is not to be asked to change its column
-_DEGREES = 4.0  # by which mean temperatures may differ, as patients differ
-_TO_FAHRENHEIT, _TO_CELSIUS = "degrees Celsius to Fahrenheit", "degrees Fahrenheit to Celsius"
 _OF_ONE_VALUE = 0.5  # share of zeros beyond which a column is of events, whose deviation is their frequency
 _BEGINNING = 1 << 24  # bytes of a table that are looked at, where no sum is taken
 _SHOWN = 10
@@ -228,9 +227,17 @@ def unit_findings(
     ``sizes`` are the other parties' rows. A party knows the others' means together alone; but one site of several in
     another unit moves that mean by its share, and this site by the whole factor, which tells them apart.
     """
-    found = [*apart(own, others)]
+    own, others = _on_own_scale(names, own), _on_own_scale(names, others)
+    names = [column_of(name) for name in names]
+    found = [each for each in apart(own, others) if not is_product(names[each.column], names)]
     said = [_at_home(names[each.column], each, own, others, sizes) for each in found[:_SHOWN]]
     return (*said, *(UnitFinding(text) for text in _rest([names[each.column] for each in found[_SHOWN:]])))
+
+
+def _on_own_scale(names: Sequence[str], spread: Spread) -> Spread:
+    """Columns of a formula on the scale of the columns that they are functions of."""
+    means, deviations = on_own_scale(names, spread.means, spread.deviations)
+    return replace(spread, means=means, deviations=deviations)
 
 
 def unit_findings_of_means(
@@ -245,7 +252,7 @@ def unit_findings_of_means(
 def _at_home(name: str, found: Apart, own: Spread, others: Spread, sizes: Sequence[float]) -> UnitFinding:
     shares = sorted({size / sum(sizes) for size in sizes})
     here = there = _NO_UNIT
-    for units in _units_of(name):
+    for units in units_of(name):
         here = _moved(units, found, own, others, 1.0, here=True)
         there = min((_moved(units, found, own, others, share, here=False) for share in shares), default=_NO_UNIT)
         if here.fits or there.fits:
@@ -273,24 +280,24 @@ def _at_home(name: str, found: Apart, own: Spread, others: Spread, sizes: Sequen
     )
 
 
-_Units = list[tuple[float, float, str, float]]  # factor, offset and name, and how near the data must be
 _NO_UNIT = _Unit(math.inf, 1.0, 0.0, "")
 
 
-def _moved(units: _Units, found: Apart, own: Spread, others: Spread, share: float, *, here: bool) -> _Unit:
+def _moved(units: list[Change], found: Apart, own: Spread, others: Spread, share: float, *, here: bool) -> _Unit:
     """The unit that explains the others' mean best, were it here, or at one site with this share of their rows.
 
     Means that are about zero say nothing, and deviations of laboratory values have tails too long to tell units apart.
     """
     mean, joint = float(own.means[found.column]), float(others.means[found.column])
     best = _NO_UNIT
-    for by, plus, said, within in [] if math.isnan(found.ratio) or found.what != "mean" else units:
+    for by, plus, said, within, scale in [] if math.isnan(found.ratio) or found.what != "mean" else units:
         other = (mean - plus) / by if here else by * mean + plus
         at = other if here else mean + share * (other - mean)
         off = _distance(at, joint)
-        if plus:  # of degrees: by degrees
-            celsius = min(mean, other)
-            off = math.inf if not 10.0 < celsius < 45.0 else math.log(within) * abs(at - joint) / _DEGREES
+        if scale is not None:  # by how many units the means are apart
+            possible = scale.least < min(mean, other) < scale.most
+            near = scale.near[0 if by > 1.0 else 1]
+            off = math.log(within) * abs(at - joint) / near if possible else math.inf
         best = min(best, _Unit(off, by, plus, said, off < math.log(within)))
     return best
 
@@ -299,39 +306,27 @@ def _distance(one: float, other: float) -> float:
     return abs(math.log(one / other)) if one * other > 0.0 else math.inf
 
 
-def _units_of(name: str) -> list[_Units]:
-    """Units that a column of this name may be in, both ways; where the name says nothing, those of any column."""
-    named = named_factors(name)
-    degrees: _Units = [
-        (1.8, 32.0, _TO_FAHRENHEIT, OF_A_UNIT),
-        (1.0 / 1.8, -32.0 / 1.8, _TO_CELSIUS, OF_A_UNIT),
-    ]
-    rest = [] if named else [_both_ways([each for each in FACTORS if not each.of], OF_ANY_UNIT)]
-    return [degrees + _both_ways(named, OF_A_UNIT), *rest]
-
-
-def _both_ways(table: Sequence[Factor], within: float) -> _Units:
-    forth = [(each.by, 0.0, each.units, within) for each in table]
-    return forth + [(1.0 / each.by, 0.0, reversed_units(each.units), within) for each in table]
-
-
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[Finding]:
     """The same where all tables are at hand: one finding for a column, of the table that differs most, by its name."""
     most: dict[int, tuple[float, str, Apart, Spread]] = {}
-    each_one = list(spreads.values())
+    spreads = {who: _on_own_scale(names, spread) for who, spread in spreads.items()}
+    names = [column_of(name) for name in names]
+    each_one, pair = list(spreads.values()), list(spreads) if len(spreads) == 2 else []
     before: list[Spread] = list(accumulate(each_one, Spread.joined))  # of all up to a table, and from it on
     after: list[Spread] = list(accumulate(reversed(each_one), Spread.joined))[::-1]
     for place, (who, own) in enumerate(spreads.items()):
         sides = [*before[place - 1 : place], *after[place + 1 : place + 2]]
         others = sides[0].joined(sides[1]) if len(sides) == 2 else sides[0]
         for each in apart(own, others):
+            if is_product(names[each.column], names):
+                continue
             far = math.inf if math.isnan(each.ratio) else abs(math.log(each.ratio))
             if each.column not in most or far >= most[each.column][0]:
                 most[each.column] = far, who, each, others
     said = [
         Finding(
             names[j],
-            _sentence(names[j], each, spreads[who], others, who),
+            _sentence(names[j], each, spreads[who], others, who, next((other for other in pair if other != who), "")),
             _mapping(names[j], each, spreads[who], others),
             who,
         )
@@ -358,42 +353,62 @@ def _differs(name: str, found: Apart, own: Spread, others: Spread, who: str, whe
 def _remedy(name: str, found: Apart, own: Spread, others: Spread) -> tuple[str, str, str]:
     """What unit it may be, what is done about it, and how a map says so."""
     words = _mapping(name, found, own, others)
-    factors = likely(name, found.ratio)
-    if factors:
+    shift, factors = _shift(name, own, others, found.column), likely(name, found.ratio)
+    if factors and not _is_named(shift):
         hint = f" ({' or '.join(f'{_number(by)}: {said}' for by, said in factors)}?)"
         return (
             hint,
             f"multiply it by {_number(1.0 / factors[0][0])}",
             f"{map_line(name, words)} in the map of the table",
         )
-    if words:
-        said, fix = _TO_CELSIUS, "multiply it by 1.8 and add 32"
-        if _in_fahrenheit(own, others, found.column):
-            said, fix = _TO_FAHRENHEIT, "take 32 off and divide it by 1.8"
-        return f" ({said}?)", fix, f"{map_line(name, words)} in the map of the table"
+    if shift is not None and shift.scale is not None:
+        by, plus = shift.scale.by, shift.scale.plus
+        off, on = ("add {}", "take {} off") if plus < 0.0 else ("take {} off", "add {}")
+        fix = f"multiply it by {_number(by)} and {on.format(_number(abs(plus)))}"
+        if shift.by == by:
+            fix = f"{off.format(_number(abs(plus)))} and divide it by {_number(by)}"
+        return f" ({shift.said}?)", fix, f"{map_line(name, words)} in the map of the table"
     return "", "change it", f"{map_line(name, {'factor': ..., 'offset': ...})} in the map of the table"
 
 
-def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str) -> str:
-    text = _differs(name, found, own, others, f"of {who}", "of the others together")
+def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, other: str) -> str:
+    """Of several tables, who has another unit; of two, either may, and ``other`` is the second."""
+    text = _differs(name, found, own, others, f"of {who}", f"of {other}" if other else "of the others together")
     hint, fix, words = _remedy(name, found, own, others)
+    if other:
+        turned = found._replace(ratio=1.0 / found.ratio)
+        _, back, line = _remedy(name, turned, replace(others, events=own.events), own)
+        return (
+            f"{text}: another unit at one of them?{hint} If at {who}, {fix} ({words}); if at {other}, {back} ({line}); "
+            "else all is well"
+        )
     return f"{text}: another unit?{hint} If so, {fix} ({words}); else all is well"
 
 
 def _mapping(name: str, found: Apart, own: Spread, others: Spread) -> dict[str, object]:
     """What the map of a table says of a column that is in the likeliest other unit; nothing where none is likely."""
-    factors = likely(name, found.ratio)
-    if factors:
+    shift, factors = _shift(name, own, others, found.column), likely(name, found.ratio)
+    if factors and not _is_named(shift):
         return {"factor": float(f"{1.0 / factors[0][0]:.12g}")}
-    if _in_fahrenheit(own, others, found.column):
-        return {"factor": float(f"{1.0 / 1.8:.12g}"), "offset": float(f"{-32.0 / 1.8:.12g}")}
-    return {"factor": 1.8, "offset": 32.0} if _in_fahrenheit(others, own, found.column) else {}
+    if shift is None:
+        return {}
+    return {"factor": float(f"{1.0 / shift.by:.12g}"), "offset": float(f"{-shift.plus / shift.by:.12g}")}
 
 
-def _in_fahrenheit(one: Spread, other: Spread, j: int) -> bool:
-    """Whether the first mean is the second in degrees Fahrenheit, of bodies or of the air."""
-    here, there = float(one.means[j]), float(other.means[j])
-    return 10.0 < there < 45.0 and abs(here - (1.8 * there + 32.0)) < _DEGREES
+def _is_named(shift: Change | None) -> bool:
+    """Whether the unit is one of this column's name, which says more than a factor that is near."""
+    return shift is not None and shift.scale is not None and bool(shift.scale.of)
+
+
+def _shift(name: str, own: Spread, others: Spread, j: int) -> Change | None:
+    """The unit with another zero that makes the others' mean of what is here; None where none does."""
+    here, there = float(own.means[j]), float(others.means[j])
+    for scale in scales_of(name):
+        forth, back = shifts(scale)
+        for first, second, change in ((there, here, forth), (here, there, back)):
+            if scale.least < first < scale.most and abs(second - (scale.by * first + scale.plus)) < scale.near[1]:
+                return change
+    return None
 
 
 def _number(value: float) -> str:

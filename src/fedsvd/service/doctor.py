@@ -16,7 +16,7 @@ from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import SIGNING_KEY, TLS_KEY
 from fedsvd.policy.rules import findings
-from fedsvd.prepare.mapped import open_mapped
+from fedsvd.prepare.mapped import not_there, open_mapped
 from fedsvd.protocol.budget import DEFAULT_MEMORY
 from fedsvd.service.doctor_checks import (
     Check,
@@ -161,9 +161,11 @@ def _at_a_site(check: Check) -> Check:
 
 
 def _opened(site: Site, path: Path) -> str:
-    rows, columns = open_mapped(path, site.tables().map, site.scratch()).shape
-    mapped = ", mapped by [table] of site.toml" if site.tables().map.sentences() else ""
-    return f"{path.name}: {rows} rows x {columns} columns{mapped}"
+    words = site.tables().map
+    table = open_mapped(path, words, site.scratch())
+    mapped = ", mapped by [table] of site.toml" if words.sentences() else ""
+    astray = "".join(f"; {text}" for text in not_there(table, words))
+    return f"{path.name}: {table.shape[0]} rows x {table.shape[1]} columns{mapped}{astray}"
 
 
 def _allowed(site: Site, job: Job, own: OpenedData) -> Iterator[Check]:

@@ -39,7 +39,7 @@ from fedsvd.service.capacity import OPEN_JOBS
 from fedsvd.storage import private
 from fedsvd.storage.toml import first_fault, read_toml
 from fedsvd.studies.own_table import OwnTables
-from fedsvd.types import byte_size, bytes_of
+from fedsvd.types import as_fix, byte_size, bytes_of
 
 SITE = "site.toml"
 RESULTS = "results"
@@ -148,7 +148,7 @@ def _fault(path: Path, invalid: ValidationError) -> ConfigError:
     if fault["type"] in ("model_type", "dict_type"):
         return ConfigError(f"{key} in {path} is not a table", f"write [{key}] above its lines")
     if fault["type"] == "value_error":
-        return ConfigError(f"{key} in {SITE} is not an amount", fault["msg"].removeprefix("Value error, "))
+        return ConfigError(f"{key} in {SITE} is not an amount", as_fix(fault["msg"]))
     if key in ("sessions", "open_jobs"):
         return ConfigError(f"{key} in {path} is not a number from 1 to 100,000", _EXAMPLE)
     return ConfigError(f"a value of {key} in {path} is not a text", _EXAMPLE)

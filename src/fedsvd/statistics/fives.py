@@ -66,9 +66,9 @@ def even_edges(last: float) -> tuple[float, ...]:
 def expect_grid(edges: Float) -> None:
     """Raise ``ConfigError`` unless these are the edges of a grid."""
     if not 1 <= len(edges) <= MOST_EDGES:
-        raise ConfigError(f"a grid of {len(edges)} edges", f"between 1 and {MOST_EDGES}")
+        raise ConfigError(f"counts are to be opened at {len(edges)} times", f"name 1 to {MOST_EDGES} (times)")
     if not np.isfinite(edges).all() or (np.diff(edges) <= 0.0).any():
-        raise ConfigError("the edges of a grid do not rise", "list finite numbers, each above the one before")
+        raise ConfigError("the times at which counts are opened do not rise", "name each above the one before (times)")
 
 
 def cumulative(values: Float, edges: Float, of_person: NDArray[np.intp] | None = None) -> Float:

@@ -183,7 +183,7 @@ def spooled(chunks: Iterable[Float], columns: int, scratch: Path | None) -> File
         where = "the folder for temporary files" if scratch is None else str(scratch)
         raise StorageError(
             f"cannot keep {rows} rows of {columns} columns in {where}: {fault.strerror or type(fault).__name__}",
-            what_helps(fault, "give another folder: --scratch FOLDER, or fedsvd.open_source(data, scratch=...)"),
+            what_helps(fault, "give another folder for temporary files (scratch)"),
         ) from fault
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from fedsvd.errors import ConfigError
-from fedsvd.types import near
+from fedsvd.types import as_fix, near
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -128,8 +128,7 @@ def first_fault(where: str, invalid: "ValidationError", model: "type[BaseModel]"
         return ConfigError(f"{key} in {where} is not a key", f"{known}{near(place[-1], keys)}")
     if fault["type"] == "missing":
         return ConfigError(f"{where} lacks {key}", f"see {example} for an example")
-    text = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return ConfigError(f"{key} in {where} is not usable", text)
+    return ConfigError(f"{key} in {where} is not usable", as_fix(fault["msg"]))
 
 
 def _keys(model: "type[BaseModel]", place: list[str]) -> list[str]:

@@ -27,6 +27,7 @@ from fedsvd.protocol.tasks import Answer, Split, Task
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
+from fedsvd.tasks.options import option_of
 from fedsvd.tasks.surface import Surface, spelt
 from fedsvd.types import Float
 
@@ -56,7 +57,8 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
     if study.glm is not None and study.glm.facts.against_rest and not study.glm.weighted:
         yield from ((text, DataWarning) for text in of_shares(parties))
     if study.split is Split.HORIZONTAL:
-        yield from ((text, DataWarning) for text in of_repeated(parties, study.glm))
+        clusters = study.task in option_of("job", "cluster").tasks
+        yield from ((text, DataWarning) for text in of_repeated(parties, study.glm, clusters))
         yield from ((text, DataWarning) for text in (of_levels(study.table, parties) if study.table else ()))
         classes = study.glm is not None and study.glm.classes > 0
         for text in other_units(parties, () if classes else targets):
@@ -86,10 +88,11 @@ def of_ids(parties: Sequence[PartyData]) -> Iterator[str]:
     yield from map(str, zeros_lost("id", held))
 
 
-def of_repeated(parties: Sequence[PartyData], model: ModelPlan | None = None) -> Iterator[str]:
+def of_repeated(parties: Sequence[PartyData], model: ModelPlan | None = None, clusters: bool = True) -> Iterator[str]:
     """Records that a study of split rows has twice: ids of one table or of two, and one table given twice."""
     grouped = model is not None and bool(model.facts.grouped)
-    yield from repeated_ids([*map(_ids, parties)], grouped or any(party.clusters is not None for party in parties))
+    clustered = grouped or any(party.clusters is not None for party in parties)
+    yield from repeated_ids([*map(_ids, parties)], clustered, clusters)
     first_rows = [_beginning_of(party.table) for party in parties]
     for (i, first), (j, second) in combinations(enumerate(parties, start=1), 2):
         if first.table is second.table or first.table.shape != second.table.shape:
@@ -98,15 +101,22 @@ def of_repeated(parties: Sequence[PartyData], model: ModelPlan | None = None) ->
             yield f"party {i} and party {j} bring the same table: each of its records counts twice. Name another file"
 
 
-def repeated_ids(held: Sequence[NDArray[np.str_] | None], clustered: bool = False) -> Iterator[str]:
-    """Ids that several rows of one party have, and no clusters say so, or rows of two parties."""
+def repeated_ids(
+    held: Sequence[NDArray[np.str_] | None], clustered: bool = False, clusters: bool = True
+) -> Iterator[str]:
+    """Ids that several rows of one party have, and no clusters say so, or rows of two parties.
+
+    ``clusters``: whether the study could be told of them.
+    """
+    fix = "Name the id as cluster too (cluster) for standard errors, or leave repeated rows out"
+    if not clusters:
+        fix = "Leave repeated rows out, if each person is to count once; else all is well"
     own = [None if ids is None else np.unique(ids) for ids in held]
     for index, (ids, rows) in enumerate(zip(own, held, strict=True), start=1):
         if ids is not None and rows is not None and len(ids) < len(rows) and not clustered:
             yield (
                 f"party {index}: {len(rows) - len(ids)} of {len(rows)} rows have an id that another row has "
-                "too: rows of one person are not independent. Name the id as cluster too (cluster) for "
-                "standard errors, or leave repeated rows out"
+                f"too: rows of one person are not independent. {fix}"
             )
     for (i, one), (j, two) in combinations(enumerate(own, start=1), 2):
         if one is None or two is None or (counts_rows(one) and counts_rows(two)):

@@ -15,10 +15,11 @@ import numpy as np
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, FedSVDError
+from fedsvd.errors import ConfigError, DataWarning, FedSVDError, warn_caller
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.mapped import not_there
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import MODEL_TASKS, Ids, Split, Task, Write
 from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
@@ -204,10 +205,10 @@ def party_data(
     found = [part for part in (outcome, named) if part is not None]
     y = None if not found else found[0] if len(found) == 1 else np.hstack(found)
     if y is not None and offset is not None:
-        y = y - labels_in(source, (offset,))
+        y = y - labels_in(source, (offset,), outcome=False)
     ids = None if id is None else row_ids(source, id)
     groups = None if cluster is None else row_ids(source, cluster)
-    prior = None if weights is None else labels_in(source, (weights,))[:, 0]
+    prior = None if weights is None else labels_in(source, (weights,), outcome=False)[:, 0]
     data = PartyData(table, y, ids, row_weights=prior, clusters=groups)
     return some_rows(data, np.argsort(ids, kind="stable")) if ids is not None and sort else data
 
@@ -274,6 +275,8 @@ def _opened(job: Job, scratch: Path | None, problems: Problems) -> dict[str, Mat
         with problems.of(party.name, "" if party.data is None else str(party.data)):
             own = own_table(job, party.name, job.data_of(party), job.map_of(party), scratch)
             sources[party.name] = own.source
+            for text in not_there(own.file, job.map_of(party)):
+                warn_caller(f"party {party.name}: {text}", DataWarning)
     return sources
 
 

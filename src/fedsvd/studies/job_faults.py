@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from fedsvd.errors import ConfigError
-from fedsvd.types import near
+from fedsvd.types import as_fix, near
 
 NAME_RULE = "letters a to z, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
 
@@ -21,11 +21,14 @@ def first_fault(invalid: ValidationError, keys: Mapping[str, Sequence[str]]) -> 
         return ConfigError(f"the job has an unknown key {where}", _nearest_key(place, keys))
     if fault["type"] == "missing":
         return ConfigError(f"the job lacks {where}", "see docs/job-file.md for an example")
-    text = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    text = as_fix(fault["msg"])
     if fault["type"] == "string_pattern_mismatch":
         text = 'host:port, such as "csp.example.org:7443"' if place[-1] == "address" else NAME_RULE
     elif place == ("party",) and fault["type"] != "too_long":
         text = "write one [[party]] table, with double brackets, for each party"
+    said, semicolon, fix = text.partition("; ")
+    if len(place) == 1 and fault["type"] == "value_error":  # what two keys say together: the text is the fault
+        return ConfigError(said, fix if semicolon else f"correct {where} of the job")
     return ConfigError(f"{where} of the job is not usable", text)
 
 

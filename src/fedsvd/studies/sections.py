@@ -28,7 +28,7 @@ class Section(BaseModel):
         """Raise ``ValueError`` for the first of these rules that the section breaks, as validators do."""
         rule = broken(rules, self)
         if rule is not None:
-            raise ValueError(rule.texts(self)[0])
+            raise ValueError("; ".join(text for text in rule.texts(self) if text))
 
 
 S = TypeVar("S", bound=Section)

@@ -10,7 +10,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, NotNumeric
-from fedsvd.prepare.at_home import CLASSES_FIX
+from fedsvd.prepare.at_home import CLASSES_FIX, NUMBERS_FIX
 from fedsvd.prepare.spellings import other_levels
 from fedsvd.types import Float
 
@@ -27,12 +27,17 @@ def as_text(column: NDArray[Any]) -> NDArray[np.str_]:
     return column.astype(np.str_)
 
 
-def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = ()) -> Float:
-    """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
+def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = (), outcome: bool = True) -> Float:
+    """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some.
+
+    ``outcome``: whether the first is what is predicted; events, weights and an offset have no classes.
+    """
     first = []
     if classes:
         first = [class_codes(names[0], row_ids(source, names[0]), classes)]
-    return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
+    return np.column_stack(
+        first + [_numbers(source, name, outcome and name == names[0]) for name in names[len(first) :]]
+    )
 
 
 def class_codes(column: str, text: NDArray[np.str_], classes: Sequence[str]) -> Float:
@@ -64,11 +69,24 @@ def with_features(source: MatrixSource, features: Sequence[str]) -> MatrixSource
     return source if source.names == tuple(features) else Without(source, [place[name] for name in features])
 
 
-def _numbers(source: MatrixSource, name: str) -> Float:
+def _numbers(source: MatrixSource, name: str, outcome: bool) -> Float:
     column = source.column(name)
     if column.dtype.kind not in "iuf":
+        numbered = _numbered(column)
+        if numbered is not None:
+            return numbered
+        if not outcome:
+            raise NotNumeric(f"column {name!r} holds text, and is read as numbers", NUMBERS_FIX)
         raise NotNumeric(f"the label column {name!r} holds text, not numbers", CLASSES_FIX)
     return column.astype(np.float64)
+
+
+def _numbered(column: NDArray[Any]) -> Float | None:
+    """Texts of digits with zeros in front, as ids of subjects are, as numbers; None where two would be one."""
+    texts = np.unique(column.astype(np.str_))
+    if not np.char.isdecimal(texts).all() or len(np.unique(texts.astype(np.float64))) < len(texts):
+        return None
+    return column.astype(np.str_).astype(np.float64)
 
 
 def expect_named_ids(sources: Sequence[MatrixSource]) -> None:

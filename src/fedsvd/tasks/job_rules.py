@@ -252,6 +252,7 @@ def _low_rank_only(key: str) -> Rule:
     return Rule(
         lambda words: getattr(words, key) != usual and words.missing != "low-rank",
         f'{key} is for missing = "low-rank"',
+        f'set missing = "low-rank" too, or leave out ({key})',
     )
 
 
@@ -264,23 +265,38 @@ def _both(words: Any) -> list[str]:
 
 
 PREPARE_RULES = (
-    Rule(lambda words: words.constant and words.missing != "constant", 'constant is for missing = "constant"'),
+    Rule(
+        lambda words: words.constant and words.missing != "constant",
+        'constant is for missing = "constant"',
+        'set missing = "constant" too, or leave out (constant)',
+    ),
     _low_rank_only("penalty"),
     _low_rank_only("rounds"),
     _low_rank_only("rank"),
     Rule(
         lambda words: words.indicators and words.missing not in ("constant", "mean"),
-        'indicators is for missing = "constant" or "mean"',
+        'indicators are for missing = "constant" or "mean"',
+        'set missing = "mean" too, or leave out (indicators)',
     ),
-    Rule(_repeated, lambda words: f"ordinal: a level of column {_repeated(words)[0]!r} is named twice"),
-    Rule(_both, lambda words: f"column {_both(words)[0]!r} is named under ordinal and under categories"),
+    Rule(
+        _repeated,
+        lambda words: f"a level of column {_repeated(words)[0]!r} is named twice in its order (ordinal)",
+        "name each level once",
+    ),
+    Rule(
+        _both,
+        lambda words: f"column {_both(words)[0]!r} is named under ordinal and under categories",
+        "leave it out of one of them: an order makes one column, categories make indicators",
+    ),
     Rule(
         lambda words: words.formula and (words.columns or words.orders),
-        lambda words: f"a formula names its columns: leave {'columns' if words.columns else 'ordinal'} out",
+        "a formula names its columns",
+        lambda words: f"leave out ({'columns' if words.columns else 'ordinal'})",
     ),
     Rule(
         lambda words: set(words.preserve) & set(words.covariates),
-        "a covariate is preserved by combat and then partialled out: name it once",
+        "a covariate is preserved by combat and then partialled out",
+        "name it once, under preserve or under covariates",
     ),
 )
 """Of ``[prepare]`` alone: a key that would have no effect is refused, because its author relies on it."""
@@ -314,7 +330,7 @@ PREPARED_RULES = (
     Rule(
         lambda asked: asked.parsed is not None and asked.label,
         "label and formula both say what is predicted",
-        "leave label out: it stands left of ~",
+        "leave it out (label): it stands left of ~",
     ),
     Rule(
         lambda asked: asked.parsed is not None and bool(asked.parsed.outcome) is not asked.regression,

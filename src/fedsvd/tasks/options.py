@@ -18,7 +18,7 @@ from fedsvd.tasks.option import Option
 from fedsvd.tasks.study_options import FACTORISATION, MASKS, STUDY
 from fedsvd.tasks.survival_options import SURVIVAL
 from fedsvd.tasks.table_options import MATCH, PREPARE
-from fedsvd.types import Scalar
+from fedsvd.types import Scalar, as_fix
 
 OPTIONS: tuple[Option, ...] = (
     *STUDY,
@@ -79,7 +79,7 @@ def _checked(option: Option, value: object) -> Scalar:
         found = TypeAdapter(option.kind.schema).validate_python(value)
     except ValidationError as fault:
         text = fault.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
-        raise ConfigError(f"{option.key} is not usable", text.removeprefix("Value error, ")) from None
+        raise ConfigError(f"{option.key} is not usable", as_fix(text)) from None
     if isinstance(found, tuple):
         return json.dumps(found)  # a plan has texts and numbers
     if not isinstance(found, Scalar):

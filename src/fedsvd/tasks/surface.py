@@ -129,6 +129,9 @@ def _replaced(text: str, names: dict[str, str], said: Callable[[str, str], str])
     keys = "|".join(sorted(names, key=len, reverse=True))
     text = re.sub(rf"(?<![-\w.])(?:\[prepare\] )?({keys}) = ({_VALUES})", lambda f: said(f[1], f[2]), text)
     text = re.sub(rf"\[prepare\.({keys})\]|\(({keys})((?:, (?:{keys}))*)(?=[,)])", lambda f: _bare(f, names), text)
+    text = re.sub(
+        rf"\[(?:job|prepare|match|masks)\] ({keys}) of the job", lambda f: names[f[1]].replace("{}", ""), text
+    )
     return re.sub(r",? under \[(?:job|prepare|match|masks)\]", "", text)
 
 
@@ -143,14 +146,16 @@ def _bare(found: re.Match[str], names: dict[str, str]) -> str:
 def _options() -> dict[str, str]:
     """The option of each key that has one."""
     named = {each.key: each.name(CLI) for name in _SECTIONS for each in OPTIONS if each.section == name}
-    return {key: f"--{name.replace('_', '-')}" for key, name in named.items() if name}
+    return {"name": "--name", "scratch": "--scratch"} | {
+        key: f"--{name.replace('_', '-')}" for key, name in named.items() if name
+    }
 
 
 @cache
 def _keywords() -> dict[str, str]:
     """The keyword of each key, with ``{}`` where its value stands."""
     of = {"prepare": " of fedsvd.prepared", "prepare.categories": " of fedsvd.prepared"}
-    found = {}
+    found = {"scratch": "scratch={}"}
     for section in _SECTIONS:
         for each in OPTIONS:
             if each.section == section:

@@ -88,7 +88,12 @@ def test_files_are_compared_by_names_kinds_order_and_scale(fedsvd, tmp_path):
     text = " ".join(said.json["differences"])
     assert f"{tmp_path}/a.csv has no column 'more'" in text
     assert f"column 'x' is text in {tmp_path}/b.xlsx" in text
-    assert f"the mean of column 'kg' of {tmp_path}/b.xlsx is 1,000 times that of the others together" in text
+    assert f"the mean of column 'kg' of {tmp_path}/b.xlsx is 1,000 times that of {tmp_path}/a.csv" in text
+    assert (
+        f"at one of them? (1,000: a thousandfold unit?) If at {tmp_path}/b.xlsx, multiply it by 0.001 (kg = {{ factor"
+        in text
+    )
+    assert f"; if at {tmp_path}/a.csv, multiply it by 1,000 (kg = {{ factor = 1000.0 }}" in text
     assert "kg to g" not in text  # the column is not called a weight
     assert "'age' of" not in text
     assert "different orders" in text

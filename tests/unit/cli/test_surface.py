@@ -3,15 +3,16 @@
 import errno
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 import typer
 from typer.main import get_command
 
-from fedsvd import FederatedPCA, Policy, Simulation
+from fedsvd import FederatedPCA, Policy, Simulation, prepared
 from fedsvd.cli.main import HEADINGS, cli
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, EmptyData, NotConverged, NotNumeric, ReleaseRefused
+from fedsvd.errors import ConfigError, DataWarning, EmptyData, NotConverged, NotNumeric, ReleaseRefused
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.failures import first_cause
 from fedsvd.service.records import Failure
@@ -115,7 +116,21 @@ def three(tmp_path, monkeypatch):
             ("pca", "--columns", "age,dead"),
             "nothing says what becomes of it. Fix: leave out (--drop)",
         ),
-        (("pca", "--columns", "age,bmi", "--name", "größe"), "letters a to z"),
+        (("pca", "--columns", "age,bmi", "--name", "größe"), "--name is not usable. Fix: letters a to z"),
+        (("glm", "--label", "y", "--family", "binomal"), "'--family': 'binomal' is not one of"),
+        (("lr", "--label", "y", "--alpha", "-1"), "'--alpha': give a number from 0 up"),
+        (("lr", "--label", "y", "--alpha", "half"), "'--alpha': give a number "),
+        (("lr", "--formula", "y ~ age +"), "the formula ends where a term should stand. Fix: write terms such as"),
+        (("lr", "--formula", "y ~ age", "--label", "y"), "leave it out (--label): it stands left of ~"),
+        (("pca", "--columns", "age,bmi", "--constant", "3"), "set --missing constant too, or leave out (--constant)"),
+        (("cox", "--label", "y", "--event", "dead"), "column 'dead' holds text, and is read as numbers. Fix: name a"),
+        (("lr", "--label", "y", "--weights", "dead"), "or number its levels from 0, in their order (--ordinal)"),
+        (
+            ("survival", "--label", "y", "--event", "age", "--times", "9", "--times", "3"),
+            "the times at which counts are opened do not rise. Fix: name each above the one before (--times)",
+        ),
+        (("pca", "--columns", "age,bmi", "--figures", "a.csv/drawn"), "cannot draw figures in a.csv/drawn"),
+        (("pca", "--columns", "age,bmi", "--scratch", "none"), "another folder for temporary files (--scratch)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -123,6 +138,51 @@ def test_a_fix_names_what_a_person_can_type(fedsvd, three, words, says):
     said = fedsvd(words[0], *three, *words[1:])
     assert said.code in (1, 2)
     assert says in " ".join((said.err + said.out).split())
+
+
+def test_a_name_that_two_options_have_is_one_mistake(fedsvd, three):
+    words = ("--label", "y", "--event", "age", "--times", "9", "--group", "deed", "--groups", "yes", "--groups", "no")
+    said = " ".join(fedsvd("survival", *three, *words).err.split())
+    assert "the table has no column 'deed'" in said
+    assert "did you mean 'dead'?" in said
+    assert "problems were found" not in said
+
+
+def test_a_map_of_a_column_that_no_table_has_is_pointed_out(fedsvd, three, tmp_path):
+    (tmp_path / "a.toml").write_text("[map]\nbmii = { factor = 3 }\n")
+    says = "the map is of column 'bmii', and the table has none of that name; did you mean 'bmi'?"
+    study = ("--columns", "age,bmi", "--components", "1", "--map", "a=a.toml")
+    assert f"party a: {says}" in " ".join(fedsvd("pca", *three, *study).err.split())
+    assert f"a.csv: {says}" in " ".join(fedsvd("look", "a.csv", "--map", "a.toml").out.split())
+    frames = [pd.read_csv(f"{name}.csv")[["age", "bmi"]] for name in "abc"]
+    with pytest.warns(DataWarning, match=f"^{re.escape(says)}"):  # one map of all tables
+        prepared(frames, map={"bmii": {"factor": 3}})
+    with pytest.warns(DataWarning, match=f"^party 2: {re.escape(says)}"):
+        prepared(frames, map=[None, {"bmii": {"factor": 3}}, None])
+
+
+def test_a_map_of_several_tables_may_name_columns_of_one(three, recwarn):
+    frames = [pd.read_csv(f"{name}.csv")[["age", "bmi"]] for name in "ab"]
+    frames[1] = frames[1].rename(columns={"bmi": "BMI"})
+    tables = prepared(frames, map={"BMI": {"name": "bmi"}})
+    assert [table.names for table in tables] == [("age", "bmi")] * 2
+    assert not [each for each in recwarn if issubclass(each.category, DataWarning)]
+
+
+def test_ids_with_zeros_in_front_are_subjects(fedsvd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng, results = np.random.default_rng(8), []
+    frames = [
+        pd.DataFrame({"who": np.repeat(np.arange(40), 4), "x": rng.normal(size=160), "y": rng.normal(size=160)})
+        for _ in "ab"
+    ]
+    for written in (lambda who: f"{who:04d}", lambda who: f"P{who}"):
+        for name, frame in zip("ab", frames, strict=True):
+            frame.assign(who=frame["who"].map(written)).to_csv(f"{name}.csv", index=False)
+        words = ("--party", "a.csv", "--party", "b.csv", "--label", "y", "--subject", "who", "--overwrite")
+        assert fedsvd("mixed", *words).code == 0
+        results.append(pd.read_csv("results/mixed/coefficients.csv"))
+    pd.testing.assert_frame_equal(*results)
 
 
 def test_a_column_that_is_not_there_is_named_next_to_those_that_are():

@@ -201,3 +201,8 @@ def test_an_event_of_no_cause_is_refused():
         FederatedKaplanMeier([1, 2], causes=[1, 3]).fit([data, data], "time", "status")
     with pytest.raises(ConfigError, match="one cause competes with no other"):
         FederatedKaplanMeier([1, 2], causes=[1]).fit([data[data["status"] < 2]] * 2, "time", "status")
+
+
+def test_curves_without_times_are_refused_in_words():
+    with pytest.raises(ConfigError, match=r"survival curves need times\. Fix: give them as y"):
+        FederatedKaplanMeier().fit([np.arange(5.0), np.arange(5.0)], event=[np.ones(5), np.ones(5)])

@@ -179,3 +179,58 @@ def test_a_factor_of_the_name_is_taken_before_one_of_time():
     assert likely("follow-up", 3.3) == []
     assert likely("x", float("nan")) == []
     assert len({(each.of, each.by) for each in FACTORS}) == len(FACTORS)
+
+
+@pytest.mark.parametrize("function", ["log", "log2", "log10", "sqrt"])
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_a_function_of_a_column_in_another_unit_is_named_by_its_column(function, k):
+    frames, called = sites(11, k), f"{function}(bili)"
+    frames[-1]["bili"] *= 17.1
+    moved = [each.assign(**{called: getattr(np, function)(each["bili"])})[["albumin", called]] for each in frames]
+    (said,) = between(moved)
+    assert "column 'bili'" in said
+    assert "17.1: mg/dL to umol/L" in said
+    assert "bili = { factor = 0.0584795321637 } in the map of the table" in said
+    right = [each.assign(**{called: getattr(np, function)(each["bili"])})[[called]] for each in sites(11, k)]
+    assert between(right) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_logarithms_in_the_same_units_are_not_pointed_out(seed):
+    assert (
+        between(
+            [np.log(each[["bili", "creatinine", "glucose"]]).add_prefix("log(").add_suffix(")") for each in sites(seed)]
+        )
+        == []
+    )
+
+
+def test_a_product_is_not_pointed_out_beside_its_column():
+    frames = sites(7)
+    frames[-1]["bili"] *= 17.1
+    said = between([each.assign(**{"bili:weight": each["bili"] * each["weight"]}) for each in frames])
+    assert len(said) == 1
+    assert "column 'bili' of" in said[0]
+
+
+@pytest.mark.parametrize("forth", [True, False])
+def test_glycated_haemoglobin_is_said_with_its_zero(forth):
+    rng = np.random.default_rng(4)
+    per_cent = [rng.normal(6.0, 0.9, 120) for _ in range(3)]
+    mmol = [(each - 2.15) * 10.929 for each in per_cent]
+    frames = [pd.DataFrame({"HbA1c": each}) for each in (per_cent[:2] + mmol[2:] if forth else mmol[:2] + per_cent[2:])]
+    (said,) = between(frames)
+    if forth:
+        assert "(per cent to mmol/mol?) If so, add 23.5 and divide it by 10.93 (HbA1c = { factor = 0.09149" in said
+    else:
+        assert "(mmol/mol to per cent?) If so, multiply it by 10.93 and take 23.5 off (HbA1c = { factor = 10.93" in said
+
+
+def test_of_two_sites_either_may_have_the_other_unit():
+    frames = sites(7, 2)
+    frames[1]["weight"] *= 2.2046
+    (said,) = between(frames)
+    assert "another unit at one of them?" in said
+    assert "inches" not in said
+    for line in ("factor = 2.2046 }", "factor = 0.453597024404 }"):
+        assert said.count(line) == 1

@@ -80,7 +80,7 @@ def test_the_same_words_in_python_give_the_same_components(tmp_path):
     with pytest.raises(ConfigError, match="one table is given") as refusal:
         fedsvd.prepared(joint, missing="mean")
     assert "a list with every party's table" in refusal.value.fix
-    with pytest.raises(ConfigError, match="preparation is not usable"):
+    with pytest.raises(ConfigError, match=r'constant is for missing="constant".*leave out \(constant='):
         fedsvd.prepared(joint, constant=1.0)
 
 
@@ -185,7 +185,7 @@ def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
         ({"missing": "low-rank", "formula": "~ a"}, ["leave the formula out"]),
         ({"colums": ["a"]}, ["[prepare] colums", "did you mean 'columns'?"]),
         ({"constant": 1.0}, ["constant is for missing"]),
-        ({"missing": "drop", "indicators": True}, ["indicators is for missing"]),
+        ({"missing": "drop", "indicators": True}, ["indicators are for missing"]),
         ({"missing": "constant", "constant": float("nan")}, ["[prepare] constant"]),
         ({"ordinal": {"grade": ["low", "low"]}}, ["'grade' is named twice"]),
         ({"ordinal": {"grade": []}}, ["[prepare] ordinal"]),
@@ -208,7 +208,7 @@ def test_what_reads_columns_of_several_parties_is_refused_where_columns_are_spli
 
 
 def test_a_formula_says_what_is_predicted_and_nothing_else_does():
-    assert "leave label out" in refused({"formula": "outcome ~ a"}, task="lr", label="outcome")
+    assert "leave it out (label)" in refused({"formula": "outcome ~ a"}, task="lr", label="outcome")
     assert "the formula has no outcome" in refused({"formula": "~ a"}, task="lr")
     assert "is a category" in refused({"formula": "C(outcome) ~ a"}, task="lr")
     assert "the formula has no intercept" in refused({"formula": "outcome ~ a + 0"}, task="lr")

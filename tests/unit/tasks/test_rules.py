@@ -302,7 +302,7 @@ REFUSED = {
         ({"job": LR, "prepare": {"penalty": 0.1}}, 'penalty is for missing = "low-rank"'),
         ({"job": LR, "prepare": {"rounds": 3}}, 'rounds is for missing = "low-rank"'),
         ({"job": LR, "prepare": {"rank": 3}}, 'rank is for missing = "low-rank"'),
-        ({"job": LR, "prepare": {"indicators": True}}, 'indicators is for missing = "constant" or "mean"'),
+        ({"job": LR, "prepare": {"indicators": True}}, 'indicators are for missing = "constant" or "mean"'),
         ({"job": LR, "prepare": {"ordinal": {"s": ["I", "I"]}}}, "a level of column 's' is named twice"),
         ({"job": LR, "prepare": {"ordinal": {"s": ["I"]}, "categories": "s"}}, "under ordinal and under categories"),
         ({"job": {"task": "lr"}, "prepare": {"formula": "y ~ a", "columns": "a"}}, "a formula names its columns"),
