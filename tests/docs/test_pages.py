@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from docs._ext import api_pages, step_pages
+from docs._ext import api_pages, changed_messages, step_pages
 from docs._ext.role_pages import FIGURE, messages_sent, sequence
 from tests.docs.snippets import DOCS, ROOT
 
@@ -127,3 +127,34 @@ def test_links_inside_the_repository_lead_somewhere(path):
             titles = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
             assert anchor in slugs, link
+
+
+def test_the_page_of_changed_messages_is_the_one_of_this_tree():
+    shown = changed_messages.PAGE.read_text(encoding="utf-8")
+    assert shown == changed_messages.written(), "run `python docs/_ext/changed_messages.py`"
+
+
+def test_a_message_is_changed_where_its_fault_is_alike_and_new_where_it_is_not():
+    old = "no column is named {...}. Fix: one of {...}"
+    new = f"{old}; did you mean {{...}}"
+    before = {"data": {old, "a file is damaged. Fix: copy it again", "as it was"}}
+    now = {"data": {new, "as it was"}, "cli": {"a party is down"}}
+    page = changed_messages.page(before, now)
+    assert "1 texts that were rewritten; 1 are the same,\n1 are new and 1 are gone" in page
+    assert f"| `{old}` | `{new}` |" in page
+    assert "damaged" not in page
+    moved = changed_messages.page({"studies": before["data"]}, now)
+    assert f"## data\n\n| 0.2.0 | now |\n|---|---|\n| `{old}` | `{new}` |" in moved
+
+
+def test_the_text_of_an_error_leaves_its_values_open(tmp_path):
+    source = tmp_path / "src/fedsvd/data"
+    source.mkdir(parents=True)
+    (source.parent / "errors.py").write_text("class DataError(Exception): ...\n")
+    (source / "open.py").write_text(
+        "def f(name):\n    raise DataError(f'no column is {name!r}', 'check the ' + 'name')\n"
+        "RULE = Rule(lambda a: a.x, lambda a: f'{a.x} is left out', 'name it')\nprint('not an error')\n"
+    )
+    assert changed_messages.texts(tmp_path) == {
+        "data": {"no column is {...}. Fix: check the name", "{...} is left out. Fix: name it"}
+    }

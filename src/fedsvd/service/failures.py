@@ -9,7 +9,7 @@ from pathlib import Path
 from fedsvd import errors
 from fedsvd.errors import FedSVDError, LocalProtocolError, NotConverged, PeerAborted, PeerLost, StorageError
 from fedsvd.protocol.parties import named
-from fedsvd.service.records import Failure, JobRecord
+from fedsvd.service.records import Failure, JobRecord, JobState
 from fedsvd.storage import private
 from fedsvd.storage.faults import of_machine
 
@@ -42,7 +42,9 @@ def for_others(error: FedSVDError, folder: Path) -> FedSVDError:
 def first_cause(record: JobRecord) -> tuple[str, FedSVDError]:
     """Who failed first, and with which error; parties are called by their names."""
     if not record.failures:
-        return "", PeerLost(f"the job is {record.state}", "see the CSP's log")
+        ended = "it has ended for good: submit it again, if it is still wanted"
+        stopped = record.state == JobState.STOPPED
+        return "", PeerLost(f"the job is {record.state}", ended if stopped else "see the CSP's log")
     # A session that breaks off is reported by every role in it; one that only received the abort knows the least.
     failure = next((each for each in record.failures if each.code != PeerAborted.code), record.failures[0])
     names = tuple(party.name for party in record.job.parties)

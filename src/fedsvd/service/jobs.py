@@ -107,7 +107,9 @@ class Jobs:
         """A job by its id, or by the beginning of it; only its members and its submitter see it."""
         with self.changed:
             found = [job for job in self._jobs.values() if job.id.startswith(id)]
-        if len(found) != 1:
+        if not found:
+            raise ConfigError(f"no job has an id that begins with {id!r}", "fedsvd job list shows the jobs")
+        if len(found) > 1:
             raise ConfigError(f"{len(found)} jobs match {id!r}", "give more of its id: fedsvd job list shows the jobs")
         job = found[0]
         if caller is not None and caller not in (job.submitter, *job.members):

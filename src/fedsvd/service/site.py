@@ -113,7 +113,9 @@ class Site:
         """Where the CSP is."""
         address = given or self.settings().csp.address
         if not address:
-            raise ConfigError("the CSP's address is not known", f'{SITE}: [csp] address = "host:7443"')
+            raise ConfigError(
+                "the CSP's address is not known", f'--csp HOST:7443, or {SITE}: [csp] address = "host:7443"'
+            )
         expect_here(self.kit.ca, address)
         return address
 

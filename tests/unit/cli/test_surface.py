@@ -211,6 +211,20 @@ def test_a_table_of_labels_alone_is_refused_with_its_reason():
         open_source(pd.DataFrame({"y": [1.0, 2.0]})).without(["y"])
 
 
+class Stopped:
+    """A job that its researcher ended before any member failed."""
+
+    name, state, failures = "ours", "stopped", ()
+
+
+def test_a_job_that_was_stopped_sends_no_one_to_a_log():
+    _, error = first_cause(Stopped)
+    assert (error.fault, error.fix) == (
+        "the job is stopped",
+        "it has ended for good: submit it again, if it is still wanted",
+    )
+
+
 class Broken:
     """A job whose first member refused it for a reason of its own data."""
 
