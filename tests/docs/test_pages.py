@@ -129,6 +129,7 @@ def test_links_inside_the_repository_lead_somewhere(path):
             assert anchor in slugs, link
 
 
+@pytest.mark.slow  # every module is parsed: four seconds
 def test_the_page_of_changed_messages_is_the_one_of_this_tree():
     shown = changed_messages.PAGE.read_text(encoding="utf-8")
     assert shown == changed_messages.written(), "run `python docs/_ext/changed_messages.py`"
