@@ -29,6 +29,7 @@ _FAR_FOR_A_CODE, _FAR = 0.2, 1.0  # of the range of all other entries
 _USUAL_CODES = {
     float(sign * int(str(digit) * n)) for sign in (1, -1) for digit in (7, 8, 9) for n in (1, 2, 3, 4, 5)
 } | {-1.0}
+_THOUSANDS_BELOW = 100.0  # 99.999 is 99,999
 _MOST_UNNAMED = 2  # more such columns in one table are measurements of a large scale
 _ENDS = {"id", "ids", "uuid", "guid", "key", "pk", "number", "nr", "identifier", "pseudonym"}
 _WHOLE_NAMES = {
@@ -167,7 +168,9 @@ def _codes(column: Float) -> tuple[float, int] | None:
 def _has_thousands_points(column: Float) -> bool:
     whole = column == np.floor(column)
     few, many = column[~whole], column[whole]
-    if len(few) < _FEWEST_CODES or len(many) < _FEWEST_CODES or (column < 0).any():
+    # One whole number is enough among many that all have three decimals and are below a hundred thousand.
+    fewest = 1 if len(few) >= FEWEST_ROWS and few.max() < _THOUSANDS_BELOW else _FEWEST_CODES
+    if len(few) < _FEWEST_CODES or len(many) < fewest or (column < 0).any():
         return False
     in_thousands = np.abs(few * 1000 - np.rint(few * 1000)) < 1e-6
     below_two = np.abs(few * 100 - np.rint(few * 100)) > 1e-6  # most have all three decimals

@@ -22,6 +22,7 @@ from fedsvd.errors import ConfigError, NotNumeric, RowsDiffer, ShapeError
 from fedsvd.protocol.tasks import Split
 from fedsvd.types import Float
 
+_NUMBERS = 'give numbers: (values == "yes").astype(float), say'
 NUMBERS_OR_CLASSES = "give numbers; for classes fit FederatedLogisticRegression, which takes labels as they are"
 Labels = NDArray[Any] | None
 _FIX = 'bring the rows into one order (sort_index, or frame.reindex(other.index)); ids="trust" if they are in one'
@@ -120,6 +121,9 @@ def joint_labels(y: Any, counts: Sequence[int], what: str = "y") -> Float:
         lengths = tuple(len(part) for part in parts)
         if lengths != tuple(counts):
             raise ShapeError(f"parties have {lengths} labels for {tuple(counts)} samples", "give one label per sample")
+    by_party = isinstance(y, list | tuple) and len(y) not in (len(counts), sum(counts))
+    if by_party and len(counts) > 1 and all(isinstance(part, np.ndarray) for part in y):
+        raise ShapeError(f"{what} has {len(y)} arrays for {len(counts)} parties", "give one array for each party")
     labels = _checked(y, what)
     if len(labels) != sum(counts):
         raise ShapeError(f"y has {len(labels)} labels for {sum(counts)} samples", "give one label per sample")
@@ -139,6 +143,6 @@ def _checked(y: Any, what: str) -> Float:
     texts = np.asarray(y)
     if texts.dtype.kind in "USO" and any(isinstance(each, str) for each in texts.ravel().tolist()):
         # Before NumPy's own error, which would show the entry.
-        raise NotNumeric(f"{what} holds text, not numbers", NUMBERS_OR_CLASSES)
+        raise NotNumeric(f"{what} holds text, not numbers", NUMBERS_OR_CLASSES if what == "y" else _NUMBERS)
     labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
     return labels

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import fedsvd
-from fedsvd.errors import ConfigError, NotFinite, NotNumeric, UnknownFormat
+from fedsvd.errors import ConfigError, NotFinite, NotNumeric, ShapeError, UnknownFormat
 
 
 @pytest.fixture
@@ -51,3 +51,15 @@ def test_a_file_that_is_not_there_has_a_neighbour(tmp_path, tables):
         fedsvd.open_source(tmp_path / "nort.csv")
     with pytest.raises(UnknownFormat, match="there is no folder"):
         fedsvd.open_source(tmp_path / "nowhere" / "north.csv")
+
+
+def test_an_event_of_text_is_not_sent_to_a_classifier():
+    X, time, event = [np.ones((6, 1))] * 2, [np.arange(1.0, 7.0)] * 2, [np.array(["no", "yes"] * 3)] * 2
+    with pytest.raises(NotNumeric) as refused:
+        fedsvd.FederatedCox().fit(X, time, event=event)
+    assert refused.value.fix == 'give numbers: (values == "yes").astype(float), say'
+
+
+def test_a_party_without_labels_is_counted_in_arrays():
+    with pytest.raises(ShapeError, match=r"y has 2 arrays for 3 parties\. Fix: give one array for each party"):
+        fedsvd.FederatedLinearRegression().fit([np.ones((6, 1))] * 3, [np.ones(6)] * 2)

@@ -150,3 +150,11 @@ def test_a_formula_without_an_intercept_gets_none_back():
     joint = pd.concat(frames)
     expected = np.linalg.lstsq(joint[["a", "b"]], joint["y"], rcond=None)[0]
     assert_close(model.coef_, expected, RESULT_BAR)
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2, 3])
+def test_one_whole_number_among_many_of_three_decimals_is_enough(whole):
+    rng = np.random.default_rng(3)
+    column = np.concatenate((rng.integers(1000, 9999, 60) / 1000, rng.integers(100, 999, whole)))
+    found = misread_columns(open_source(pd.DataFrame({"alk": column})))
+    assert [each.words for each in found] == [{"thousands": "."}] * bool(whole)
