@@ -143,8 +143,11 @@ def prepared_at_home(
     ids: str | Sequence[str] | None = None,
     partly: bool = False,
     text: Mapping[str, str | None] | None = None,
+    stays: Sequence[str] = (),
 ) -> HomeTable:
     """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's.
+
+    ``stays`` are labels that are features too: columns of random slopes.
 
     ``ids`` are columns of text that are no features: row ids, clusters. Columns of ``text`` stay as they are; an entry
     that they miss is a level of its own where one is given for it.
@@ -154,7 +157,7 @@ def prepared_at_home(
     if problems:
         raise together(problems)
     held, dropped = set(names), set(rule.drop)
-    apart = set() if rule.by_formula else aside  # what a formula has as a term is a feature, a random slope too
+    apart = set() if rule.by_formula else aside - set(stays)  # what a formula has as a term is a feature
     features = [name for name in rule.columns or names if name in held and name not in apart and name not in dropped]
     if not [name for name in features if name not in (text or {})]:
         raise ConfigError(

@@ -235,7 +235,8 @@ def job_party_data(
     found = with_record_ids(job, source, link)
     words, needed = with_classes(job, source, labels), needed_numbers(study, source, labels)
     split = vertical(job)
-    made = prepared_for(words, found.table, needed, text_columns(study), alone or split, recipe, split)
+    ids = text_columns(study)
+    made = prepared_for(words, found.table, needed, ids, alone or split, recipe, split, stays=study.slope)
     numbered = coded(job, source, labels) is not None
     classes = tuple(map(str, range(len(study.classes)))) if numbered else study.classes
     data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)

@@ -117,8 +117,9 @@ def _bits(dictionary: Dictionary, name: str) -> float:
 
 
 def _aside(study: StudySection, foreign: ForeignSection | None) -> tuple[str, ...]:
-    """The columns of a study that are no features."""
-    beside = (*study.label_columns, *study.id_columns, *((study.cluster,) if study.cluster is not None else ()))
+    """The columns of a study that are no features; one with a random slope is."""
+    labels = (name for name in study.label_columns if name not in study.slope)
+    beside = (*labels, *study.id_columns, *((study.cluster,) if study.cluster is not None else ()))
     return (*beside, *(() if foreign is None else foreign.columns))
 
 

@@ -63,7 +63,7 @@ def home_data(job: Job, source: MatrixSource) -> PartyData:
     """What a party brings to the preparation of a job."""
     table, labels = with_record_ids(job, source).table, job.study.label
     words, needed = with_classes(job, source, labels), needed_numbers(job.study, source, labels)
-    home = home_table(words, table, needed, text_columns(job.study))
+    home = home_table(words, table, needed, text_columns(job.study), stays=job.study.slope)
     return PartyData(with_counts(home.table, table, words), prepared=home.report)
 
 
@@ -82,11 +82,12 @@ def home_table(
     labels: Sequence[str],
     ids: str | Sequence[str] | None,
     partly: bool = False,
+    stays: Sequence[str] = (),
 ) -> HomeTable:
     """A table after all that its party does alone; categories are still text, and gaps may be gaps."""
     rule = words.joint
     text: Mapping[str, str | None] = {} if rule is None else {name: rule.category(name).missing for name in rule.text}
-    return prepared_at_home(source, words.rule, labels, ids, partly, text=text)
+    return prepared_at_home(source, words.rule, labels, ids, partly, text=text, stays=stays)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,15 +107,16 @@ def prepared_for(
     alone: bool,
     recipe: Recipe | None = None,
     partly: bool | None = None,
+    stays: Sequence[str] = (),
 ) -> Made:
-    """A table as ``[prepare]`` wants it; labels and ids are still read by their names.
+    """A table as ``[prepare]`` wants it; labels and ids are still read by their names, and ``stays`` are features too.
 
     Where it is prepared by joint numbers these are in ``recipe``, but for one that stands ``alone``: where columns are
     split, a column is one party's, and so are its numbers. ``partly`` as in ``home_table``, where that is another.
     """
     if words.asks_nothing:
         return Made(source, None)
-    home, rule = home_table(words, source, labels, ids, alone if partly is None else partly), words.joint
+    home, rule = home_table(words, source, labels, ids, alone if partly is None else partly, stays), words.joint
     if rule is None:
         return Made(home.table, home.report)
     if alone or not rule.takes_sums:

@@ -9,7 +9,8 @@ import statsmodels.formula.api as smf
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from tests.messy import GRADES, NUMBERS, PARTIES, PREPARE, messy_hospitals, numbers, record, write_job
-from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close, digits_lost
+from tests.mixed_data import RECORDED, sites
+from tests.tolerances import RESULT_BAR, SEVEN_DIGITS, STATISTIC_BAR, assert_close, digits_lost
 
 from fedsvd import load, prepared
 from fedsvd.cli.tasks import prepare_section
@@ -232,3 +233,18 @@ def test_a_column_in_another_unit_at_one_site_is_pointed_out_to_that_site(fedsvd
     assert len(told) == 2
     assert "b: " in told[1]
     assert "the mean of column 'mean area' here is " in told[1]
+
+
+@pytest.mark.parametrize("words", [("--columns", "Days"), ("--missing", "drop")])
+def test_a_random_slope_stays_a_feature_of_a_prepared_table(fedsvd, here, words):
+    """lme4's ``Reaction ~ Days + (Days | id)``: the fixed effect of Days was left out without a word."""
+    named = [f"{place}.csv" for place in range(3)]
+    for name, own in zip(named, sites("sleep2"), strict=True):
+        own.to_csv(name, index=False)
+    asked = ("--label", "Reaction", "--subject", "id", "--slope", "Days", "--digits", "more", "--quiet")
+    said = fedsvd("mixed", *(word for name in named for word in ("--party", name)), *asked, *words)
+    assert said.code == 0, said.out + said.err
+    expected = RECORDED["studies"]["sleep2"]["reml"]
+    found = pd.read_csv(here / "results" / "mixed" / "coefficients.csv")
+    assert found["term"].tolist() == ["(intercept)", "Days"]
+    assert np.abs((found["coef"] - expected["coef"]) / expected["se"]).max() < SEVEN_DIGITS
