@@ -75,6 +75,10 @@ def test_a_report_fits_a_phone(browser, pages, name):
     browser.visit(pages[name].as_uri())
     browser.screenshot(f"report-{name}-phone")
     assert browser.evaluate("document.documentElement.scrollWidth") <= 375
+    hidden = (
+        "[...document.querySelectorAll('.facts, .facts td')].filter(n => n.getBoundingClientRect().right > 375).length"
+    )
+    assert browser.evaluate(hidden) == 0  # facts stand below each other: none is found by scrolling to the side
     smallest = (
         "Math.min(...[...document.querySelectorAll('svg')].map(s => 12 * s.clientWidth / s.viewBox.baseVal.width))"
     )

@@ -53,7 +53,7 @@ def propose(
 @dictionary.command()
 def check(
     file: Annotated[Path, typer.Argument(metavar="DICTIONARY", help="A dictionary.toml.")],
-    table: Annotated[str | None, typer.Argument(metavar="[FILE]", help="A table to compare with it.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="FILE", help="A table to compare with it.")] = None,
     map: MapOption = None,
     scratch: Scratch = None,
     format: FormatOption = Format.TEXT,

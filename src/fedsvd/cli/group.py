@@ -31,13 +31,13 @@ _Misuse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__
 _HEADINGS = {
     "Data": "party split label label_party id ids sort_by_id weights offset cluster clusters dictionary map",
     "Preparation": "columns drop rename missing constant penalty rounds indicators indicators_for ordinal categories "
-    "drop_first reference missing_level formula combat preserve covariates centre scale minimum most_levels view",
+    "drop_first reference missing_level formula combat preserve covariates centre scale minimum most_levels view rank",
     "Matching records": "align linkage id_case id_spaces id_dates month_first least_overlap",
     "Privacy": "scheme mode trust block_size digits release verify policy consent",
     "Output": "name out overwrite write figures format quiet",
     "Running": "env device engine memory scratch help",
 }
-_OTHER = "Model"
+_OTHER, _ARGUMENTS = "Model", "Arguments"
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names.split()}
 _LONGEST_OPTION = 60  # with its choices
 _FEWEST_GROUPED = 20  # options; of fewer one list is easier to read
@@ -57,8 +57,21 @@ def _shorter(option: str, help: str = "") -> tuple[str, str]:
     return f"{name} WORD", f"{text.rstrip('.')}: {choices.replace('|', ', ')}.{mark}{rest}"
 
 
+def _placeholder(argument: Any) -> str:
+    """An argument as manual pages write it: FILE, [FOLDER], FILE..."""
+    name = (argument.metavar or argument.name).strip("[]").upper()
+    if argument.nargs != 1 and not name.endswith("..."):
+        name += "..."
+    return name if argument.required else f"[{name}]"
+
+
 class Grouped(TyperCommand):
-    """A command whose help fits 80 columns; one with many options has them under headings."""
+    """A command whose help fits 80 columns; arguments stand apart, and many options stand under headings."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words after the command's name; Typer's own braces differ between its versions."""
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return ["[OPTIONS]", *map(_placeholder, arguments)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Plain text, no boxes: half of their width was frames."""
@@ -70,11 +83,13 @@ class Grouped(TyperCommand):
         grouped: dict[str, list[tuple[str, str]]] = {}
         for param in params:
             record = param.get_help_record(ctx)
-            if record is not None:
+            if record is not None and param.param_type_name == "argument":
+                grouped.setdefault(_ARGUMENTS, []).append((_placeholder(param), record[1].replace("  [required]", "")))
+            elif record is not None:
                 many = len(params) >= _FEWEST_GROUPED
                 heading = _HEADING_OF.get(param.name or "", _OTHER) if many else "Options"
                 grouped.setdefault(heading, []).append(_shorter(*record))
-        order = ["Data", _OTHER, *(name for name in _HEADINGS if name != "Data"), "Options"]
+        order = [_ARGUMENTS, "Data", _OTHER, *(name for name in _HEADINGS if name != "Data"), "Options"]
         for heading in sorted(grouped, key=order.index):
             with formatter.section(heading):
                 formatter.write_dl(grouped[heading], col_max=26)

@@ -17,7 +17,7 @@ _SHOWN = 60  # columns of one file, on a screen
 
 
 def look(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Tables, as a job names them; FILE#SHEET.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Tables, as a job names them; FILE#SHEET.")],
     job: Annotated[
         Path | None, typer.Option("--job", help="A job file: what its study would refuse of these tables.")
     ] = None,

@@ -6,6 +6,7 @@ say: a setting that reveals more is never silent, nor is data that may not be wh
 """
 
 import json
+import os
 import sys
 import textwrap
 import warnings
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fedsvd.results.folder import Table as Columns
 
 _PIPE_WIDTH = 160
+_NOTICE_WIDTH = 100  # at most: longer lines are hard to read
 _COLUMNS_SHOWN = 8
 _HEADS = {  # a kind before what it is of
     PrivacyWarning: "Privacy",
@@ -89,7 +91,8 @@ class Output:
         if text in self.notices:
             return
         self.notices.append(text)
-        typer.echo(textwrap.fill(f"{head}: {text}", 100, subsequent_indent="  "), err=True)
+        width = min(_console(sys.stderr).width, _NOTICE_WIDTH)
+        typer.echo(textwrap.fill(f"{head}: {text}", width, subsequent_indent="  "), err=True)
 
     def line(self, text: str) -> None:
         """A line about the work under way."""
@@ -110,8 +113,10 @@ class Output:
 
 
 def _console(file: TextIO) -> Console:
-    # Names come from files and may look like markup. A pipe has no width; lines are for tools to cut.
-    return Console(file=file, highlight=False, markup=False, width=None if file.isatty() else _PIPE_WIDTH)
+    # Names come from files and may look like markup. A pipe has no width, and lines are for tools to cut, unless
+    # COLUMNS says one; Rich reads that itself.
+    known = file.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(file=file, highlight=False, markup=False, width=None if known else _PIPE_WIDTH)
 
 
 def facts(rows: Mapping[str, object]) -> "Facts":

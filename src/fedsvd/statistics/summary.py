@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 
 from fedsvd.errors import ShapeError, printable
 from fedsvd.statistics import documents
@@ -21,6 +22,7 @@ from fedsvd.types import Float
 
 _DASH = "-"
 _LONGEST_NAME = 40
+_LEAST_NOTE = 80  # notes below a table are as wide as it is, and no narrower
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +62,8 @@ class Summary:
         width = max(len(line) for line in (self.title, *lines, *facts))
         rule, thin = "=" * width, "-" * width
         parts = [self.title.center(width).rstrip(), rule, *facts, rule, lines[0], thin, *lines[1:], rule]
-        return "\n".join(line.rstrip() for line in [*parts, *(f"Note: {note}." for note in self.notes)])
+        notes = [line for note in self.notes for line in wrap(f"Note: {note}.", max(width, _LEAST_NOTE))]
+        return "\n".join(line.rstrip() for line in [*parts, *notes])
 
     def exponentiated(self, ratio: str) -> "Summary":
         """The same table with ratios and their intervals in the place of coefficients; errors stay as they are."""
@@ -147,6 +150,8 @@ def printed_ratio(ratio: float, low: float, high: float) -> str:
 
 
 def _beyond(ratio: float) -> str:
+    if 100.0 <= ratio < 1e6:
+        return f"{ratio:.0f}"
     return f"{ratio:.3g}" if math.isfinite(ratio) else "beyond 1e304"
 
 

@@ -311,7 +311,7 @@ MODEL = (
         "job",
         number(gt=0, lt=1),
         1e-9,
-        "Ends the iteration: standard errors of the next step.",
+        "The fit ends when a step is below this number of standard errors.",
         f"the iteration ends when the next step is below this number of standard errors ({_MODELS})",
         tasks=MODEL_TASKS,
     ),

@@ -95,7 +95,7 @@ STUDY = (
         "job",
         LABELS,
         (),
-        "The column to predict; once for each of several.",
+        "The column to predict, or of times; once for each of several.",
         "the column to predict, or a list of several (`lr`, `pcr`); of `cox` and `survival` the time",
         unset="needed for `lr`, `glm`, `cox`, `survival`, `ordinal`, `pcr`",
         tasks=tuple(task for task in TASKS if declared(task).labelled or task is Task.SURVIVAL),

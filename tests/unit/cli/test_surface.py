@@ -304,6 +304,31 @@ def test_the_help_of_every_command_is_plain_and_fits_eighty_columns(fedsvd):
         assert command.get_short_help_str(200).split(".")[0] in " ".join(text.split()), words
 
 
+def test_arguments_stand_apart_from_options_under_the_names_of_the_usage_line(fedsvd):
+    text = fedsvd("dictionary", "check", "--help").out
+    assert text.splitlines()[0].endswith("dictionary check [OPTIONS] DICTIONARY [FILE]")
+    arguments, options = text.split("\nArguments:\n")[1].split("\nOptions:\n")
+    assert [line.split()[0] for line in arguments.splitlines() if line] == ["DICTIONARY", "[FILE]"]
+    assert options.lstrip().startswith("--map")
+    assert fedsvd("look", "--help").out.splitlines()[0].endswith("look [OPTIONS] FILE...")
+
+
+def test_a_pipe_is_as_wide_as_columns_says(fedsvd, three, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = fedsvd("look", "a.csv", "b.csv")
+    assert max(map(len, (narrow.out + narrow.err).splitlines())) <= 80
+    monkeypatch.delenv("COLUMNS")
+    assert max(map(len, fedsvd("look", "a.csv", "b.csv").out.splitlines())) > 80
+
+
+def test_a_notice_is_no_wider_than_the_terminal(fedsvd, three, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    said = fedsvd("lr", *three, "--label", "y", "--drop", "dead", "--quiet")
+    notices = [line for line in said.err.splitlines() if line.startswith(("Privacy: ", "  "))]
+    assert notices
+    assert max(map(len, notices)) <= 70
+
+
 def test_every_command_stands_under_a_heading_of_the_help(fedsvd):
     text = fedsvd("--help").out
     assert "\nCommands:" not in text  # where a command without a heading would be

@@ -34,7 +34,7 @@ from fedsvd.protocol.tasks import Task
 from fedsvd.results.drawings import axes
 from fedsvd.results.drawings.declared import DRAWINGS, all_pictures
 from fedsvd.results.drawings.described import BALANCED
-from fedsvd.results.drawings.picture import Line, Picture, Plane, Rows
+from fedsvd.results.drawings.picture import Effect, Line, Named, Picture, Plane, Rows
 from fedsvd.results.report import charts
 from fedsvd.results.write import read_result
 from fedsvd.tasks.declared import outputs_of
@@ -350,6 +350,44 @@ def test_a_scale_of_ratios_has_round_ones_and_1_among_them(low, high):
     assert 1.0 in ticks
     assert all(low <= tick <= high for tick in ticks)
     assert 4 <= len(ticks) <= 12
+
+
+def test_a_number_of_an_axis_is_whole():
+    """Of errors that differ in their sixth digit Matplotlib would write "+1.128e2" in a corner."""
+    lines = (Line(np.array([(0.0, 112.8021), (1.0, 112.8042)]), marked=True),)
+    ax = axes.on_axes(Picture("ridge", "t", "c", Plane("x", "y", lines)))
+    ax.figure.canvas.draw()
+    assert ax.yaxis.get_major_formatter().get_offset() == ""
+    wide = Rows((Effect("a", 245.0, 2.0, 2734.0, ""),), intervals=True, ratio=True)
+    labels = re.findall(r">([^<>]+)</text>", charts.drawn(Picture("forest", "t", "c", wide)))
+    assert {"1", "10", "100", "1000"} <= set(labels)
+
+
+def test_a_long_name_at_the_right_stays_in_the_frame():
+    places = np.array([(-20.0, 1.0), (19.0, -1.0), (26.0, 5.0)])
+    names = ("systolic_blood_pressure", "diastolic_pressure", "age")
+    ax = axes.on_axes(Picture("features", "t", "c", Plane("x", "y", (Named(places, names),))))
+    ax.figure.canvas.draw()
+    frame = ax.get_window_extent()
+    assert [text.get_text() for text in ax.texts] == list(names)
+    for text in ax.texts:
+        box = text.get_window_extent()
+        assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+
+
+def test_t2_stands_alone_where_all_components_leave_nothing_of_a_record(tmp_path):
+    files = hospitals(tmp_path)
+    release = ["components", "mean", "spectrum"]
+    out = study(files.job(task="pca", components=6, unit_variance=True, release=release, id="patient"))
+    found = fedsvd.load(out / "parties" / "north")
+    ax = found.plot.outliers()
+    joint = files.joint.drop(columns="patient").to_numpy()
+    scores = PCA(whiten=True).fit_transform((joint - joint.mean(axis=0)) / joint.std(axis=0))
+    drawn = np.vstack([dots(ax, place) for place in range(len(ax.collections))])
+    drawn = drawn[np.argsort(drawn[:, 0])]
+    expected = np.sum(scores**2, axis=1)[:40]  # north has the first rows
+    assert_close(drawn, np.column_stack((np.arange(40.0), expected)), STATISTIC_BAR)
+    assert ax.get_ylabel() == "T²: within the components"
 
 
 def test_a_love_plot_is_points_with_the_limit_of_balance():

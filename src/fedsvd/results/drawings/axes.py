@@ -89,6 +89,7 @@ def _draw(picture: Picture, ax: Any) -> None:
 def _plane(plane: Plane, ax: Any) -> None:
     ax.set_xlabel(plane.x_label)
     ax.set_ylabel(plane.y_label)
+    ax.ticklabel_format(useOffset=False)  # each number of an axis is whole: no "+1.128e2" in a corner
     for mark in plane.marks:
         match mark:
             case Bars():
@@ -181,7 +182,7 @@ def _named(mark: Named, ax: Any) -> None:
             continue
         taken.append((x, y))
         # A column's name is text and not mathematics: "$" has no meaning here.
-        ax.annotate(
+        written = ax.annotate(
             shortened(name, _NAME),
             (x, y),
             xytext=(4, 4),
@@ -190,6 +191,10 @@ def _named(mark: Named, ax: Any) -> None:
             parse_math=False,
             path_effects=[_halo()],
         )
+        if (
+            written.get_window_extent().x1 > ax.get_window_extent().x1
+        ):  # it ends where the point is, not beyond the frame
+            written.set(ha="right", x=-4)
 
 
 def _halo() -> Any:

@@ -1,6 +1,7 @@
 """Drawings of components: spectrum, loadings, maps of features and of records, biplot, correlations, outliers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -218,8 +219,12 @@ def biplot(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
 
 
 def outliers(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
-    """T2 and Q of records, with dashed limits; those beyond one are orange."""
+    """T2 and Q of records, with dashed limits; those beyond one are orange. Without Q where nothing is left of rows."""
     values, said = result.arrays["outliers"], result.facts["outliers"]
+    own = result.arrays.get("components")
+    if own is not None and len(own) >= min(result.plan.m, result.rank):
+        yield _within(values[:, 0], said, whose(result, "outliers"))
+        return
     limits = (said["t2_limit"], said["q_limit"])
     ends = [float(max(values[:, axis].max(initial=0.0), limits[axis] or 0.0, 1e-300)) * 1.05 for axis in (0, 1)]
     marks: list[Mark] = []
@@ -241,6 +246,27 @@ def outliers(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     )
     body = Plane(*words, tuple(marks), (0.0, ends[0]), (0.0, ends[1]))
     yield Picture("outliers", f"T² and Q: {whose(result, 'outliers')}", caption, body, table)
+
+
+def _within(t2: Float, said: Mapping[str, Any], owner: str) -> Picture:
+    """T2 of records in their order; what all components leave of a record is rounding, and no Q."""
+    limit, places = said["t2_limit"], np.arange(len(t2), dtype=np.float64)
+    far = t2 > (np.inf if limit is None else limit)
+    spots = np.column_stack((places, t2))
+    marks: list[Mark] = [Dots(spots[chosen], series) for chosen, series in ((~far, 1), (far, 2)) if chosen.any()]
+    if limit is not None:
+        marks.insert(0, Line(points([0.0, max(len(t2) - 1.0, 1.0)], [limit] * 2), dashed=True))
+    first = np.argsort(-t2, kind="stable")[:_ROWS].tolist()
+    rows = [(j, f"{t2[j]:.6g}") for j in first]
+    table = grid(f"The {len(first)} rows of largest T², by their places in your table", ("row", "T²"), rows)
+    caption = (
+        f"T² of own records, in the order of the table; the dashed line is the {100 * said['level']:g} % limit, rows "
+        "beyond it are orange. All components are here, so nothing of a row is outside of them. No other party has "
+        "these numbers."
+    )
+    end = float(max(t2.max(initial=0.0), limit or 0.0, 1e-300)) * 1.05
+    body = Plane("row", "T²: within the components", tuple(marks), None, (0.0, end))
+    return Picture("outliers", f"T²: {owner}", caption, body, table)
 
 
 def correlations(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:

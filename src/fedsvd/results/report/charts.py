@@ -174,7 +174,7 @@ def _factors(scale: svg.Scale) -> list[tuple[float, str]]:
     for base in (10.0, 2.0, 5.0, 3.0, 1.5):
         powers = [base**j for j in range(-6, 7) if j]
         for value in powers if base in (10.0, 2.0) else (base, 1.0 / base):
-            label, at = f"{value:.2g}", math.log(value)
+            label, at = svg.short(value) if value >= 100.0 else f"{value:.2g}", math.log(value)
             half = text_width(label) / 2
             free = all(abs(scale(at) - scale(x)) >= half + text_width(other) / 2 + 8.0 for x, other in found)
             if scale.low <= at <= scale.high and free:
