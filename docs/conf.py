@@ -37,8 +37,12 @@ html_show_sourcelink = False
 # Pages that stand alone have no list of neighbours: without this their sidebar is there and empty.
 html_sidebars = {name: [] for name in ("index", "tutorial/*", "search", "genindex")}
 # A page of broad tables has their width in place of a list of its headings: the last column was out of sight.
-_BROAD = "explanation/comparison explanation/large-matrices explanation/life-of-a-job explanation/speed howto/manuscript"
-_BROAD += " notation protocol reference/chaos reference/cli reference/formats reference/honest-studies reference/networks"
+_BROAD = (
+    "explanation/comparison explanation/large-matrices explanation/life-of-a-job explanation/speed howto/manuscript"
+)
+_BROAD += (
+    " notation protocol reference/chaos reference/cli reference/formats reference/honest-studies reference/networks"
+)
 _BROAD += " specification threat-model"
 html_theme_options = {
     "logo": {"text": "FedSVD"},

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
-from fedsvd.cli.output import Format, Output, facts, listing
+from fedsvd.cli.output import Format, Output, bullets, facts, listing
 from fedsvd.cli.plan import PREPARED
 from fedsvd.cli.signals import heed_signals
 from fedsvd.identity.names import grouped, ungrouped
@@ -296,26 +296,26 @@ def _show(console: Console, considered: Considered, link: str | None, given: str
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
     if considered.bounds:
         console.print(considered.bounds)
-    _list(console, "Columns of your file that go into the study", _columns(considered))
+    bullets(console, "Columns of your file that go into the study", _columns(considered))
     if considered.prepared:
-        _list(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
+        bullets(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
     if considered.doubts:
-        _list(console, "What to look at in your own data first", list(considered.doubts))
+        bullets(console, "What to look at in your own data first", list(considered.doubts))
     for each in considered.before_it:
-        _list(console, f"What leaves this site in a session before the study ({each.task})", leaves_each_site(each))
-        _list(console, "What each role can derive from that session", _learns(each, names))
-    _list(console, "What leaves this site", leaves_each_site(plan))
-    _list(console, "What is released", released(plan))
-    _list(console, "What the researcher gets", [_for_researcher(considered, given)])
-    _list(console, "What each role can derive", _learns(plan, names))
-    _list(
+        bullets(console, f"What leaves this site in a session before the study ({each.task})", leaves_each_site(each))
+        bullets(console, "What each role can derive from that session", _learns(each, names))
+    bullets(console, "What leaves this site", leaves_each_site(plan))
+    bullets(console, "What is released", released(plan))
+    bullets(console, "What the researcher gets", [_for_researcher(considered, given)])
+    bullets(console, "What each role can derive", _learns(plan, names))
+    bullets(
         console,
         "What your policy says",
         [f"{_ASKS if each.asks else ''}{named(str(each), names)}" for each in considered.found]
         or [_nothing(considered)],
     )
     estimated = estimate(plan, link=link)
-    _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))
+    bullets(console, "What it will cost", in_words(estimated.cost, estimated.basis))
     console.print(cost_table(plan, estimated.cost, names))
 
 
@@ -333,10 +333,3 @@ def _named(job: Job) -> str:
         return str(job.study.task)
     options = ", ".join(f"{name} = {value!r}" for name, value in job.foreign.study.options.items())
     return f"{job.foreign.name} ({job.study.task}{f'; {options}' if options else ''})"
-
-
-def _list(console: Console, title: str, lines: list[str]) -> None:
-    console.print()
-    console.print(title, style="bold")
-    for line in lines:
-        console.print(f"- {line}")

@@ -138,6 +138,14 @@ class Facts:
             yield Text.assemble((name.ljust(first), "bold"), f"\n{' ' * first}".join(lines))
 
 
+def bullets(console: Console, title: str, lines: Sequence[str]) -> None:
+    """A heading, and a line of a list for each; what goes on in the next line stands under its first word."""
+    console.print()
+    console.print(title, style="bold")
+    for line in lines:
+        console.print("\n".join(textwrap.wrap(f"- {line}", max(console.width, 20), subsequent_indent="  ")))
+
+
 def top_of(table: "Columns", count: int) -> Table:
     """The first rows of a table, and of its columns what fits on a screen; says of how many they are."""
     columns = dict(list(table.columns.items())[:_COLUMNS_SHOWN])

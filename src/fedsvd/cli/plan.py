@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
-from fedsvd.cli.output import Format, Output, facts, listing
+from fedsvd.cli.output import Format, Output, bullets, facts, listing
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.directions import expected_in_words, fine_in_words
@@ -51,9 +51,9 @@ def plan(
     stored = tuple(share_stored(party.table) for party in prepared.parties)
     estimated = estimate(planned.plan, link=link, afresh=calibrate, stored=stored)
     matching = plan_matching(prepared)
-    record = _record(prepared, planned, None if matching is None else matching.plan) | {
-        "cost": cost_record(planned.plan, estimated, prepared.names)
-    }
+    agreed = None if prepared.agreed is None else prepared.agreed.plan
+    first = agreed or (None if matching is None else matching.plan)
+    record = _record(prepared, planned, first) | {"cost": cost_record(planned.plan, estimated, prepared.names)}
     other = other_family(prepared.study, planned)
     compared = None if other is None else (other.plan, estimate(other.plan, link=link, stored=stored))
     record |= {"bits": expected_bits(planned.plan), "openings": openings_record(planned.plan)}
@@ -67,14 +67,14 @@ def plan(
     point_out(output, prepared)
     costs = cost_table(planned.plan, estimated.cost, prepared.names)
     totals = in_words(estimated.cost, estimated.basis) + ([] if compared is None else [compared_line(*compared)])
-    output.answer(record, lambda console: _show(console, record, totals, costs))
+    output.answer(record, lambda console: _show(console, record, totals, costs, first))
 
 
-def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | None) -> dict[str, Any]:
+def _record(prepared: "Prepared", planned: "Planned", first: SessionPlan | None) -> dict[str, Any]:
     from fedsvd.policy.sent import leaves_each_site
     from fedsvd.studies.doubts import units
 
-    plan, first = planned.plan, matching if prepared.agreed is None else prepared.agreed.plan
+    plan = planned.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     return {
         "job": prepared.name,
@@ -191,7 +191,10 @@ def _whom(plan: SessionPlan, item: Item) -> str:
     return "to the label holder" if item is Item.SCORE else "to every party"
 
 
-def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Table) -> None:
+def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Table, first: SessionPlan | None) -> None:
+    """The record for a person; what an earlier session does stands under headings of its own."""
+    from fedsvd.policy.sent import leaves_each_site
+
     most = "at most " if record["align"] else ""
     task = record["task"] if "foreign" not in record else f"{record['foreign']['name']} ({record['task']})"
     what = f"{task} of {most}{record['samples']} samples x {record['features']} features"
@@ -216,19 +219,17 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
     console.print(listing(("party", "rows", "columns"), [tuple(each.values())[:3] for each in record["parties"]]))
     mapped = [f"{each['name']}: {line}" for each in record["parties"] for line in each.get("mapped", ())]
     if mapped:
-        _list(console, "How parties map their own tables", mapped)
-    _list(console, "By whom", [f"{role}: {does}" for role, does in record["roles"].items()])
+        bullets(console, "How parties map their own tables", mapped)
+    bullets(console, "By whom", [f"{role}: {does}" for role, does in record["roles"].items()])
     if record["prepare"]:
-        _list(console, PREPARED, record["prepare"])
-    _list(console, "What leaves each party", record["leaves_each_site"])
-    _list(console, "What is released", [f"{item}: {whom}" for item, whom in record["released"].items()])
-    _list(console, "What each role learns", record["learns"])
-    _list(console, "What it will cost", totals)
+        bullets(console, PREPARED, record["prepare"])
+    sent, learned = (0, 0) if first is None else (len(leaves_each_site(first)), len(what_each_role_learns(first)))
+    if first is not None:
+        earlier = f"in a session before the study ({first.task})"
+        bullets(console, f"What leaves each party {earlier}", record["leaves_each_site"][:sent])
+        bullets(console, f"What each role learns {earlier}", record["learns"][:learned])
+    bullets(console, "What leaves each party", record["leaves_each_site"][sent:])
+    bullets(console, "What is released", [f"{item}: {whom}" for item, whom in record["released"].items()])
+    bullets(console, "What each role learns", record["learns"][learned:])
+    bullets(console, "What it will cost", totals)
     console.print(costs)
-
-
-def _list(console: Console, title: str, lines: list[str]) -> None:
-    console.print()
-    console.print(title, style="bold")
-    for line in lines:
-        console.print(f"- {line}")

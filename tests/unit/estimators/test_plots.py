@@ -390,6 +390,19 @@ def test_t2_stands_alone_where_all_components_leave_nothing_of_a_record(tmp_path
     assert ax.get_ylabel() == "T²: within the components"
 
 
+def test_q_is_drawn_where_components_leave_something_of_a_record(tmp_path):
+    files = hospitals(tmp_path)
+    release = ["components", "mean", "spectrum"]
+    out = study(files.job(task="pca", components=2, unit_variance=True, release=release, id="patient"))
+    ax = fedsvd.load(out / "parties" / "north").plot.outliers()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("T²: within the components", "Q: outside of them")
+    joint = files.joint.drop(columns="patient").to_numpy()
+    Z = (joint - joint.mean(axis=0)) / joint.std(axis=0)
+    left = Z - PCA(2).fit(Z).inverse_transform(PCA(2).fit_transform(Z))
+    drawn = np.vstack([dots(ax, place) for place in range(len(ax.collections))])
+    assert_close(np.sort(drawn[:, 1]), np.sort(np.sum(left**2, axis=1)[:40]), STATISTIC_BAR)
+
+
 def test_a_love_plot_is_points_with_the_limit_of_balance():
     rng = np.random.default_rng(2)
     ages = [rng.normal(60, 9, n).round() for n in (90, 80, 70)]

@@ -222,7 +222,7 @@ def outliers(result: PartyResult, wish: Wish = USUAL) -> Iterator[Picture]:
     """T2 and Q of records, with dashed limits; those beyond one are orange. Without Q where nothing is left of rows."""
     values, said = result.arrays["outliers"], result.facts["outliers"]
     own = result.arrays.get("components")
-    if own is not None and len(own) >= min(result.plan.m, result.rank):
+    if own is not None and own.shape[0] == own.shape[1]:
         yield _within(values[:, 0], said, whose(result, "outliers"))
         return
     limits = (said["t2_limit"], said["q_limit"])
