@@ -13,7 +13,8 @@ HERE = Path(__file__).parent
 SOURCE, LIBRARY = HERE / "passes.c", HERE / "passes.so"
 # Without errno and traps a loop over rounding and comparisons can be done in vectors; no result changes. Words and
 # numbers may lie in the same place, which C's rule on aliasing would let a compiler rule out.
-_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing")
+_EXACT = ("-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing")
+_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-pthread", *_EXACT)
 
 
 def build() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-VERSION = 6
+VERSION = 7
 _AT, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _LINES = (_AT, _COUNT, _COUNT, _COUNT)
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -32,9 +32,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "take": (*_LINES, _AT, _AT, _COUNT),
     "put": (*_LINES, _AT, _AT, _COUNT),
     "transpose": (*_LINES, _AT, _COUNT),
-    "inner": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT),
-    "combine": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT),
-    "sparse": (_AT, _AT, _AT, _COUNT, _AT, _COUNT, _AT),
+    "inner": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT, _AT, _COUNT, _COUNT),
+    "combine": (*_LINES, _AT, _COUNT, _COUNT, _AT, _COUNT, _AT, _COUNT, _COUNT, _AT, _COUNT, _COUNT),
+    "sparse": (_AT, _AT, _AT, _AT, _COUNT, _AT, _AT, _COUNT, _COUNT),
     "reflectors": (_AT, _AT, _COUNT, _AT, _AT, _AT),
     "reflect": (_AT, _AT, _AT, _AT, _AT, _COUNT, _AT, _COUNT, _COUNT, _COUNT),
 }

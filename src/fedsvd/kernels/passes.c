@@ -16,7 +16,7 @@
 #define FOR_EACH_CPU
 #endif
 
-#define VERSION 6
+#define VERSION 7
 
 int64_t passes_version(void) { return VERSION; }
 
@@ -286,6 +286,8 @@ void transpose(const double *rows, int64_t count, int64_t width, int64_t step, d
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
+#include "team.h"
+
 #define NAME(word) word##_of_8
 #define LANES 8
 #define ROWS 4
@@ -338,8 +340,7 @@ static int with_v4(void)
 /* Whether this processor has vectors for which the products below are made. */
 int64_t has_narrow(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
-/* Lines of A, (rows, width), times lines of B, (count, width): their inner products are added to `out`, (rows, count). */
-void inner(LINES, double *out, int64_t out_step)
+static void inner_here(LINES, double *out, int64_t out_step)
 {
     if (with_v4())
         inner_v4(GIVEN);
@@ -347,8 +348,7 @@ void inner(LINES, double *out, int64_t out_step)
         inner_v3(GIVEN);
 }
 
-/* Sums of lines of A, (rows, width), with weights B, (rows, count), are added to the lines of `out`, (count, width). */
-void combine(LINES, double *out, int64_t out_step)
+static void combine_here(LINES, double *out, int64_t out_step)
 {
     if (with_v4())
         combine_v4(GIVEN);
@@ -356,13 +356,82 @@ void combine(LINES, double *out, int64_t out_step)
         combine_v3(GIVEN);
 }
 
-/* Rows of a sparse matrix, stored by rows, times B, whose rows have `count` numbers, a multiple of 8: into `out`. */
-void sparse(STORED, const double *B, int64_t count, double *out)
+static void sparse_here(STORED, const double *B, int64_t count, double *out)
 {
     if (with_v4())
         sparse_v4(values, places, starts, rows, B, count, out);
     else
         sparse_v3(values, places, starts, rows, B, count, out);
+}
+
+typedef struct {
+    const double *A, *B;
+    int64_t width, a_step, count, b_step;
+    double *out;
+    int64_t out_step;
+    const int64_t *lines, *places; /* where parts begin, and the last one ends */
+    int64_t shares, share_step; /* parts of the lines, and the distance of their sums */
+} product;
+
+static void some_lines(const void *given, int64_t number)
+{
+    const product *of = given;
+    int64_t first = of->lines[number], rows = of->lines[number + 1] - first;
+    inner_here(of->A + first * of->a_step, rows, of->width, of->a_step, of->B, of->count, of->b_step,
+               of->out + first * of->out_step, of->out_step);
+}
+
+static void some_places(const void *given, int64_t number)
+{
+    const product *of = given;
+    int64_t share = number % of->shares, first = of->lines[share], rows = of->lines[share + 1] - first;
+    int64_t from = of->places[number / of->shares], width = of->places[number / of->shares + 1] - from;
+    combine_here(of->A + first * of->a_step + from, rows, width, of->a_step, of->B + first * of->b_step, of->count,
+                 of->b_step, of->out + share * of->share_step + from, of->out_step);
+}
+
+/* Lines of A, (rows, width), times lines of B, (count, width): their inner products are added to `out`, (rows, count),
+ * in parts of lines. */
+void inner(LINES, double *out, int64_t out_step, const int64_t *lines, int64_t parts, int64_t threads)
+{
+    product of = {A, B, width, a_step, count, b_step, out, out_step, lines, NULL, 1, 0};
+    (void)rows;
+    in_parts(some_lines, &of, parts, threads);
+}
+
+/* Sums of lines of A, (rows, width), with weights B, (rows, count), are added to the lines of `out`, (count, width), in
+ * parts of places; each share of the lines has sums of its own, `share_step` numbers from those of the one before. */
+void combine(LINES, double *out, int64_t out_step, const int64_t *lines, int64_t shares, int64_t share_step,
+             const int64_t *places, int64_t parts, int64_t threads)
+{
+    product of = {A, B, width, a_step, count, b_step, out, out_step, lines, places, shares, share_step};
+    (void)rows;
+    in_parts(some_places, &of, parts * shares, threads);
+}
+
+typedef struct {
+    const double *values, *B;
+    const int32_t *places, *starts;
+    int64_t count;
+    double *out;
+    const int64_t *rows; /* where parts begin, and the last one ends */
+} sparse_product;
+
+static void some_rows(const void *given, int64_t number)
+{
+    const sparse_product *of = given;
+    int64_t first = of->rows[number];
+    sparse_here(of->values, of->places, of->starts + first, of->rows[number + 1] - first, of->B, of->count,
+                of->out + first * of->count);
+}
+
+/* Rows of a sparse matrix, stored by rows, times B, whose rows have `count` numbers, a multiple of 8: into `out`, in
+ * parts of rows. */
+void sparse(const double *values, const int32_t *places, const int32_t *starts, const double *B, int64_t count,
+            double *out, const int64_t *rows, int64_t parts, int64_t threads)
+{
+    sparse_product of = {values, B, places, starts, count, out, rows};
+    in_parts(some_rows, &of, parts, threads);
 }
 
 #else

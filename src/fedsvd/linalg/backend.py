@@ -24,7 +24,7 @@ from fedsvd.linalg.pools import one_pool as one_pool
 from fedsvd.linalg.pools import one_thread as one_thread
 from fedsvd.linalg.pools import small_products, small_work
 from fedsvd.linalg.pools import threads as threads
-from fedsvd.types import Array, Each, Float
+from fedsvd.types import Array, Float
 
 _BLOCK = 1 << 27  # entries transformed at once
 
@@ -180,14 +180,11 @@ def column_norms(A: Array) -> Array:
     return unit * xp.linalg.vector_norm(A / unit, axis=0)
 
 
-def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False, each: Each | None = None) -> Array:
-    """``A B``; into ``out``, which may be rows or columns of a larger array, or with ``add`` onto it.
-
-    ``each`` brings threads for a B of few columns; others have those of BLAS.
-    """
+def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False) -> Array:
+    """``A B``; into ``out``, which may be rows or columns of a larger array, or with ``add`` onto it."""
     xp = namespace(A, B)
     if xp is np and blas.fits(A, B) and A.shape[0] * A.shape[1] * B.shape[1] > _SMALL:
-        if (found := few_columns.multiplied(A, B, out, add, each)) is not None:
+        if (found := few_columns.multiplied(A, B, out, add)) is not None:
             return found
         if B.shape[1] <= VECTORS and out is None:
             return _by_vectors(A, B)

@@ -8,19 +8,20 @@ and each number is added up in the order of the whole: in C, for eight or sixtee
 
 import warnings
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy
 
 from fedsvd.kernels import narrow
+from fedsvd.linalg.few_columns import threads_for
 from fedsvd.types import Array, Each, Float
 
 _WORD32 = np.iinfo(np.int32).max
 _PIECES = 32  # at most
-PIECE = 1 << 17
-"""Stored entries that are worth a thread: a quarter of a millisecond."""
+_SLOW = 2  # numbers of a dense matrix that take as long as one that is stored with its place
+PIECE = 1 << 15
+"""Stored entries of a piece, at least: a tenth of a millisecond."""
 
 Product = Callable[[Array], Array]
 
@@ -32,46 +33,43 @@ def sparse_products(X: Any, like: Array) -> tuple[Product, Product]:
 
 
 class ByRows:
-    """A matrix of SciPy in pieces of rows, which share its memory where it is stored by rows."""
+    """A matrix of SciPy in pieces of rows, which share its memory where it is stored by rows; ``each`` is SciPy's."""
 
     def __init__(self, A: Any, each: Each | None) -> None:
-        A, self._each = scipy.sparse.csr_array(A), each
+        self._A, self._each = scipy.sparse.csr_array(A), each
+        A = self._A
         count = max(1, min(_PIECES, A.nnz // PIECE))
         inner = np.searchsorted(A.indptr, [A.nnz * number // count for number in range(1, count)]).tolist()
-        self._pieces = [(slice(a, b), _rows(A, a, b)) for a, b in pairwise((0, *inner, A.shape[0]))]
-        self._height = A.shape[0]
+        self._cuts = [0, *inner, A.shape[0]]
+        # Entries are float64, and are counted in 32 bits, as SciPy does where it can.
+        self._counted = A.data.dtype == np.float64 and A.indices.dtype == A.indptr.dtype == np.int32
 
     def times(self, B: Float) -> Float:
         """``A B``."""
-        count = B.shape[1]
-        by_vectors = narrow.available() and all(_counted(A) for _, A in self._pieces)
-        wide = count + -count % narrow.EIGHT if by_vectors else count
-        given, out = B, np.empty((self._height, wide))
+        A, count = self._A, B.shape[1]
+        if not (narrow.available() and self._counted):
+            return self._by_scipy(B if B.flags.c_contiguous else np.ascontiguousarray(B))
+        wide = count + -count % narrow.EIGHT
+        given, out = B, np.empty((A.shape[0], wide))
         if wide > count or not B.flags.c_contiguous:
             given = np.zeros((B.shape[0], wide))
             given[:, :count] = B
-
-        def piece(number: int) -> None:
-            rows, A = self._pieces[number]
-            if by_vectors:
-                narrow.sparse(A.data, A.indices, A.indptr, given, out[rows])
-            else:
-                out[rows] = A @ given
-
-        for _ in (self._each or map)(piece, range(len(self._pieces))):
-            pass
+        several = threads_for(_SLOW * A.nnz, wide)
+        narrow.sparse(A.data, A.indices, A.indptr, given, out, self._cuts, several)
         return out[:, :count]
 
+    def _by_scipy(self, B: Float) -> Float:
+        A, out = self._A, np.empty((self._A.shape[0], B.shape[1]))
 
-def _rows(A: Any, start: int, stop: int) -> Any:
-    begin, end = int(A.indptr[start]), int(A.indptr[stop])
-    parts = A.data[begin:end], A.indices[begin:end], A.indptr[start : stop + 1] - A.indptr[start]
-    return scipy.sparse.csr_array(parts, shape=(stop - start, A.shape[1]))
+        def piece(number: int) -> None:
+            start, stop = self._cuts[number : number + 2]
+            begin, end = int(A.indptr[start]), int(A.indptr[stop])
+            parts = A.data[begin:end], A.indices[begin:end], A.indptr[start : stop + 1] - A.indptr[start]
+            out[start:stop] = scipy.sparse.csr_array(parts, shape=(stop - start, A.shape[1])) @ B
 
-
-def _counted(A: Any) -> bool:
-    """Whether entries are float64 and are counted in 32 bits, as SciPy does where it can."""
-    return bool(A.data.dtype == np.float64 and A.indices.dtype == A.indptr.dtype == np.int32)
+        for _ in (self._each or map)(piece, range(len(self._cuts) - 1)):
+            pass
+        return out
 
 
 def has_sparse(like: Array | None) -> bool:

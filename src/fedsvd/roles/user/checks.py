@@ -397,7 +397,7 @@ def _inner_products(work: Work, name: str, v: Float) -> Float:
 def gram_times(work: Work, A_i: Operand, V: Float) -> Float:
     """``A_i A_i^T V``: one pass over A_i by columns, two by rows."""
     if isinstance(A_i, Streamed) and A_i.at_once:
-        return A_i.gram_times(V, work.plan.memory, work.masks.each)
+        return A_i.gram_times(V, work.plan.memory)
     if work.plan.reads_rows and not isinstance(A_i, Dense):
         W, found = np.zeros((work.n_i, V.shape[1])), np.empty(V.shape)
         for part in work.row_places("order"):

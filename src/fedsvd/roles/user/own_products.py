@@ -67,8 +67,8 @@ def own_side(work: Work, A_i: Operand) -> OwnSide:
         if isinstance(A_i.source, SparsePanels) and has_sparse(None if work.device is None else work.device.like):
             return OwnSide(*_of_stored(work, A_i), W)
         if A_i.at_once:
-            memory, near, each = work.plan.memory, A_i, work.masks.each
-            return OwnSide(lambda W: near.times(W, memory, each), lambda Q: near.transposed_times(Q, memory, each), W)
+            memory, near = work.plan.memory, A_i
+            return OwnSide(lambda W: near.times(W, memory), lambda Q: near.transposed_times(Q, memory), W)
     if isinstance(A_i, Streamed) and _stays(work):
         A_i = Dense(A_i.columns(0, work.n_i))
     if isinstance(A_i, Dense):

@@ -14,7 +14,7 @@ from fedsvd.compress.reduce import columns_of, rows_of
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.backend import matmul, norm
 from fedsvd.linalg.device import Device, host_or
-from fedsvd.types import Array, Each, Float
+from fedsvd.types import Array, Float
 
 _LONG = 1 << 22  # numbers of a panel that one product reads where it lies
 NEAR_ZERO = 8.0
@@ -63,31 +63,31 @@ class Streamed:
         """Whether it is multiplied where it lies, in memory, with the mean taken off the product."""
         return self.device is None and self.source.in_memory and self.inverse is None and self.off_products
 
-    def transposed_times(self, U: Float, memory: int, each: Each | None = None) -> Float:
+    def transposed_times(self, U: Float, memory: int) -> Float:
         """``A_i^T U``, (n_i, r), where it is multiplied ``at_once``."""
         W = np.zeros((self.source.shape[1], U.shape[1]))
         for place in self._panels(memory):
             X = self.source.rows(place.start, place.stop)
-            matmul(X.T, U[place], W, add=True, each=each)
+            matmul(X.T, U[place], W, add=True)
         if self.mean is not None:
             W -= self.mean @ U
         return self._scaled(W)
 
-    def times(self, W: Float, memory: int, each: Each | None = None) -> Float:
+    def times(self, W: Float, memory: int) -> Float:
         """``A_i W``, (m, r), where it is multiplied ``at_once``."""
         product = np.empty((self.source.shape[0], W.shape[1]))
         for place in self._panels(memory):
-            product[place] = matmul(self.source.rows(place.start, place.stop), W, each=each)
+            product[place] = matmul(self.source.rows(place.start, place.stop), W)
         if self.mean is not None:
             product -= np.multiply.outer(self.mean, W.sum(axis=0))
         return self._scaled(product)
 
-    def gram_times(self, V: Float, memory: int, each: Each | None = None) -> Float:
+    def gram_times(self, V: Float, memory: int) -> Float:
         """``A_i A_i^T V``, (m, r), for a few vectors, where it is multiplied ``at_once``.
 
         How products are added up does not depend on the number of threads.
         """
-        return self.times(self.transposed_times(V, memory, each), memory, each)
+        return self.times(self.transposed_times(V, memory), memory)
 
     def squared_norm(self, memory: int) -> float:
         """``||A_i||_F^2``, where it is multiplied ``at_once``."""
