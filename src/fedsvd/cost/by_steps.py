@@ -5,15 +5,20 @@ Each counts what all steps take together, where its label comes first.
 
 from fedsvd.cost.rates import Piece, Work
 from fedsvd.cost.users import Pieces, User
+from fedsvd.kernels.narrow import EIGHT
+from fedsvd.linalg.few_columns import MOST, READ
+from fedsvd.linalg.sparse_products import STORED
 from fedsvd.linalg.verdicts import Search
 from fedsvd.protocol.directions import by_share, first_width, later_width, most_steps, reach
 
 _FOUR_NORMS = 4.0
 _SVD = 20.0  # flops of a small SVD for each entry and column
 _SQUARES, _MANY = 5.0, 2  # the same of the leading ones, where there are as many times more
-_SPARSE = 2.0  # bytes of fresh arrays that take as long as a stored entry times one number, with 3 to 28 columns
-_OF_COLUMNS = 3.0  # products of a block with earlier columns: one in each of two passes, and what is taken off
-_PASSES, _OWN = 4.0, 16.0  # flops for each entry of the basis and column of an image, and of the image by itself
+_OF_COLUMNS = 3  # products of a block with earlier columns: one in each of two passes, and what is taken off
+_OF_BASIS = 2  # products of an image with the basis; one more where the next block is a combination of it
+_QR = 4.0  # flops of a QR factorisation with its Q, for each row and square of columns
+_COPIES, _COPIES_OF_IMAGE = 5, 8  # how often a block, and an image, is written as it is scaled, taken off and laid out
+_SENT = 3.0  # how often a message of user 1 is written: with its numbers, sealed and opened
 
 
 def _blocks(user: User) -> list[tuple[int, int]]:
@@ -25,12 +30,26 @@ def _blocks(user: User) -> list[tuple[int, int]]:
     return found
 
 
-def _product(user: User, columns: float) -> Work:
-    """The cost of X_i, or its transpose, times this number of columns; X_i is read once for each step."""
-    entries, steps = user.stored * user.plan.m * user.n_i, len(user.expected.passes)
-    if user.stored < 1.0:
-        return Work(memory=(8.0 * steps + _SPARSE * columns) * entries)
-    return Work(gemm=2.0 * entries * columns, memory=8.0 * entries * steps)
+def _times(numbers: float, columns: int) -> Work:
+    """A matrix of so many numbers times this many columns."""
+    if columns > MOST:
+        return Work(gemm=2.0 * numbers * columns)
+    return Work(narrow=numbers * (READ + columns))
+
+
+def _product(user: User, columns: int) -> Work:
+    """X_i, or its transpose, times a block; what is multiplied, and what comes out, lies in fresh memory."""
+    m, n_i, stored = user.plan.m, user.n_i, user.stored
+    written = Work(memory=4.0 * _COPIES * (m + n_i) * columns)
+    if stored < 1.0:
+        return _times(STORED * stored * m * n_i, columns + -columns % EIGHT) + written
+    return _times(float(m * n_i), columns) + written
+
+
+def _products(user: User) -> Work:
+    """The same for all blocks, and for the vectors at the end."""
+    made = [_product(user, width) for _, width in _blocks(user)]
+    return sum(made, _product(user, user.r))
 
 
 def lengths(user: User) -> Pieces:
@@ -42,34 +61,40 @@ def lengths(user: User) -> Pieces:
 def directions(user: User) -> Pieces:
     """A block times the data, and less what earlier columns have of it."""
     blocks = _blocks(user)
-    orthogonal = sum(2.0 * user.n_i * _OF_COLUMNS * (before + width) * width for before, width in blocks)
+    orthogonal = sum((_times(float(user.n_i * (before + width)), width) for before, width in blocks), Work())
     basis = float((3 * user.plan.m + user.n_i) * max(map(sum, blocks)))
-    work = _product(user, sum(width for _, width in blocks) + user.r) + Work(gemm=orthogonal)
+    work = _products(user) + orthogonal * _OF_COLUMNS
     yield Piece("products", work, basis, keeps=(("basis", basis),))
 
 
 def products(user: User) -> Pieces:
     """The image of each block, and of the vectors at the end."""
-    columns = sum(width for _, width in _blocks(user)) + user.r
-    yield Piece("products", _product(user, columns), float(user.plan.m * first_width(user.plan)))
+    yield Piece("products", _products(user), float(user.plan.m * first_width(user.plan)))
 
 
 def ritz_values(user: User) -> Pieces:
-    """What an image has outside of the basis, and a small SVD where the directions have grown."""
-    m, small, long, search = user.plan.m, 0.0, 0.0, Search(first_width(user.plan), 0)
+    """What an image has outside of the basis, a small SVD where the directions have grown, and what user 1 sends.
+
+    Users of one process compute, seal and hash it once.
+    """
+    m, small, long, search = user.plan.m, 0.0, Work(), Search(first_width(user.plan), 0)
+    combines = later_width(user.plan) < first_width(user.plan)  # else the directions that were found last go on
     for before, width in _blocks(user):
         d = before + width
-        long += _PASSES * m * d * width + _OWN * m * width**2
+        long += _times(float(m * d), width) * (_OF_BASIS + combines) + Work(qr=_QR * m * width**2)
+        sent = 8.0 * m * width
+        long += Work(memory=(_COPIES_OF_IMAGE + _SENT) * sent, aes=2.0 * sent, hashed=sent)
         search = search.at(0) if d < search.computed else search  # a basis that started again
         if search.due(d, 0 if by_share(user.plan) else user.plan.planned_rank):
             search = search.at(d)
             small += (_SVD if d < _MANY * user.r else _SQUARES) * d**3
-    yield Piece("products", Work(gemm=small + long))
+    yield Piece("products", Work(gemm=small) + long, once=True)
 
 
 def acceptance(user: User) -> Pieces:
-    """What user 1 sends, tested: directions that each image has outside of all that is known."""
-    yield Piece("products", Work(gemm=sum(_OWN * user.plan.m * width**2 for _, width in _blocks(user))))
+    """What user 1 sends, compared with what this user would send; it is the same, bit for bit, on like machines."""
+    sent = sum(8.0 * user.plan.m * width for _, width in _blocks(user))
+    yield Piece("products", Work(memory=2.0 * sent))
 
 
 def regression(user: User) -> Pieces:

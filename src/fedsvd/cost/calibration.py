@@ -8,6 +8,7 @@ fedsvd, this processor, this BLAS and its threads; where they cannot be stored, 
 are measured again.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -27,9 +28,9 @@ import scipy
 from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
-from fedsvd.cost.rates import Gains, Rates
+from fedsvd.cost.rates import DEFAULT, Gains, Rates
 from fedsvd.kernels.library import VERSION, compiled
-from fedsvd.linalg import backend
+from fedsvd.linalg import backend, few_columns
 from fedsvd.linalg.householder import draw
 from fedsvd.linalg.pools import available, one_pool
 from fedsvd.linalg.windows import MIXING_BLOCK
@@ -51,6 +52,8 @@ _SVD = 640  # rows and columns; a smaller SVD is slower for its operations
 _WORDS = 1 << 19
 _KEYS = 50
 _LEAST_GAIN = 0.2
+_LARGE, _FEW = 1 << 23, 10  # numbers of a matrix beyond most caches, and columns that it is multiplied with
+_HASHED = 1 << 21  # bytes
 _FRESH = 5 << 20  # numbers; above what an allocator keeps for itself, so that their pages are new
 
 
@@ -133,8 +136,10 @@ def _blas(stream: Keystream) -> dict[str, _Kernel]:
     A, X, B = stream.normal((n, n)), stream.normal((n, long)), stream.normal((_SVD, _SVD))
     R = np.asfortranarray(np.triu(A) + n * np.eye(n))
     Q, Y = draw(1000, stream.normal), stream.normal((1000, columns))
+    large, Z = np.ones((_LARGE // 2048, 2048)), stream.normal((2048, _FEW))
     return {
         "gemm": _Kernel(2.0 * n * n * long, lambda: backend.matmul(A, X)),
+        "narrow": _Kernel(float(few_columns.READ + _FEW) * large.size, lambda: backend.matmul(large, Z)),
         "solve": _Kernel(2.0 * n * n * long, lambda: backend.gram(backend.solve_triangular(R, X, transposed=True))),
         "qr": _Kernel(2.0 * long * n * n - 2 / 3 * n**3, lambda: backend.qr_r(X.T)),
         "svd": _Kernel(22.0 * _SVD**3, lambda: backend.svd(B)),
@@ -163,7 +168,7 @@ def _shared(stream: Keystream) -> dict[str, _Kernel]:
 
 def _alone(stream: Keystream) -> dict[str, float]:
     """What one thread does, whatever there are."""
-    values, fresh = stream.normal(200), np.ones(_FRESH)
+    values, fresh, content = stream.normal(200), np.ones(_FRESH), bytes(_HASHED)
     mine, theirs = AgreementKey(Seed(bytes(32))), AgreementKey(Seed(bytes([1]) * 32))
 
     def agree() -> None:
@@ -173,8 +178,9 @@ def _alone(stream: Keystream) -> dict[str, float]:
     return {
         "memory": 8.0 * _FRESH / best_seconds(lambda: fresh * 2.0),
         "scalars": values.size / best_seconds(lambda: wide.decode(wide.encode(values))),
+        "hashed": _HASHED / best_seconds(lambda: hashlib.sha256(content)),
         "keys": _KEYS / best_seconds(agree),
-        "messages": 5e4,
+        "messages": DEFAULT.messages,
     }
 
 

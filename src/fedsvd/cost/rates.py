@@ -16,6 +16,7 @@ class Work:
     """Amounts of work, additive; the names are those of ``Rates``."""
 
     gemm: float = 0.0
+    narrow: float = 0.0
     solve: float = 0.0
     qr: float = 0.0
     svd: float = 0.0
@@ -28,6 +29,7 @@ class Work:
     aes: float = 0.0
     encode: float = 0.0
     filled: float = 0.0
+    hashed: float = 0.0
     keys: float = 0.0
     scalars: float = 0.0
     messages: float = 0.0
@@ -40,8 +42,8 @@ class Work:
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of dense linear algebra."""
-        return self.gemm + self.solve + self.qr + self.svd + self.reflect + self.blocks
+        """Floating-point operations of dense linear algebra; with few columns they are about what is counted."""
+        return self.gemm + self.narrow + self.solve + self.qr + self.svd + self.reflect + self.blocks
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Gains:
     """How much faster than one thread all threads together are, kind by kind; what is not named here has one thread."""
 
     gemm: float = 1.0
+    narrow: float = 1.0
     solve: float = 1.0
     qr: float = 1.0
     svd: float = 1.0
@@ -67,6 +70,7 @@ class Rates:
     """Rates of one core of a machine, in what the comment says per second, and what its threads gain."""
 
     gemm: float = 3e10  # flops of matrix products
+    narrow: float = 2e10  # numbers of a matrix times few columns, each times eight more than there are columns
     solve: float = 1.5e10  # flops of triangular solves, rank updates and Cholesky
     qr: float = 1.5e10  # flops of Householder QR
     svd: float = 2.5e10  # flops of a dense SVD, 14 m n^2 + 8 n^3
@@ -79,9 +83,10 @@ class Rates:
     aes: float = 3e9  # bytes of keystream added to words
     encode: float = 3e9  # bytes of floats turned into words, or back
     filled: float = 8e8  # bytes of floats turned into words whose last bits are random
+    hashed: float = 4e8  # bytes, by SHA-256
     keys: float = 2e4  # key agreements or signatures checked
     scalars: float = 2e5  # numbers through Python one by one: exact sums, row ids
-    messages: float = 5e4  # messages handled
+    messages: float = 7e3  # messages handled, at either end, with what Python does of the step between two of them
     cores: int = 1  # that compute at the same time
     threads: int = 1  # of a role that computes alone
     gains: Gains = Gains()  # of several threads

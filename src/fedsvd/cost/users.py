@@ -21,8 +21,11 @@ from fedsvd.protocol.sums import ORDER_BLOCK, gram_batches, order_steps, summed
 from fedsvd.protocol.tasks import PERMUTED_TABLES, SAMPLED_PANELS, Check, Item, Mode, Scheme
 from fedsvd.protocol.upload import upload_bytes
 from fedsvd.secagg.neighbours import degree
+from fedsvd.secagg.pads import SHORT
 from fedsvd.secagg.sums import PlannedSum, SumKind
 
+_CHECKED = 1.5  # signatures that take as long to check, in key agreements
+_STARTED, _DERIVED = 0.1, 0.5  # the same of a short stream under a key that is there, and of a key of its own
 _TAG = 30.0  # bytes of memory traffic that a word's tag is worth
 _SPECIAL = 30.0  # numbers read and written, for each row, by the special functions of a model's family
 
@@ -100,7 +103,9 @@ def nothing(user: User) -> Pieces:
 def seeding(user: User) -> Pieces:
     """Session keys, seeds, row ids; at the end everyone's signatures."""
     plan = user.plan
-    yield Piece("keys", Work(keys=11.0 * plan.k, scalars=0.3 * plan.m * plan.check_ids))
+    # Agreements with neighbours and own signatures; three of each party are checked, once in a process.
+    yield Piece("keys", Work(keys=degree(plan.k) + 2.0, scalars=0.3 * plan.m * plan.check_ids))
+    yield Piece("keys", Work(keys=3.0 * _CHECKED * plan.k), once=True)
     if not plan.matches:
         yield Piece(
             "reading", Work(memory=12.0 * user.stored * user.rows * user.n_i)
@@ -124,6 +129,8 @@ def add_up(user: User, step: PlannedStep) -> Pieces:
     # Shares, padded copies and replies are of one batch; wide numbers are integers of Python as well.
     numbers = words + (8.0 if planned.kind is SumKind.WIDE else 4.0) * batch
     yield Piece("sums", _work_of(user, planned), numbers, frees=(SHARE,))
+    if planned.receiver is None:
+        yield Piece("sums", Work(hashed=8.0 * words), once=True)  # into the digest of what all users saw
 
 
 def _work_of(user: User, planned: PlannedSum) -> Work:
@@ -133,7 +140,9 @@ def _work_of(user: User, planned: PlannedSum) -> Work:
     opens = planned.receiver in (None, user.i + 1)
     pads = degree(user.plan.k) + 1.5 * (1 + opens)  # of neighbours; the group's, and keys of tags, both ways
     tags = _TAG * planned.length * (1 + opens)
-    keys = 0.5 * len(planned.batches) * (1 + degree(user.plan.k))  # the pads of a batch have keys of their own
+    # The pads of a long batch have keys of their own; those of a short sum begin elsewhere under one key of a pair.
+    each = _STARTED if planned.length * planned.kind.columns <= SHORT else _DERIVED
+    keys = each * len(planned.batches) * (1 + degree(user.plan.k))
     return Work(scalars=wide, aes=pads * words, encode=2 * words, memory=4 * words + tags, keys=keys)
 
 

@@ -18,13 +18,15 @@ from fedsvd.types import Float
 MOST = 32
 """Columns of B from which BLAS is as quick."""
 
+READ = 8
+"""Products of a number with so many others take as long as to read it."""
+
 _PART = 1 << 16  # numbers of A that a thread reads at a time, at least
 _PARTS = 32  # of A, at most: two for each of sixteen threads
 _PIECE = 1024  # numbers of a line that are read in one piece: of shorter ones most of the time is spent on the way
 _LINES = 256  # lines, at least, of a part that has sums of its own, which are added up afterwards
 _TILE, _VECTORS = 12, 16  # lines, and numbers of a line, that the kernels take together
 _ALIKE = 512  # numbers after which lines are in the same places of a cache: a few more are put between them
-_READ = 8  # products of a number with so many others take as long as to read it
 _WORTH = 1 << 21  # such products that are worth the start of a thread: a tenth of a millisecond, and ten microseconds
 
 
@@ -45,7 +47,7 @@ def multiplied(A: Float, B: Float, out: Float | None, add: bool) -> Float | None
 
 def threads_for(numbers: int, columns: int) -> int:
     """How many of the threads that BLAS has now are worth starting for so many numbers times so many columns."""
-    wanted = numbers * (_READ + columns) // _WORTH
+    wanted = numbers * (READ + columns) // _WORTH
     return 1 if wanted < 2 else min(wanted, threads())
 
 

@@ -19,7 +19,9 @@ from fedsvd.types import Array, Each, Float
 
 _WORD32 = np.iinfo(np.int32).max
 _PIECES = 32  # at most
-_SLOW = 2  # numbers of a dense matrix that take as long as one that is stored with its place
+STORED = 2
+"""Numbers of a dense matrix that take as long as one that is stored with its place."""
+
 PIECE = 1 << 15
 """Stored entries of a piece, at least: a tenth of a millisecond."""
 
@@ -54,7 +56,7 @@ class ByRows:
         if wide > count or not B.flags.c_contiguous:
             given = np.zeros((B.shape[0], wide))
             given[:, :count] = B
-        several = threads_for(_SLOW * A.nnz, wide)
+        several = threads_for(STORED * A.nnz, wide)
         narrow.sparse(A.data, A.indices, A.indptr, given, out, self._cuts, several)
         return out[:, :count]
 
