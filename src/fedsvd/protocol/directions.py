@@ -60,7 +60,7 @@ _A_COMPONENT, _MORE = 60, 64  # directions for each component, and in any case
 _MOST_BY_SHARE = 256
 _FEW_FEATURES = 512
 _FEW, _SEEN_OF_FEW, _SEEN = 2, (8, 62), (7, 70)  # components; steps that were seen with them, and with more
-_FLOPS_OF_STEPS, _FLOPS_OF_FACTOR = 240, 10
+_FLOPS_OF_STEPS, _FLOPS_OF_FACTOR = 120, 10
 RECORDS_BY_AUTO = 26
 """Records outside of the largest party, for each direction, from which steps are taken without being asked for."""
 
@@ -231,8 +231,8 @@ def fine_in_words(plan: SessionPlan) -> str:
 def quicker(r: int, m: int, n: int) -> bool:
     """Whether steps are the quicker way to r components of m features, n records at the largest party.
 
-    A law of public shapes. Flops that steps may take, with a spectrum that falls slowly, against those of exact Gram
-    matrices and of a factorisation; measured on one core from 600 to 2,000 features.
+    A law of public shapes. Flops that steps may take, with factors above a bulk, against those of exact Gram matrices
+    and of a factorisation; measured on one core from 400 to 2,000 features.
     """
     return m > _FEW_FEATURES and _FLOPS_OF_STEPS * r * n * m < n * m**2 + _FLOPS_OF_FACTOR * m**3
 
