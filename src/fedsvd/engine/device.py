@@ -89,7 +89,7 @@ def each_over(count: int) -> Each | None:
     """``map`` over this number of threads, for ``Inputs.each``; None, which stands for ``map`` itself, for one.
 
     While it lasts the BLAS has one thread: pieces that each asked for all threads would wait for one another.
-    The caller is one of the threads, and whoever is free takes the next piece. A thread that has not begun when none
+    The caller is one of the threads, and one that is free takes the next piece. A thread that has not begun when none
     is left is not waited for: a call of a millisecond costs no more with sixteen threads than with four.
     """
     if count <= 1:

@@ -2,7 +2,7 @@
  *
  * A thread of Python that ends a part waits for Python's lock before it takes the next one, and sixteen that do so wait
  * for each other: a product of two milliseconds takes seven. These threads never ask for it. They begin with the call
- * and end with it, none spins, and whoever is free takes the next part, so that a thread that gets no core costs the
+ * and end with it, none spins, and a thread that is free takes the next part: one that gets no core costs the
  * others nothing but its start. What a part computes must not depend on who takes it.
  */
 
