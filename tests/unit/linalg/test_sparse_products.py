@@ -31,8 +31,11 @@ def test_pieces_of_rows_have_the_product_of_the_whole(A, kind, compiled, monkeyp
     monkeypatch.setattr(sparse_products, "PIECE", 100)
     B = np.asfortranarray(RNG.normal(size=(A.shape[1], 6)))
     expected = A.toarray() @ B
+    found = []
     with ThreadPoolExecutor(3) as pool:
-        found = [ByRows(A.asformat(kind), each).times(B) for each in (None, pool.map)]
+        for each, several in ((None, 1), (pool.map, 3)):
+            monkeypatch.setattr(sparse_products, "threads_for", lambda *shape, several=several: several)
+            found.append(ByRows(A.asformat(kind), each).times(B))
     np.testing.assert_array_equal(*found)
     assert_close(found[0], expected, digits_lost(3))
     monkeypatch.setattr(sparse_products, "PIECE", 1 << 30)
