@@ -5,6 +5,7 @@ that ask for the lock every ten microseconds wait for it instead.
 """
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 VERSION = 7
+_address: Callable[[Any], int] = ctypes.addressof
+_from_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
 _AT, _COUNT, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _LINES = (_AT, _COUNT, _COUNT, _COUNT)
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -59,7 +62,11 @@ def compiled() -> Any:
 
 def at(array: NDArray[Any]) -> int:
     """Where an array lies."""
-    address: int = array.__array_interface__["data"][0]  # a tenth of the time of array.ctypes.data
+    try:
+        return _address(_from_buffer(array))  # a quarter of the time of what NumPy tells
+    except (TypeError, ValueError):  # read-only, in several pieces, or empty
+        pass
+    address: int = array.__array_interface__["data"][0]
     return address
 
 

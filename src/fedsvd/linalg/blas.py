@@ -109,16 +109,19 @@ def gemv(A: Float, x: Float, out: Float) -> None:
     _routines()["gemv"](form, *sides, _d(one), _at(A), _step(A), _at(x), step, _d(zero), _at(out), across)
 
 
-def syrk(X: Float, K: Float | None = None) -> Float:
-    """The upper triangle of ``X X^T``, or of ``K + X X^T`` in place of K, which lies by columns; zeros, or K, below."""
+def syrk(X: Float, K: Float | None = None, *, lower: bool = False) -> Float:
+    """The upper triangle of ``X X^T``, or of ``K + X X^T`` in place of K, which lies by columns; zeros, or K, below.
+
+    With ``lower`` the lower one, and zeros, or K, above.
+    """
     m, k = X.shape
     add = K is not None
     if K is None:
         K = np.zeros((m, m), order="F")
-    X, form = _lying(X)
+    (X, form), uplo = _lying(X), b"L" if lower else b"U"
     one, beta = ctypes.c_double(1.0), ctypes.c_double(1.0 if add else 0.0)
     with small_work(1.0 * m * m * k):
-        _routines()["syrk"](b"U", form, _i(m), _i(k), _d(one), _at(X), _step(X), _d(beta), _at(K), _step(K))
+        _routines()["syrk"](uplo, form, _i(m), _i(k), _d(one), _at(X), _step(X), _d(beta), _at(K), _step(K))
     return K
 
 

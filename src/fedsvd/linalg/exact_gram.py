@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
 from fedsvd.kernels import gram as kernels
+from fedsvd.linalg import blas
 from fedsvd.linalg.backend import like, matmul, namespace, to_numpy
 from fedsvd.linalg.foreign import aligned_width
 from fedsvd.linalg.ring128 import cast, joined
@@ -103,29 +104,40 @@ class Slices:
                 for row, (first, left) in enumerate(zip(at, skip, strict=True)):
                     packed[first + left : first + sums.shape[2]] = words[row, left:]
 
-        self.each_tile(start, stop, made, each)
+        self.each_tile(start, stop, made, each, half=True)
         return packed
 
     def each_tile(
-        self, start: int, stop: int, made: Callable[[tuple[slice, slice], Array], None], each: Each | None
+        self,
+        start: int,
+        stop: int,
+        made: Callable[[tuple[slice, slice], Array], None],
+        each: Each | None,
+        *,
+        half: bool = False,
     ) -> None:
         """``made`` of every tile of rows start to stop that reaches beyond the diagonal: its place, and its sums.
+
+        With ``half`` what lies left of the diagonal may be zeros.
 
         The sums, (5, rows, columns), are what ``_digits`` takes; for NumPy alone, and in threads.
         """
         m = self.shape[0]
         height, width = TILE
+        worth = height * width * self.shape[1] >= WORTH_THREADS
+        if half and not worth and stop == m <= start + width:
+            height = width  # one tile for one thread
         tiles = [
             (slice(first, min(first + height, stop)), slice(left, min(left + width, m)))
             for first in range(start, stop, height)
             for left in range(first, m, width)
         ]
 
-        lanes = min(LANES, len(tiles)) if height * width * self.shape[1] >= WORTH_THREADS else 1
+        lanes = min(LANES, len(tiles)) if worth else 1
 
         def lane(number: int) -> None:
             for place in tiles[number::lanes]:
-                made(place, self._sums(*place))
+                made(place, self._sums(*place, half=half))
 
         for _ in (each if each is not None and lanes > 1 else map)(lane, range(lanes)):
             pass
@@ -137,15 +149,18 @@ class Slices:
         step = -(-q // (panels * _ALIGNED)) * _ALIGNED  # at most a panel, which is a multiple of it too
         return [*range(0, q, step), q]
 
-    def _sums(self, rows: slice, columns: slice) -> Array:
+    def _sums(self, rows: slice, columns: slice, *, half: bool) -> Array:
         shape = rows.stop - rows.start, columns.stop - columns.start
         product, sums = np.empty(shape), np.zeros((5, *shape), np.int64)
         for left, right in pairwise(self._ends(rows)):
             X, Y = (np.empty((side, right - left)) for side in shape)
             for part, total in zip(self.parts, sums, strict=True):
                 np.copyto(X, part[rows, left:right])
-                np.copyto(Y, part[columns, left:right])
-                matmul(X, Y.T, product)
+                if half and rows == columns and blas.found():
+                    product = blas.syrk(X, lower=True).T
+                else:
+                    np.copyto(Y, part[columns, left:right])
+                    matmul(X, Y.T, product)
                 kernels.add_whole(total, product)
         return sums
 

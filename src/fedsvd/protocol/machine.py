@@ -126,6 +126,7 @@ class Machine:
         self.plan = plan
         self._parties = frozenset(plan.parties)
         self.state: Enum = self.STATES["NEW"]
+        self._ends = self.STATES["DONE"], self.STATES["ABORTED"]
         self.failure: FedSVDError | None = None
 
     def __repr__(self) -> str:
@@ -134,7 +135,7 @@ class Machine:
     @property
     def over(self) -> bool:
         """Whether the session has ended here, well or badly."""
-        return self.state in (self.STATES["DONE"], self.STATES["ABORTED"])
+        return self.state in self._ends
 
     def receive(self, sender: Party, message: Message) -> tuple[Effect, ...]:
         """What follows from ``message`` of ``sender``; an ``Abort`` when the table does not permit it."""

@@ -8,6 +8,7 @@ user gives, and what it takes.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.steps import PlannedStep, StepKind, in_round
@@ -27,6 +28,9 @@ class _Place:
         return hash((*(number for _, *at in self.stack for number in at), self.given, self.taken))
 
 
+_Places = frozenset[_Place]
+
+
 @dataclass(frozen=True)
 class Pair:
     """A sealed message of an exchange at one user: to or from which user, counted from 0, and its bytes."""
@@ -44,23 +48,17 @@ class Played:
 
     def __init__(self, steps: tuple[PlannedStep, ...], exchanges: Exchanges, unseen: tuple[StepKind, ...] = ()) -> None:
         self._exchanges, self._unseen = exchanges, unseen
-        self._places = set(self._heads(_Place(((steps, 0, 0),))))
+        self._places = frozenset(self._heads(_Place(((steps, 0, 0),))))
         self.steps: list[PlannedStep] = []  # as they were played, but for exchanges
 
     def advance(
         self, kinds: tuple[StepKind, ...], name: str | None, fits: Callable[[PlannedStep], bool] | None = None
     ) -> PlannedStep:
         """Play the next step: of one of these kinds, with this name where one is given, and one that ``fits``."""
-        found: set[_Place] = set()
-        played = None
-        for place in [_begun(each, name) for each in self._places]:
-            step = self._step(place)
-            if step is None or step.kind not in kinds or (name is not None and step.name != name):
-                continue
-            if fits is not None and not fits(step):
-                continue
-            played = step
-            found.update(self._heads(_after(place)))
+        if fits is None and not self._unseen and not any(map(any, self._exchanges.values())):
+            found, played = _advanced(self._places, kinds, name)
+        else:
+            found, played = self._behind_next(self._places, kinds, name, fits)
         if played is None:
             raise LocalProtocolError(
                 f"{name or kinds[0].value!r} is not the next step of the plan",
@@ -69,6 +67,26 @@ class Played:
         self._places = found
         self.steps.append(played)
         return played
+
+    def _behind_next(
+        self,
+        places: _Places,
+        kinds: tuple[StepKind, ...],
+        name: str | None,
+        fits: Callable[[PlannedStep], bool] | None = None,
+    ) -> tuple[_Places, PlannedStep | None]:
+        """Where a request leads from these places, and the step that it is, if it is one."""
+        found: set[_Place] = set()
+        played = None
+        for place in [_begun(each, name) for each in places]:
+            step = self._step(place)
+            if step is None or step.kind not in kinds or (name is not None and step.name != name):
+                continue
+            if fits is not None and not fits(step):
+                continue
+            played = step
+            found.update(self._heads(_after(place)))
+        return frozenset(found), played
 
     def exchange(self, pair: Pair) -> None:
         """Give or take the next message of an exchange."""
@@ -87,7 +105,7 @@ class Played:
                 "a sealed message that is not the next one of the plan",
                 "it was not sent; it is a defect of fedsvd: report it",
             )
-        self._places = found
+        self._places = frozenset(found)
 
     def expect_end(self) -> None:
         """Raise where steps that cannot be left out were not played."""
@@ -136,6 +154,12 @@ class Played:
     def _through(self, step: PlannedStep, place: _Place) -> bool:
         gives, takes = self._exchanges.get(step.name, ((), ()))
         return place.given == len(gives) and place.taken == len(takes)
+
+
+@lru_cache(maxsize=1 << 8)
+def _advanced(places: _Places, kinds: tuple[StepKind, ...], name: str | None) -> tuple[_Places, PlannedStep | None]:
+    """The same for a user without exchanges: it follows from the plan, and all users of a process go the same way."""
+    return Played((), {})._behind_next(places, kinds, name)
 
 
 def _begun(place: _Place, name: str | None) -> _Place:

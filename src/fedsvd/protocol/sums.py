@@ -94,6 +94,7 @@ def summed(step: PlannedStep) -> PlannedSum:
             return PlannedSum(step.name, SumKind.TOTAL, batches, step.step, step.to or None)
 
 
+@lru_cache(maxsize=8)
 def order_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums that bound what an answer leaves out; they are sent unless the trace has shown it already (step 7)."""
     steps = listed(tuple(step for step in _everywhere(plan.steps) if step.name == ORDER))

@@ -5,6 +5,7 @@ its own, derived by label through HKDF-SHA256 (RFC 5869).
 """
 
 import hmac
+from functools import lru_cache
 from typing import NoReturn
 
 from fedsvd.errors import ConfigError
@@ -57,6 +58,7 @@ class Seed:
         raise TypeError("a seed is never pickled")
 
 
+@lru_cache(maxsize=1 << 12, typed=True)  # labels are public, and each user of a process asks for the same
 def path(*labels: str | int) -> bytes:
     """The labels as HKDF's expand step takes them, with the number of its one block behind them."""
     return _DOMAIN + b"".join(map(_encode, labels)) + b"\x01"

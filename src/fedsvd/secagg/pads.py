@@ -142,10 +142,11 @@ def pad(
     peers = sorted(keys.peers, key=lambda peer: peer < keys.user)  # those that are added come first
     streams, plus = [_words(keys.seed(peer), _PAIR, stream, batch) for peer in peers], _higher(keys)
     # Chunk by chunk outside, all peers inside: the payload passes through memory once, not k - 1 times.
+    rows = np.empty((len(peers), min(_TOGETHER, payload.size) + 2), np.uint64)  # a stream needs one more cipher block
+    lines = [row.view(np.uint8).data for row in rows]
     for (part,) in chunks(payload, most=_TOGETHER):
-        rows = np.empty((len(peers), part.size + 2), np.uint64)  # a stream needs space for one more cipher block
-        for words, row in zip(streams, rows, strict=True):
-            words.bytes_into(part.size, row.view(np.uint8).data)
+        for words, line in zip(streams, lines, strict=True):
+            words.bytes_into(part.size, line)
         _add_rows(part, rows[:, : part.size], plus, halves)
     return payload
 

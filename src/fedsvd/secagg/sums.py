@@ -28,6 +28,9 @@ MOST_BATCHES = 1 << 14  # of a sum: counted before any is listed
 _MOST_WIDE = 15_000  # numbers of a batch, of 67 digits each
 
 
+_COLUMNS = {"wide": WORDS, "shared": SHARED_HALVES, "short": 1}  # of all other kinds two halves
+
+
 class SumKind(enum.Enum):
     """How the numbers of a sum are written into the ring."""
 
@@ -40,7 +43,7 @@ class SumKind(enum.Enum):
     @property
     def columns(self) -> int:
         """The uint64 that carry one number."""
-        return {SumKind.WIDE: WORDS, SumKind.SHARED: SHARED_HALVES, SumKind.SHORT: 1}.get(self, HALVES)
+        return _COLUMNS.get(self.value, HALVES)
 
     @property
     def tag_bits(self) -> int:

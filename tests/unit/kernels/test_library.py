@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedsvd.kernels import build, library
@@ -49,3 +50,11 @@ def test_what_is_compiled_can_be_loaded_by_another_process(monkeypatch, tmp_path
     command = [sys.executable, "-c", code, str(tmp_path / "passes.so")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
     assert int(done.stdout) == library.VERSION
+
+
+def test_an_array_is_found_where_numpy_says_it_lies():
+    words = np.arange(24, dtype=np.uint64).reshape(6, 4)
+    fixed = words.copy()
+    fixed.flags.writeable = False
+    for array in (words, fixed, words[1:, :], words[:, 2], words.T, words[:0], np.asfortranarray(words)):
+        assert library.at(array) == array.__array_interface__["data"][0]

@@ -86,6 +86,7 @@ def test_a_gram_matrix_has_the_upper_triangle_of_numpys(m, k):
     for X in _laid_out(m, k, 6):
         size = np.linalg.norm(X) ** 2
         tolerances.assert_close(np.triu(blas.syrk(X)), np.triu(X @ X.T), tolerances.product(k, 4), size)
+        tolerances.assert_close(blas.syrk(X, lower=True), np.tril(X @ X.T), tolerances.product(k, 4), size)
         K = np.asfortranarray(np.eye(m))
         tolerances.assert_close(
             np.triu(blas.syrk(X, K)), np.triu(np.eye(m) + X @ X.T), tolerances.product(k, 4), size + 1

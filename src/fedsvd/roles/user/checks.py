@@ -129,7 +129,7 @@ def check_order(work: Work, found: Measured, trace: float | None, times: Callabl
         _expect_order(left <= order_left(plan) * ((1.0 + ORDER_SLACK) * last + found.slack))
     if not steps:
         return (yield from _by_mean(work, found))
-    start = Keystream.of(work.checks, "order").normal((plan.m, ORDER_BLOCK))
+    start = _secret(work, (plan.m, ORDER_BLOCK), "order")
 
     def begun() -> Outside:
         made: Outside = once_in_process(
@@ -196,6 +196,18 @@ def _unit_of(work: Work, own: Float, F: float) -> Script:
     return _exponent(math.ldexp(F**2, -first), work.plan.m)
 
 
+def _secret(work: Work, shape: tuple[int, ...], *labels: str | int) -> Float:
+    """Secret normals of the users, which those of one process that have the same seed draw once."""
+
+    def drawn() -> Float:
+        normals = Keystream.of(work.checks, *labels).normal(shape)
+        normals.flags.writeable = False
+        return normals
+
+    found: Float = once_in_process(work.memo, f"secret {labels} {shape}", (work.checks.reveal(),), drawn)
+    return found
+
+
 def _expect_order(right: bool) -> None:
     if not right:
         raise VerificationFailed(
@@ -231,7 +243,7 @@ def check_factors(
     plan, F1 = work.plan, prepared.F1
     F = unit(F1)
     size, rho = (F1 / F) ** 2, U.shape[1]
-    g = Keystream.of(work.checks, "g", "gram").normal((plan.planned_rank, EIGEN_VECTORS))[:rho]
+    g = _secret(work, (plan.planned_rank, EIGEN_VECTORS), "g", "gram")[:rho]
     products: _Products = yield Local("checks", lambda: _products(work, prepared.A_i, U, g, kept))
     own: Float = yield Local("checks", lambda: _eigen_numbers(work, U, g, products))
     limit = _NORMAL * 64 * math.sqrt(plan.m * plan.k) * ROUNDING * size
@@ -260,7 +272,7 @@ def joint_trace(work: Work, norm: float, F: float) -> Script:
 def _check_values(work: Work, energies: Float, sigma: Float, F: float, slack: float) -> Script:
     """``||A^T u_j||^2 = S_j^2``, in a few secret combinations."""
     plan = work.plan
-    h = Keystream.of(work.checks, "h", "diag").normal((EIGEN_VECTORS, plan.planned_rank))[:, : len(sigma)]
+    h = _secret(work, (EIGEN_VECTORS, plan.planned_rank), "h", "diag")[:, : len(sigma)]
     own = h @ (energies - sigma**2 if work.leads else energies) / F**2
     limit, noise = _NORMAL * slack / F**2, slack / (64 * F**2)
     total: Float = yield from folded_sum("diag", own, work.own, noise / math.sqrt(plan.k), limit)
@@ -272,7 +284,7 @@ def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:
     plan, r = work.plan, work.plan.planned_rank
     covered = int(np.count_nonzero(sigma > 64 * plan.m * ROUNDING * sigma[0]))
     g, h = (
-        Keystream.of(work.checks, letter, "C").normal((r, EIGEN_VECTORS if letter == "g" else CHECK_NUMBERS))[:covered]
+        _secret(work, (r, EIGEN_VECTORS if letter == "g" else CHECK_NUMBERS), letter, "C")[:covered]
         for letter in ("g", "h")
     )
     g = np.repeat(g, INNER_PRODUCTS, axis=1)
@@ -296,7 +308,7 @@ def check_solution(work: Work, prepared: Prepared, w: Float, features: int) -> S
     size = 1.0 + float(np.linalg.norm(w, axis=0).max(initial=0.0))
     # A large solution has a large residual in rounding.
     scale = math.ldexp(1.0, math.frexp(size)[1])
-    g = Keystream.of(work.checks, "g", "residual").normal((plan.targets, EIGEN_VECTORS))
+    g = _secret(work, (plan.targets, EIGEN_VECTORS), "g", "residual")
     own = _inner_products(work, "residual", residual @ g) / (F**2 * scale)
     noise = math.ldexp((F1 / F) ** 2 * math.sqrt(plan.m), -52)
     tolerance = 64 * math.sqrt(plan.M * plan.k * plan.targets) * ROUNDING * (F1 / F) ** 2 * size / scale
@@ -379,7 +391,7 @@ def _eigen_numbers(work: Work, U: Float, g: Float, products: _Products) -> Float
         v[start : start + rows] -= backend.matmul(U[start : start + rows], across)
     if rho == plan.planned_rank < min(plan.m, plan.n):
         return _inner_products(work, "eigen", v)
-    factors = Keystream.of(work.checks, "h", "rank").normal(CHECK_NUMBERS)
+    factors = _secret(work, (CHECK_NUMBERS,), "h", "rank")
     left = products.norm - float(products.energies.sum())
     return _inner_products(work, "eigen", v) + factors * left
 
@@ -389,7 +401,7 @@ def _inner_products(work: Work, name: str, v: Float) -> Float:
     found = np.zeros((v.shape[1], INNER_PRODUCTS))
     for number, start in enumerate(range(0, len(v), _H_ROWS)):
         rows = v[start : start + _H_ROWS]
-        h = Keystream.of(work.checks, "h", name, number).normal((len(rows), v.shape[1], INNER_PRODUCTS))
+        h = _secret(work, (len(rows), v.shape[1], INNER_PRODUCTS), "h", name, number)
         found += np.einsum("mj,mjl->jl", rows, h)
     return found.ravel()
 

@@ -23,6 +23,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.fixed_means import joint_mean
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import SCALE_DOWN, SCALE_UP, Local, Script
+from fedsvd.roles.user.shared import once_in_process
 from fedsvd.roles.user.stored import stored_entries
 from fedsvd.roles.user.streamed import NEAR_ZERO, powers_of_two
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum, wide_sum_of_floats
@@ -218,11 +219,13 @@ def joint_weight(work: Work) -> Script:
 
 def _joint_mean(work: Work, own: "OwnMean", weight: JointWeight) -> Script:
     """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
-    W = weight.units
-    total = yield from _summed_means(work, own)
-    joint = [value << wide.LOWEST for value in total]
+    joint: list[int] = yield from _summed_means(work, own)
+    W, fraction = divmod(weight.units, 1 << wide.LOWEST)
+    if fraction:  # of weights; a number of records is whole, and numbers are then half as long
+        W, joint = weight.units, [value << wide.LOWEST for value in joint]
     offset = wide.rounded([W * value - each for value, each in zip(own.exact(), joint, strict=True)], W)
-    return wide.rounded(joint, W), offset
+    mean: Float = once_in_process(work.memo, f"mean of {W}", (joint,), lambda: wide.rounded(joint, W))
+    return mean.copy(), offset
 
 
 def _summed_means(work: Work, own: OwnMean) -> Script:

@@ -8,7 +8,7 @@ specification names, from this user's own stream, and decode the total.
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import add
 from typing import Any
 
@@ -330,5 +330,4 @@ def batches_of_numbers(count: int) -> list[slice]:
 
 
 def _cuts(kind: SumKind, count: int) -> list[slice]:
-    starts = np.cumsum((0, *even_batches(kind, count))).tolist()
-    return [slice(start, stop) for start, stop in pairwise(starts)]
+    return [slice(start, stop) for start, stop in pairwise(accumulate(even_batches(kind, count), initial=0))]
