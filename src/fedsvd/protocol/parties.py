@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 
 class Role(StrEnum):
@@ -43,6 +43,7 @@ ALL = Party(Role.USER)
 """Every user but the sender: where a group-sealed message goes (step 9); no user has the number 0."""
 
 
+@lru_cache(maxsize=1 << 10)  # one object for each: a table of parties finds it without comparing fields
 def user(index: int) -> Party:
     """User ``index`` of 1..k."""
     return Party(Role.USER, index)

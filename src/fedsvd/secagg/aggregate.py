@@ -69,6 +69,10 @@ class RunningSum:
         """Whether all k shares are in."""
         return len(self._received) == self._k
 
+    def has(self, user: int) -> bool:
+        """Whether this user's share is in."""
+        return user in self._received
+
     @property
     def missing(self) -> tuple[int, ...]:
         """The users whose share is not in yet, in order."""
@@ -141,6 +145,10 @@ class TaggedSum:
     def complete(self) -> bool:
         """Whether all k shares are in."""
         return self._payload.complete
+
+    def has(self, user: int) -> bool:
+        """Whether this user's share is in."""
+        return self._payload.has(user)
 
     @property
     def missing(self) -> tuple[int, ...]:

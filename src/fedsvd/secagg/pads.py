@@ -168,7 +168,8 @@ def pad_sum(
     _add_rows(payload, rows[:, :size], plus, halves)
     padded, below = tag.copy(), bits // 64
     combine_rows(padded[None, :below], rows[:, size : size + below], plus)
-    combine_rows(padded[None, below:], rows[:, size + below :], plus)
+    if below < TAG_WORDS:
+        combine_rows(padded[None, below:], rows[:, size + below :], plus)
     return padded
 
 

@@ -40,6 +40,8 @@ def _into(combine: np.ufunc, total: Ring, words: Ring) -> Ring:
         raise ShapeError(f"words of shape {total.shape} and {words.shape} do not add up")
     if carried.combine(total, words, combine is np.subtract):
         return total
+    if words.flags.c_contiguous and carried.combine_rows(total, words.reshape(1, -1), int(combine is np.add)):
+        return total
     for start in range(0, len(total), _CHUNK):
         piece = slice(start, start + _CHUNK)
         _combine(combine, total[piece], words[piece])

@@ -180,7 +180,7 @@ class ServiceProvider(Machine):
         if key not in self._sums:
             self._sums[key] = TaggedSum(planned.kind, planned.batches[message.batch], self.plan.k)
         total = self._sums[key]
-        if sender.index not in total.missing:
+        if total.has(sender.index):
             raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} twice")
         self._relays.expect(sender, message)
         self._commitments.add(sender, message.commitment)
