@@ -229,10 +229,7 @@ def _joint_mean(work: Work, own: "OwnMean", weight: JointWeight) -> Script:
 
 
 def _summed_means(work: Work, own: OwnMean) -> Script:
-    """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2).
-
-    With weights n_i is the sum of this user's own.
-    """
+    """``sum_i n_i mean_i``, exact but for noise in last digits; n_i is the sum of own weights, where there are some."""
     n_i = work.n_i
     if work.row_weights is None:
         widths = noise.mean_widths(n_i, own.deviation, own.offset)
