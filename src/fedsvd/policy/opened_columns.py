@@ -48,6 +48,7 @@ class StudyColumns:
     by: int = NOWHERE  # the column whose levels made groups then
     counted: int = 0  # how many of the last columns are time, event and group of counts over time
     grid: "CountedAt | None" = None  # where these are counted
+    grids: "tuple[CountedAt | None, ...]" = ()  # of the columns of a description; None of levels
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Opened:
     by: int = NOWHERE
     counted: tuple[int, ...] = ()
     grid: CountedAt | None = None
+    grids: tuple[CountedAt | None, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,6 +141,7 @@ class OpenedColumns:
         by = NOWHERE if study.by == NOWHERE else places[study.by]
         about = replace(about, features=tuple(places[:split]), labels=tuple(places[split:last]), roots=roots, by=by)
         about = replace(about, described=study.described, counted=tuple(places[last:]), grid=study.grid)
+        about = replace(about, grids=study.grids)
         return replace(
             self,
             names=(*self.names, *(names[j] for j in new.tolist())),
@@ -191,11 +194,14 @@ def read_columns(folder: Path, number: int) -> OpenedColumns:
 
 
 def _opened(said: dict[str, Any]) -> Opened:
-    """As it was written; versions before times were remembered wrote no ``counted`` and no ``grid``."""
+    """As it was written; versions before times and grids were remembered wrote none of them."""
     places = {key: tuple(said.get(key, ())) for key in ("features", "labels", "counted")}
-    grid = said.get("grid")
-    at = grid and CountedAt(tuple(grid["edges"]), grid["closed"], grid.get("least", 1))
-    return Opened(**{**said, **places, "grid": at})
+    grids = tuple(_counted_at(each) for each in said.get("grids", ()))
+    return Opened(**{**said, **places, "grid": _counted_at(said.get("grid")), "grids": grids})
+
+
+def _counted_at(said: dict[str, Any] | None) -> CountedAt | None:
+    return CountedAt(tuple(said["edges"]), said["closed"], said.get("least", 1)) if said else None
 
 
 def write_columns(folder: Path, number: int, columns: OpenedColumns) -> None:

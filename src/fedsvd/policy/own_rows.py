@@ -61,6 +61,7 @@ class Grid:
     few: int
     cells: int
     fix: str = 'leave counts = "exact" out, which rounds them at home'
+    said: str = "their exact counts are opened"
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,8 @@ def _grids(own: OwnRows, policy: Policy) -> Iterator[Finding]:
     for grid in own.grids:
         if grid.few:
             text = (
-                f"{grid.few} of {grid.cells} {grid.what} hold 1 to {policy.least_count - 1} of your records, and their "
-                f"exact counts are opened. Researchers can {grid.fix}"
+                f"{grid.few} of {grid.cells} {grid.what} hold 1 to {policy.least_count - 1} of your records, and "
+                f"{grid.said}. Researchers can {grid.fix}"
             )
             yield Finding("cells", text, below=False, asks=True)
 

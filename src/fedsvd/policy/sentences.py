@@ -390,8 +390,9 @@ def _rounded_counts(plan: SessionPlan) -> Iterator[str]:
     numbers, least = sum(step.size for step in steps), min(step.step for step in steps)
     yield (
         f"Parties open how many of all records are at or below each edge of a public grid, {numbers} numbers: every "
-        f"party rounds its own counts to multiples of {least} at home, so that what it adds between two edges, groups "
-        f"or tables of the same rows is 0 or at least {least} of its records. A total is off by at most "
+        f"party rounds its own counts to multiples of {least} at home, so that the numbers it adds differ by 0 or at "
+        f"least {least} between two edges, groups or tables of the same rows; several numbers together may say more. "
+        "A total is off by at most "
         f"{most_off(least, plan.k)} records (standard deviation {deviation(least, plan.k):.1f})."
     )
 

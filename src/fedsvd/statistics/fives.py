@@ -5,9 +5,9 @@
 Multiples of ``least`` are closed under sums and differences, so every step of a staircase, every total and every
 difference of two tables, groups or views of the same rows is 0 or at least ``least`` of each party: an opened cell of 1
 to 4 records does not exist, and no cell has to be suppressed next to its total. That is true of the words, not of what
-several of them leave possible: four groups of 0 next to a total of 10 are groups of two (ADR 0166). It is rounding, not
-noise: a count that is read twice is the same, and two row sets that differ in one person may differ in a word (threat
-model).
+several of them leave possible: four groups of 0 next to a total of 10 are groups of two, and their owner is asked
+(``isolated.py``). It is rounding, not noise: a count that is read twice is the same, and two row sets that differ in
+one person may differ in a word (threat model).
 
 A record is a person. Where persons have several rows, counts are of persons (``of_person``): five visits of one patient
 are one.

@@ -1,29 +1,35 @@
 """Which few records all opened counts of a table together tell apart, though none of them counts few.
 
 A count is of a set of records, and users know it as it is or to a multiple of the least count. Records that are in the
-same sets are one *atom*; users know sums over atoms. From exact counts they compute a set of atoms where its indicator
-lies in the span of the sets that were counted, in however many studies; from rounded counts next to them where one
-number alone is left for it: a linear programme has the same least and largest value.
+same sets are one *class*; users know sums over classes. From exact counts they compute a set of classes where its
+indicator lies in the span of the sets that were counted, in however many studies; from rounded counts, alone or next to
+exact ones, where one number alone is left for it (``pinned.py``).
 
-Not looked at: sums in which records have different weights, and what integers rule out that intervals do not.
+Not looked at: sums in which records have different weights, and what integers rule out that intervals do not. Where
+counts have too many bins to be judged together, records of every class of few count as read.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.statistics.pinned import MOST_CLASSES, pinned
 from fedsvd.types import Float
 
 Places = NDArray[np.intp]
-Atoms = frozenset[int]
+Flags = NDArray[np.bool_]
+Classes = frozenset[int]
 
-_MOST_ATOMS = 1500
-_MOST_TOGETHER = 200  # small atoms whose unions are looked at
-_ZERO = 1e-7
-_TURNS = 8  # programmes that look at all sets at once
+MOST_BINS = 4000  # of all counts that are judged together
+_MOST_TOGETHER = 1500  # classes whose unions are looked at
+_MOST_UNIONS = 1 << 20
+_ZERO, _DEPENDENT = 1e-7, 1e-11
+_DIRECTIONS = (2.0, 7.0, 11.0)
+_SQUARES = 1 << 22  # entries of an inverse that are looked up at a time
+_WHOLE = 1 << 62
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,146 +40,176 @@ class Counted:
     edges: int
     least: int = 1  # what counts are rounded to multiples of
 
-    def words(self) -> NDArray[np.bool_]:
-        """Whether each record is counted up to each edge."""
-        return np.asarray(self.first[:, None] <= np.arange(self.edges))
 
+def isolated(before: Sequence[Counted], now: Sequence[Counted], least: int) -> Flags:
+    """Records in sets of fewer than ``least`` that all these counts give.
 
-def isolated(before: Sequence[Counted], now: Sequence[Counted], least: int) -> NDArray[np.bool_]:
-    """Records in sets of fewer than ``least`` that all these counts give, and neither the earlier nor the later ones.
-
-    Where records are in too many different sets, those that differ from all but few others count as given.
+    Those that exact counts of the earlier studies alone give, or of this one, are left to the rules for one study.
     """
     every = [*before, *now]
-    codes = np.column_stack([np.minimum(each.first, each.edges) for each in every])
-    _, one_of, of, sizes = np.unique(codes, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    of, small = of.ravel(), np.flatnonzero(sizes < least)
+    of, one_of, sizes = _classes(every)
+    small = np.flatnonzero(sizes < least)
     if not len(small):
         return np.zeros(len(of), np.bool_)
-    if len(sizes) > _MOST_ATOMS:
+    exact = np.array([each.least == 1 for each in every])
+    earlier = np.arange(len(every)) < len(before)
+    bins = [np.minimum(each.first, each.edges)[one_of] for each in every]
+    held = _Bins.of(every, bins)
+    if held is None:
         return np.asarray(sizes[of] < least)
-    words = [each.words()[one_of].T.astype(np.float64) for each in every]
-    exact = [each.least == 1 for each in every]
-    spans = [_span(some) for some in _parts(words, exact, len(before))]
-    together, known, alone = (_residues(span, small, len(sizes)) for span in (spans[0], *spans[2:]))
-    found = [*_in_span(small, sizes, together, (known, alone), least)]
-    if all(exact):
-        flagged = found
-    else:
-        cells = (*found, *_cells(words, sizes, least))
-        certain = _residues(spans[1], np.arange(len(sizes)), len(sizes))
-        old, new = (_residues(span, np.arange(len(sizes)), len(sizes)) for span in spans[2:])
-        open_to = [each for each in dict.fromkeys(cells) if not _given(each, old) and not _given(each, new)]
-        flagged = [each for each in open_to if _given(each, certain)]
-        rest = [each for each in open_to if not _given(each, certain)]
-        flagged += _pinned(rest, words, [each.least for each in every], sizes)
+    together = _Span(held, np.ones(len(every), np.bool_))
+    known = together if exact.all() else _Span(held, exact)
+    alone = [_Span(held, exact & some) for some in (earlier, ~earlier)]
+    found = [*_in_span(small, sizes, together, alone, least)]
+    if not exact.all():
+        cells = (*found, *_few_bins(every, bins, sizes, least))
+        open_to = [each for each in dict.fromkeys(cells) if not any(span.gives(each) for span in alone)]
+        found = [each for each in open_to if known.gives(each)]
+        rest = [each for each in open_to if not known.gives(each)]
+        within = len(sizes) <= MOST_CLASSES
+        counts = [(each, count.edges, count.least) for each, count in zip(bins, every, strict=True)]
+        found += pinned(rest, counts, sizes) if within else rest
     chosen = np.zeros(len(sizes), np.bool_)
-    chosen[[atom for each in flagged for atom in each]] = True
+    chosen[[place for each in found for place in each]] = True
     return np.asarray(chosen[of])
 
 
-def _parts(words: list[Float], exact: list[bool], earlier: int) -> Iterator[list[Float]]:
-    """All counts as if they were exact; those that are; of these the earlier and the later ones."""
-    yield words
-    for some in (range(len(words)), range(earlier), range(earlier, len(words))):
-        yield [words[j] for j in some if exact[j]]
+def _classes(every: Sequence[Counted]) -> tuple[Places, Places, Places]:
+    """Of every record its class; of every class a record of it, and how many there are."""
+    code, values = np.zeros(len(every[0].first), np.int64), 1
+    for each in every:
+        if values * (each.edges + 1) >= _WHOLE:
+            found, code = np.unique(code, return_inverse=True)
+            values = len(found)
+        code = code.ravel() * (each.edges + 1) + np.minimum(each.first, each.edges)
+        values *= each.edges + 1
+    _, one_of, of, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+    return of.ravel(), one_of, sizes
 
 
-def _span(words: list[Float]) -> Float | None:
-    """An orthonormal basis of the span of these counts, (atoms, rank); None without counts."""
-    if not words:
-        return None
-    steps = np.vstack([np.diff(each, axis=0, prepend=0.0) for each in words])  # bins, sparser than counts up to edges
-    values, vectors = np.linalg.eigh(steps.T @ steps)
-    return np.asarray(vectors[:, values > values[-1] * len(values) * 1e-13])
+@dataclass(frozen=True, repr=False)
+class _Bins:
+    """Which classes are in which bins of which counts, and how many of them two bins have in common."""
+
+    indicators: Any  # sparse, (classes, bins)
+    common: Float
+    count: Places  # that each bin is of
+
+    @classmethod
+    def of(cls, every: Sequence[Counted], places: list[Places]) -> "_Bins | None":
+        """Bins that hold a class; None where they are too many."""
+        from scipy.sparse import csr_array  # slow to import, and `job watch` never needs it
+
+        starts = np.cumsum([0, *(each.edges for each in every)])
+        held = np.column_stack(
+            [np.where(at < each.edges, at + start, -1) for at, each, start in zip(places, every, starts, strict=False)]
+        )
+        used = np.unique(held[held >= 0])
+        if len(used) > MOST_BINS:
+            return None
+        new = np.full(starts[-1] + 1, -1)
+        new[used] = np.arange(len(used))
+        columns = new[held[held >= 0]]
+        rows = np.concatenate(([0], np.cumsum((held >= 0).sum(axis=1))))
+        indicators = csr_array((np.ones(len(columns)), columns, rows), shape=(len(held), len(used)))
+        common = (indicators.T @ indicators).toarray()
+        return cls(indicators, common, np.searchsorted(starts, used, side="right") - 1)
 
 
-def _residues(span: Float | None, atoms: Places, count: int) -> Float:
-    """What the span leaves of each atom, in two fixed directions: (count, 2), NaN of the other atoms."""
-    k = 1.0 + np.arange(count)
-    directions = np.column_stack([np.modf(k * np.sqrt(root))[0] - 0.5 for root in (2.0, 7.0)])
-    left = directions if span is None else directions - span @ (span.T @ directions)
-    found = np.full((count, 2), np.nan)
-    found[atoms] = left[atoms]
-    return found
+class _Span:
+    """What sums over classes follow from some of the counts: their bins' indicators, an independent choice of them."""
+
+    def __init__(self, bins: _Bins, those: Flags) -> None:
+        from scipy.linalg import cho_solve, lapack
+
+        chosen = np.flatnonzero(those[bins.count])
+        k = 1.0 + np.arange(bins.indicators.shape[0])
+        self.left: Float = np.column_stack([np.modf(k * np.sqrt(root))[0] - 0.5 for root in _DIRECTIONS])
+        if not len(chosen):
+            self._bins, self._factor = bins.indicators[:, :0], np.empty((0, 0))
+            return
+        common = bins.common[np.ix_(chosen, chosen)]
+        size = np.sqrt(np.diag(common))
+        _, order, rank, _ = lapack.dpstrf(common / np.outer(size, size), tol=_DEPENDENT)
+        kept = np.sort(order[:rank] - 1)
+        self._factor = np.asarray(lapack.dpotrf(common[np.ix_(kept, kept)])[0])
+        self._bins = bins.indicators[:, chosen[kept]]
+        for _ in range(2):  # once more for what rounding leaves
+            self.left -= self._bins @ cho_solve((self._factor, False), self._bins.T @ self.left)
+
+    def gives(self, classes: Classes) -> bool:
+        return bool(np.abs(self.left[list(classes)].sum(axis=0)).max() < _ZERO)
+
+    def shares(self, classes: Places) -> Float:
+        """How much of each class's indicator lies in the span: a set of m classes in it has 1 / m of each."""
+        from scipy.linalg import lapack
+
+        found = np.zeros(len(classes))
+        if not len(self._factor):
+            return found
+        upper = np.asarray(lapack.dpotri(self._factor)[0])
+        inverse = np.triu(upper) + np.triu(upper, 1).T
+        rows = self._bins[classes]
+        widest = max(1, int(np.diff(rows.indptr).max(initial=1)))
+        step = max(1, _SQUARES // widest**2)
+        for start in range(0, len(classes), step):
+            part = rows[start : start + step]
+            held = np.diff(part.indptr)
+            at = np.zeros((len(held), widest), np.intp)
+            there = np.arange(widest) < held[:, None]
+            at[there] = part.indices
+            squares = inverse[at[:, :, None], at[:, None, :]] * (there[:, :, None] & there[:, None, :])
+            found[start : start + step] = squares.sum(axis=(1, 2))
+        return found
 
 
-def _given(atoms: Atoms, residues: Float) -> bool:
-    return bool(np.abs(residues[list(atoms)].sum(axis=0)).max() < _ZERO)
+def _in_span(small: Places, sizes: Places, together: _Span, alone: list[_Span], least: int) -> Iterator[Classes]:
+    """Unions of up to four classes, of fewer than ``least`` records, that all counts give and neither part does."""
+    small = small[together.shares(small) > 1.0 / (least - 1) - _ZERO]
+    given = np.abs(together.left[small]).max(axis=1) < _ZERO
+    yield from _new([frozenset((j,)) for j in small[given].tolist()], alone)
+    others = small[~given]
+    others = others[np.argsort(sizes[others], kind="stable")]
+    if len(others) > _MOST_TOGETHER:  # of so many each counts as given
+        yield from _new([frozenset((j,)) for j in others[_MOST_TOGETHER:].tolist()], alone)
+        others = others[:_MOST_TOGETHER]
+    yield from _new(_unions(others, sizes, together.left, least), alone)
 
 
-def _in_span(small: Places, sizes: Places, together: Float, judged: tuple[Float, Float], least: int) -> Iterator[Atoms]:
-    """Unions of up to four atoms, of fewer than ``least`` records, that all counts give and neither part does."""
-    single = [frozenset((j,)) for j in small.tolist()]
-    alone = {each for each in single if _given(each, together)}
-    yield from (each for each in single if each in alone and not any(_given(each, some) for some in judged))
-    others = [each for each in single if each not in alone][:_MOST_TOGETHER]
-    pairs = [a | b for a, b in combinations(others, 2) if sizes[list(a | b)].sum() < least]
-    near: dict[tuple[int, int], list[Atoms]] = {}
-    for some in (*others, *pairs):
-        near.setdefault(_rounded(together[list(some)].sum(axis=0)), []).append(some)
-    for pair in pairs:
-        matches = {pair | some for some in _matches(near, -together[list(pair)].sum(axis=0)) if not pair & some}
-        for union in (pair, *matches):
-            few = _given(union, together) and sizes[list(union)].sum() < least
-            if few and not any(_given(union, each) for each in judged):
-                yield union
+def _new(found: list[Classes], alone: list[_Span]) -> Iterator[Classes]:
+    yield from (each for each in found if not any(span.gives(each) for span in alone))
 
 
-def _rounded(residue: Float) -> tuple[int, int]:
-    return int(np.floor(residue[0] / _ZERO)), int(np.floor(residue[1] / _ZERO))
+def _unions(others: Places, sizes: Places, left: Float, least: int) -> list[Classes]:
+    """Unions of two to four of these classes of which nothing is left."""
+    a, b = np.triu_indices(len(others), 1)
+    fits = sizes[others[a]] + sizes[others[b]] < least
+    a, b = others[a[fits]], others[b[fits]]
+    pairs = left[a] + left[b]
+    whole = np.abs(pairs).max(axis=1, initial=0.0) < _ZERO
+    found = [frozenset(each) for each in zip(a[whole].tolist(), b[whole].tolist(), strict=True)]
+    a, b, pairs = a[~whole], b[~whole], pairs[~whole]
+    first, second = np.concatenate((a, others)), np.concatenate((b, others))  # a class alone is a pair of itself
+    sums = np.vstack((pairs, left[others]))
+    order = np.argsort(sums[:, 0])
+    sorted_sums = sums[order, 0]
+    low = np.searchsorted(sorted_sums, -pairs[:, 0] - _ZERO)
+    many = np.searchsorted(sorted_sums, -pairs[:, 0] + _ZERO) - low
+    if many.sum() > _MOST_UNIONS:
+        return [*found, *(frozenset((j,)) for j in others.tolist())]
+    pair = np.repeat(np.arange(len(pairs)), many)
+    match = order[np.repeat(low - np.cumsum(many) + many, many) + np.arange(many.sum())]
+    close = np.abs(pairs[pair] + sums[match]).max(axis=1, initial=0.0) < _ZERO
+    for i, j in zip(pair[close].tolist(), match[close].tolist(), strict=True):
+        one, other = {int(a[i]), int(b[i])}, {int(first[j]), int(second[j])}
+        if not one & other and sizes[list(one | other)].sum() < least:
+            found.append(frozenset(one | other))
+    return list(dict.fromkeys(found))
 
 
-def _matches(near: dict[tuple[int, int], list[Atoms]], wanted: Float) -> Iterator[Atoms]:
-    a, b = _rounded(wanted)
-    for key in ((a + i, b + j) for i in (-1, 0, 1) for j in (-1, 0, 1)):
-        yield from near.get(key, ())
-
-
-def _cells(words: list[Float], sizes: Places, least: int) -> Iterator[Atoms]:
+def _few_bins(every: Sequence[Counted], bins: list[Places], sizes: Places, least: int) -> Iterator[Classes]:
     """Bins of every count that hold some records and fewer than ``least``."""
-    for each in words:
-        for step in np.diff(each, axis=0, prepend=0.0):
-            atoms = np.flatnonzero(step)
-            if 0 < sizes[atoms].sum() < least:
-                yield frozenset(atoms.tolist())
-
-
-# --- rounded counts ---------------------------------------------------------------------------------------------------
-
-
-def _pinned(sets: list[Atoms], words: list[Float], least: list[int], sizes: Places) -> list[Atoms]:
-    """Sets for which exact and rounded counts leave one number alone."""
-    from scipy.optimize import linprog  # slow to import, and `job watch` never needs it
-
-    if not sets:
-        return []
-    rows = np.vstack(words)
-    known = np.repeat(np.array(least, np.float64), [len(each) for each in words])
-    own = rows @ sizes
-    shown, off = known * np.rint(own / known), np.floor(known / 2.0)
-    targets = np.zeros((len(sets), len(sizes)))
-    for row, atoms in enumerate(sets):
-        targets[row, list(atoms)] = 1.0
-    exact = off == 0.0
-    limits = {
-        "A_ub": np.vstack((rows[~exact], -rows[~exact])),
-        "b_ub": np.concatenate(((shown + off)[~exact], (off - shown)[~exact])),
-    }
-    limits |= {"A_eq": rows[exact], "b_eq": own[exact]} if exact.any() else {}
-    left, held = np.ones(len(sets), np.bool_), targets @ sizes
-    for turn in range(_TURNS):  # most are free: one programme shows it of many
-        weights = np.where((np.arange(len(sets)) * (turn // 2 + 1)) % (turn // 2 + 2) < 1, 1.0, 0.3 * (turn // 2))
-        if not left.any():
-            return []
-        sign = 1.0 if turn % 2 else -1.0
-        x = linprog(sign * (weights * left) @ targets, **limits).x
-        if x is not None:
-            left &= np.abs(targets @ x - held) < 1.0 - _ZERO
-    found = []
-    for row in np.flatnonzero(left).tolist():
-        ends = [linprog(sign * targets[row], **limits).x for sign in (1.0, -1.0)]
-        values = [float(targets[row] @ x) for x in ends if x is not None]
-        if len(values) == 2 and np.ceil(values[0] - 1e-6) == np.floor(values[1] + 1e-6):
-            found.append(sets[row])
-    return found
+    for each, places in zip(every, bins, strict=True):
+        held = np.bincount(places, weights=sizes, minlength=each.edges + 1)[: each.edges]
+        for place in np.flatnonzero((held > 0) & (held < least)).tolist():
+            yield frozenset(np.flatnonzero(places == place).tolist())

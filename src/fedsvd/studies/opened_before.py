@@ -27,6 +27,7 @@ from fedsvd.protocol.tasks import Scheme
 from fedsvd.statistics.leverage import leverages
 from fedsvd.statistics.patterns import NUMBER_BITS, column_bits, rank_share
 from fedsvd.studies.measured_rows import determines_gram, opens_model
+from fedsvd.studies.opened_cells import grids_of
 from fedsvd.studies.opened_times import counted_times
 from fedsvd.studies.own_bits import LABEL, WIDE, measured_bits
 from fedsvd.studies.parties import PartyData
@@ -89,6 +90,7 @@ def study_columns(plan: SessionPlan, party: PartyData) -> StudyColumns | None:
         by=NOWHERE if plan.table is None else plan.table.place,
         counted=counted,
         grid=None if times is None else times.at,
+        grids=() if plan.table is None else grids_of(plan.table),
     )
 
 

@@ -21,12 +21,13 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.statistics.isolated import Counted, isolated
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.persons import persons_of
+from fedsvd.studies.persons import first_of_persons, persons_of
 from fedsvd.types import Float
 
 Places = NDArray[np.intp]
 Persons = Places | None
-_EARLIER = "take the times of the earlier study"
+_EARLIER, _ALONE = "take the times of the earlier study", "name fewer causes"
+_TOGETHER = "users can compute how many, from counts next to each other"
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +58,7 @@ def times_together(
     """Counts of this study that few own records tell from one of an earlier study."""
     now = counted_times(plan, party)
     earlier = [(each.counted, each.grid) for each in before.studies.values() if each.grid is not None]
-    if now is None or not earlier:
+    if now is None or not (earlier or (plan.k == 2 and now.at.least > 1)):
         return ()
     rest = np.setdiff1d(np.arange(len(before.values)), record[record >= 0])
     everyone = np.concatenate((record, rest))
@@ -73,9 +74,10 @@ def times_together(
         before_this += _counts(there, grid, of_person)
     few = isolated(before_this, [*_counts(here, now.at, of_person)], policy.least_count)
     edges = np.array(now.at.edges)
-    last = np.minimum(_of_persons(np.searchsorted(edges, here[:, 0]), of_person, len(edges)), len(edges) - 1)
+    last = np.minimum(first_of_persons(np.searchsorted(edges, here[:, 0]), of_person, len(edges)), len(edges) - 1)
     times = len(np.unique(last[few]))
-    return (Grid("times next to those of an earlier study", times, len(edges), _EARLIER),)
+    what, fix = ("those of an earlier study", _EARLIER) if earlier else ("those of other causes", _ALONE)
+    return (Grid(f"times next to {what}", times, len(edges), fix, _TOGETHER),)
 
 
 def _counts(rows: Float, at: CountedAt, of_person: Persons) -> Iterator[Counted]:
@@ -94,15 +96,6 @@ def _counts(rows: Float, at: CountedAt, of_person: Persons) -> Iterator[Counted]
         groups = [rows[:, 2] == code for code in np.unique(rows[np.isfinite(rows[:, 2]), 2])]
     for group in groups:
         for kind in (*kinds, taken):
-            places = _of_persons(np.where(kind & group, first, D), of_person, D)
+            places = first_of_persons(np.where(kind & group, first, D), of_person, D)
             yield Counted(places, D, at.least)
-        yield Counted(_of_persons(np.where(taken & group, 0, 1), of_person, 1), 1, at.least)
-
-
-def _of_persons(places: Places, of_person: Persons, last: int) -> Places:
-    """The first place of a person's rows."""
-    if of_person is None:
-        return places
-    found = np.full(1 + int(of_person.max(initial=-1)), last)
-    np.minimum.at(found, of_person, places)
-    return found
+        yield Counted(first_of_persons(np.where(taken & group, 0, 1), of_person, 1), 1, at.least)

@@ -14,6 +14,7 @@ from fedsvd.policy.rules import ANY, Finding, Policy, findings, settled
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.measured_rows import is_judged, measured
 from fedsvd.studies.opened_before import Before, earlier_bits, together
+from fedsvd.studies.opened_cells import tables_together
 from fedsvd.studies.opened_times import times_together
 from fedsvd.studies.own_bits import as_between, findings_of_bits, judged_at_home, measured_ways
 from fedsvd.studies.parties import PartyData, expect_readable
@@ -30,6 +31,8 @@ def home_findings(
     if before is not None and policy.most_leverage < UNJUDGED and is_judged(plan):
         if plan.table is not None:
             rows += row_findings(cells_together(plan, party, before.columns, before.record, policy), policy)
+            cells = tables_together(plan, party, before.columns, before.record, policy)
+            rows += row_findings(OwnRows(grids=cells), policy)
         times = times_together(plan, party, before.columns, before.record, policy)
         rows += row_findings(OwnRows(grids=times), policy)
         rows += together_findings(together(plan, party, before, policy), policy)

@@ -48,6 +48,15 @@ def counted(codes: NDArray[np.intp], of_person: NDArray[np.intp] | None) -> NDAr
     return np.unique(codes, return_counts=True)[1]
 
 
+def first_of_persons(places: NDArray[np.intp], of_person: NDArray[np.intp] | None, last: int) -> NDArray[np.intp]:
+    """The first place of each person's rows, ``last`` where it has none."""
+    if of_person is None:
+        return places
+    found = np.full(1 + int(of_person.max(initial=-1)), last)
+    np.minimum.at(found, of_person, places)
+    return found
+
+
 def how_many(rows: NDArray[np.bool_], of_person: NDArray[np.intp] | None) -> int:
     """How many rows, or persons, these are."""
     return int(rows.sum()) if of_person is None else len(np.unique(of_person[rows]))

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from fedsvd.statistics.isolated import Counted, isolated
+from fedsvd.statistics.isolated import MOST_BINS, Counted, isolated
 
 LEAST = 5
 
@@ -94,7 +94,60 @@ def test_four_groups_of_two_are_read_from_five_rounded_counts():
     assert not isolated(one(np.ones(9, bool), 5), of_groups, LEAST).any(), "nine: 5, 0, 0, 0 and 10 have other tables"
 
 
-def test_records_in_too_many_different_sets_count_as_given():
+def drawn(seed, records, edges, groups=2, least=1):
+    """Counts of events and departures in groups, of two studies with times of their own."""
+    rng = np.random.default_rng(seed)
+    time, event, group = (
+        rng.integers(0, 10 * edges, records),
+        rng.integers(0, 2, records),
+        rng.integers(0, groups, records),
+    )
+    studies = []
+    for count in (edges, edges + 1):
+        first = np.searchsorted(np.linspace(0.0, 9.0 * edges, count), time)
+        kinds = [(group == g) & kind for g in range(groups) for kind in (event == 1, event >= 0)]
+        studies.append([Counted(np.where(kind, first, count), count, least) for kind in kinds])
+    return studies
+
+
+def test_thousands_of_classes_are_judged_by_themselves():
+    """A patient of its own day each: most share all their bins with others, and few days lie between two edges."""
     before, now = (Counted(np.arange(1600) // 5 * 5 % divided, 2000) for divided in (1600, 1595))
     assert not isolated([before], [now], LEAST).any(), "fives of records, alike"
-    assert isolated([Counted(np.arange(1600), 1600)], [Counted(np.arange(1600), 1600)], LEAST).all()
+    every_day = Counted(np.arange(1600), 1600)
+    assert not isolated([every_day], [every_day], LEAST).any(), "the same counts again say nothing new"
+    by_tens, moved = (Counted((np.arange(6000) + more) // 10, 601) for more in (0, 3))
+    between = np.arange(6000) % 10 >= 7
+    assert np.array_equal(isolated([by_tens], [moved], LEAST)[:-3], between[:-3]), "three of each ten"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_classes_that_are_found_are_those_that_least_squares_gives(seed):
+    """Every class of few records, against a solution with all bins of both studies and of each."""
+    before, now = drawn(seed, 400, 12)
+    codes = np.column_stack([np.minimum(each.first, each.edges) for each in (*before, *now)])
+    _, one_of, of, sizes = np.unique(codes, axis=0, return_index=True, return_inverse=True, return_counts=True)
+
+    def bins(counts):
+        return np.vstack(
+            [np.minimum(each.first, each.edges)[one_of] == j for each in counts for j in range(each.edges)]
+        )
+
+    def given(counts, wanted):
+        sets = bins(counts).astype(float)
+        return np.abs(sets.T @ np.linalg.lstsq(sets.T, wanted, rcond=None)[0] - wanted).max() < 1e-8
+
+    found = isolated(before, now, LEAST)
+    for place in np.flatnonzero(sizes < LEAST):
+        wanted = np.eye(len(sizes))[place]
+        if given([*before, *now], wanted) and not given(before, wanted) and not given(now, wanted):
+            assert found[of.ravel() == place].all()
+    assert found.any()
+
+
+def test_counts_with_too_many_bins_show_every_record_of_few():
+    rng = np.random.default_rng(0)
+    places = [rng.integers(0, 900, 3000) for _ in range(6)]
+    before, now = [[Counted(each, 900) for each in some] for some in (places[:3], places[3:])]
+    assert MOST_BINS < 6 * 900
+    assert isolated(before, now, LEAST).all()
