@@ -4,6 +4,7 @@ Each attack is played on the table, and its result compared with the true record
 rules say of the studies that it takes, by calling these rules. Counts and names of rules are said, never values.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -12,7 +13,7 @@ from fedsvd.audit.openings_directions import directions
 from fedsvd.audit.openings_patterns import logistic, robust
 from fedsvd.audit.openings_sums import cuts, dropped, rosters, singled
 from fedsvd.audit.openings_table import OpenedTable, Played, opened_table
-from fedsvd.audit.openings_times import departures, moved_edges
+from fedsvd.audit.openings_times import departures, moved_edges, three_groups
 from fedsvd.data.source import MatrixSource
 from fedsvd.policy.rules import Policy
 
@@ -59,6 +60,12 @@ def audit_openings(
         rosters(table, policy),
         cuts(table),
         directions(table, policy),
-        *((moved_edges(table, policy, event), *departures(table, policy, event)) if event is not None else ()),
+        *(_of_times(table, policy, event) if event is not None else ()),
     )
     return OpeningsAudit(table, played, monotonic() - started)
+
+
+def _of_times(table: OpenedTable, policy: Policy, event: str) -> Iterator[Played]:
+    yield moved_edges(table, policy, event)
+    yield from three_groups(table, policy, event)
+    yield from departures(table, policy, event)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsvd.audit.openings_table import OpenedTable, Stop
-from fedsvd.audit.openings_times import departures, moved_edges
+from fedsvd.audit.openings_times import departures, moved_edges, three_groups
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
 
@@ -66,3 +66,29 @@ def test_two_studies_with_a_time_moved_give_the_one_who_left_between_and_the_sec
 
 def test_two_studies_of_an_owner_who_stops_nothing_are_not_stopped():
     assert moved_edges(followed([12.5]), Policy.permissive(), "died").verdict.stop is Stop.NOT
+
+
+def of_levels(alone):
+    """2,100 records of three levels at every time; of the last party's these of the first level are elsewhere.
+
+    Five of each other level are at 12.25.
+    """
+    number = np.arange(2100)
+    times = np.resize([2.0, 4.0, 8.0, 12.0, 14.0, 18.0, 21.0], 2100)
+    events, level = (number // 7 % 2).astype(float), number // 14 % 3.0
+    late = (times == 14.0) & (events == 1.0) & (number >= 1400)
+    for other, at in ((0.0, alone), (1.0, [12.25] * 5), (2.0, [12.25] * 5)):
+        times[np.flatnonzero(late & (level == other))[: len(at)]] = at
+    return OpenedTable(("died", "arm"), np.column_stack((events, level)), {}, "months", times, ())
+
+
+@pytest.mark.parametrize("alone", [[], [12.25]])
+def test_three_studies_by_levels_give_the_one_of_a_level_who_left_between_and_the_third_asks(alone):
+    (found,) = three_groups(of_levels(alone), Policy(openings="any"), "died")
+    assert (found.studies, found.read, found.of) == (3, len(alone), 1400)
+    assert found.verdict.stop is (Stop.ASKS if alone else Stop.NOT_JUDGED)
+    assert ("next to those of an earlier study" in found.verdict.text) == bool(alone)
+
+
+def test_columns_of_two_levels_or_of_many_make_no_three_groups():
+    assert list(three_groups(followed([12.5]), Policy(), "died")) == []
