@@ -7,6 +7,7 @@ from fedsvd.protocol.messages import Message
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "threat-model.md"
+KIT = TESTS.parent / "docs" / "reference" / "kit.md"
 SECURITY = TESTS.parent / "SECURITY.md"
 
 
@@ -23,6 +24,15 @@ def test_every_test_that_the_threat_model_and_the_past_mistakes_name_exists():
     named = set(re.findall(r"`(test_\w+)`", pages))
     assert len(named) > 45
     assert named - defined() == set()
+
+
+def test_every_test_and_file_that_the_page_of_the_kit_names_exists():
+    page = KIT.read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:[\w/]+\.py::)?(test_\w+)`", page))
+    files = re.findall(r"`([\w/]+\.py)(?:::\w+)?`", page)
+    assert len(named) > 30
+    assert named - defined() == set()
+    assert [name for name in files if not (TESTS / name).is_file()] == []
 
 
 def test_every_stated_leak_of_this_folder_stands_on_the_page():
