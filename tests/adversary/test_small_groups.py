@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from fedsvd import FederatedTable, Policy, Simulation
-from fedsvd.protocol.table import FEWEST_MOMENTS, FEWEST_QUANTILES
+from fedsvd.protocol.model import FEWEST_MOMENTS
+from fedsvd.protocol.table import FEWEST_QUANTILES
 from fedsvd.statistics.newton import NOISE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
