@@ -5,6 +5,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pandas as pd
 import pytest
+from tests.tolerances import SEVEN_DIGITS
 
 from fedsvd import FederatedTable, Policy, Simulation
 from fedsvd.protocol.model import FEWEST_MOMENTS
@@ -53,7 +54,7 @@ def left(frames, path, digits):
     most = 2 * (NOISE + 0.5) * n * 2.0**-bits  # rounding and noise of both
     first = np.abs(every.sum(axis=1) - sums[0])
     of_squares = np.square(every - middle).sum(axis=1) - (sums[1] - 2 * middle * sums[0] + len(theirs) * middle**2)
-    fits = (first <= most * reach + 1e-6) & (np.abs(of_squares) <= most * reach**2 + 1e-6)
+    fits = (first <= most * reach + SEVEN_DIGITS) & (np.abs(of_squares) <= most * reach**2 + SEVEN_DIGITS)
     true = (every == np.sort(theirs)).all(axis=1)
     assert fits[true].all(), "the attack is right: the true ages are among those that it leaves"
     return int(fits.sum()), len(every)

@@ -4,6 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from tests.tolerances import SEVEN_DIGITS
 
 from fedsvd.statistics.isolated import MOST_BINS, Counted, isolated
 
@@ -135,7 +136,7 @@ def test_classes_that_are_found_are_those_that_least_squares_gives(seed):
 
     def given(counts, wanted):
         sets = bins(counts).astype(float)
-        return np.abs(sets.T @ np.linalg.lstsq(sets.T, wanted, rcond=None)[0] - wanted).max() < 1e-8
+        return np.abs(sets.T @ np.linalg.lstsq(sets.T, wanted, rcond=None)[0] - wanted).max() < SEVEN_DIGITS
 
     found = isolated(before, now, LEAST)
     for place in np.flatnonzero(sizes < LEAST):
