@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 from tests.e2e.commands import command
+from tests.exact_csv import read_exact
 from tests.studies import FEATURES, companies
 from tests.tolerances import STATISTIC_BAR, assert_each_close
 from tests.unit.statistics.tables import fitted
@@ -42,7 +43,7 @@ def test_each_process_has_the_standard_errors_of_its_own_columns(files):
     expected = fitted(files.D, files.y)
     assert set(said["own_inference"]) == set(OWN)
     for name, own in OWN.items():
-        table = pd.read_csv(folder / name / "coefficients.csv", float_precision="round_trip")
+        table = read_exact(folder / name / "coefficients.csv")
         rows = [0, *(1 + FEATURES.index(feature) for feature in own)]
         assert list(table["term"]) == ["(intercept)", *own]
         assert_each_close(table["se"], expected.bse[rows], STATISTIC_BAR)
@@ -56,7 +57,7 @@ def test_each_process_has_its_coefficients_of_the_ridge_that_the_label_holder_ch
     (alpha,) = chosen
     twin = Ridge(alpha, solver="svd").fit(files.D, files.y)
     for name, own in OWN.items():
-        table = pd.read_csv(folder / name / "coefficients.csv", float_precision="round_trip")
+        table = read_exact(folder / name / "coefficients.csv")
         wanted = [twin.coef_[FEATURES.index(feature)] for feature in own]
         assert_each_close(table["outcome"], wanted, STATISTIC_BAR)
         page = (folder / name / "report.html").read_text(encoding="utf-8")

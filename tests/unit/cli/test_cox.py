@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
+from tests.exact_csv import read_exact
 from tests.studies import FEATURES, hospitals
 from tests.survival_data import table
 from tests.tolerances import DIGITS_ERRORS_BAR, DIGITS_STEP_BAR, GLM_BAR, RESULT_BAR, SEVEN_DIGITS, assert_close
@@ -54,7 +55,7 @@ def test_a_command_gives_the_stratified_table_own_residuals_and_predictions(feds
     effects, errors, likelihoods = expected(times.joint, "breslow")
     assert "Cox regression, stratified by site" in said.out
     assert "hazard ratio (95 % interval)" in said.out
-    table = pd.read_csv(times.folder / "out/parties/north/coefficients.csv", float_precision="round_trip")
+    table = read_exact(times.folder / "out/parties/north/coefficients.csv")
     assert list(table["term"]) == FEATURES
     assert (np.abs(table["coef"] - effects) / errors).max() < DIGITS_STEP_BAR
     assert np.abs(table["se"] / errors - 1.0).max() < DIGITS_ERRORS_BAR
@@ -74,14 +75,14 @@ def test_a_command_gives_the_stratified_table_own_residuals_and_predictions(feds
     text = page(times.folder / "out/parties/north").text
     assert "hazard ratio" in text
     assert "each site has a baseline hazard of its own" in text
-    own = pd.read_csv(times.folder / "out/parties/north/residuals.csv", float_precision="round_trip")
+    own = read_exact(times.folder / "out/parties/north/residuals.csv")
     assert_close(own["outcome"], residuals(times.joint[:40], effects), GLM_BAR)
     new = times.folder / "new.csv"
     times.joint[["patient", *FEATURES]][:5].to_csv(new, index=False)
     said = fedsvd("predict", times.folder / "out", "--party", new, "--out", times.folder / "predicted")
     assert said.code == 0, said.err
     (found,) = (times.folder / "predicted").rglob("predictions.csv")
-    ratios = pd.read_csv(found, float_precision="round_trip")["outcome"]
+    ratios = read_exact(found)["outcome"]
     assert_close(ratios, np.exp(times.joint[FEATURES][:5].to_numpy() @ effects), GLM_BAR)
 
 

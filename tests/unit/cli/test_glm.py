@@ -1,10 +1,10 @@
 """``fedsvd glm`` and ``task = "glm"``: the table of statsmodels on screen, in files, in reports, and read back."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 from sklearn.metrics import brier_score_loss, roc_auc_score
+from tests.exact_csv import read_exact
 from tests.studies import FEATURES
 from tests.tolerances import GLM_BAR, assert_close, assert_each_close
 from tests.unit.results.report.pages import page
@@ -49,7 +49,7 @@ def test_a_label_of_text_is_modelled_by_its_classes(fedsvd, by_rows, outcomes):
     assert "grade = high" in said.out
     assert f"{theirs.params[2]:.5g}" in said.out
     for folder in ("out", "out/parties/north"):
-        table = pd.read_csv(by_rows.folder / folder / "coefficients.csv", float_precision="round_trip")
+        table = read_exact(by_rows.folder / folder / "coefficients.csv")
         assert list(table.columns) == ["term", "coef", "se", "z", "p", "low", "high"]
         assert list(table["term"]) == ["(intercept)", *FEATURES]
         assert_each_close(table["coef"], theirs.params, GLM_BAR)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
+from tests.exact_csv import read_exact
 from tests.studies import FEATURES
 from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close, assert_each_close
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
@@ -25,7 +26,7 @@ KEYS = {"task": "lr", "label": "outcome", "id": "patient"}
 
 def assert_tables_of(folder, D, y):
     expected = fitted(D, y)
-    table = pd.read_csv(folder / "coefficients.csv", float_precision="round_trip")
+    table = read_exact(folder / "coefficients.csv")
     assert list(table.columns) == ["term", "coef", "se", "t", "p", "low", "high"]
     assert list(table["term"]) == ["(intercept)", *FEATURES]
     assert_close(table["coef"] / expected.bse, expected.params / expected.bse, STATISTIC_BAR)
@@ -34,7 +35,7 @@ def assert_tables_of(folder, D, y):
     (model,) = models_of(read_result(folder))
     assert_table_of(model, expected)
     assert_vif_of(model, D)
-    covariance = pd.read_csv(folder / "covariance.csv", index_col="term", float_precision="round_trip")
+    covariance = read_exact(folder / "covariance.csv", index_col="term")
     np.testing.assert_array_equal(covariance.to_numpy(), np.load(folder / "covariance.npy")[0])
 
 
@@ -87,7 +88,7 @@ def test_a_folder_is_loaded_as_an_estimator_with_its_table(fedsvd, by_rows):
 def test_several_targets_stand_below_each_other(fedsvd, by_rows):
     keys = KEYS | {"label": ["outcome", "pressure"]}
     assert fedsvd("run", by_rows.job("trial", inference=True, **keys), "-q").code == 0
-    table = pd.read_csv("results/trial/coefficients.csv", float_precision="round_trip")
+    table = read_exact("results/trial/coefficients.csv")
     assert list(table.columns)[:2] == ["target", "term"]
     for target in keys["label"]:
         expected = fitted(by_rows.D[:, :4], by_rows.joint[target].to_numpy())
