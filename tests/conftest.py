@@ -23,10 +23,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "workshop")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What a command stores for the user is stored for these tests alone."""
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a command stores is stored for these tests alone, and no pipe is as wide as the terminal that started them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("COLUMNS", raising=False)
         yield
 
 

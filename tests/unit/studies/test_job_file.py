@@ -109,7 +109,7 @@ def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job()
         (record(components=True), ["[job] components"]),
         (record(unit_variance="yes"), ["[job] unit_variance"]),
         (record(components=10**30), ["[job] components", "a whole number from 1 up"]),
-        (record(memory="9" * 400), ["[job] memory", "less than or equal to"]),
+        (record(memory="9" * 400), ["[job] memory", "a number up to"]),
         (record(id="i" * 1001), ["[job] id", "at most 1000 characters"]),
         (record(id="i" * 900_000), ["the job has 900,", "more than 262,144"]),
         (record(task="lr", label=[f"y{i}" for i in range(1001)]), ["[job] label", "at most 1000 items"]),
