@@ -24,7 +24,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "workshop")
 
 @pytest.fixture(scope="session", autouse=True)
 def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What a command stores is stored for these tests alone, and no pipe is as wide as the terminal that started them."""
+    """What a command stores is stored for these tests alone; no pipe is as wide as the terminal that started them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("COLUMNS", raising=False)
