@@ -1,8 +1,12 @@
 """Options of a description (Table 1)."""
 
+from functools import partial
+
 from fedsvd.protocol.tasks import Task
 from fedsvd.tasks.option import Option
 from fedsvd.tasks.values import FLAG, NAMES, named_column
+
+_table = partial(Option, tasks=(Task.DESCRIBE,))
 
 DESCRIBE = (
     named_column(
@@ -12,9 +16,8 @@ DESCRIBE = (
         unset="no groups",
         tasks=(Task.DESCRIBE,),
     ),
-    Option(
+    _table(
         "nonnormal",
-        "job",
         NAMES,
         (),
         "A number that is shown by median and quartiles; once for each.",
@@ -23,20 +26,16 @@ DESCRIBE = (
             "and standard deviation (`describe`)"
         ),
         unset="none",
-        tasks=(Task.DESCRIBE,),
     ),
-    Option(
+    _table(
         "quantiles",
-        "job",
         FLAG,
         True,
         "Whether counts on grids are opened, for quartiles and histograms.",
         "counts of all numbers on public grids, from which quartiles and histograms are drawn (`describe`)",
-        tasks=(Task.DESCRIBE,),
     ),
-    Option(
+    _table(
         "correlations",
-        "job",
         FLAG,
         False,
         "Correlations of all numbers: opens their joint Gram matrix in few digits.",
@@ -44,6 +43,5 @@ DESCRIBE = (
             "Pearson's correlations of all numbers with Fisher's intervals, among records that miss none of them "
             "(`describe`): their joint Gram matrix is opened in 16 bits"
         ),
-        tasks=(Task.DESCRIBE,),
     ),
 )

@@ -1,12 +1,15 @@
 """Options of ``[dictionary]``: the consortium's codebook, as a file or as what it says."""
 
+from functools import partial
+
 from fedsvd.tasks.option import CLI, Option
 from fedsvd.tasks.values import RECORD, TEXT, optional
 
+_dictionary = partial(Option, section="dictionary")
+
 DICTIONARY = (
-    Option(
+    _dictionary(
         "file",
-        "dictionary",
         optional(TEXT),
         None,
         "The consortium's dictionary.toml: columns are its own, with units and levels.",
@@ -18,9 +21,8 @@ DICTIONARY = (
         names={CLI: "dictionary"},
         metavar="FILE",
     ),
-    Option(
+    _dictionary(
         "says",
-        "dictionary",
         RECORD,
         {},
         "",

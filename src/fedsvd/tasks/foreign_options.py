@@ -1,22 +1,23 @@
 """Options of ``[foreign]``: which foreign task, and what it is asked for; its own options are its declaration's."""
 
+from functools import partial
+
 from fedsvd.protocol.tasks import Task
 from fedsvd.tasks.option import NEEDED, Option
 from fedsvd.tasks.values import NAMED, RECORD, SETTINGS
 
+_foreign = partial(Option, section="foreign", tasks=(Task.FOREIGN,))
+
 FOREIGN = (
-    Option(
+    _foreign(
         "name",
-        "foreign",
         NAMED,
         NEEDED,
         "",
         "the task, as the distribution that brings it calls it; `fedsvd tasks` lists those that are installed",
-        tasks=(Task.FOREIGN,),
     ),
-    Option(
+    _foreign(
         "options",
-        "foreign",
         SETTINGS,
         {},
         "",
@@ -24,11 +25,9 @@ FOREIGN = (
             'its options, `{ group = "ward", groups = 3 }`: texts, numbers, `true` or `false`. `fedsvd tasks show '
             "NAME` lists them with their defaults; one that it does not declare is refused"
         ),
-        tasks=(Task.FOREIGN,),
     ),
-    Option(
+    _foreign(
         "declaration",
-        "foreign",
         RECORD,
         {},
         "",
@@ -37,6 +36,5 @@ FOREIGN = (
             "refuses one that is not that of the distribution it has installed"
         ),
         unset="that of what is installed",
-        tasks=(Task.FOREIGN,),
     ),
 )

@@ -44,7 +44,6 @@ _EVERY_LINK = tuple(dict.fromkeys(link for links in LINKS.values() for link in l
 MODEL = (
     Option(
         "alpha",
-        "job",
         number(ge=0, allow_inf_nan=False),
         0.0,
         "Strength of the ridge; 0 for ordinary least squares.",
@@ -53,7 +52,6 @@ MODEL = (
     ),
     Option(
         "intercept",
-        "job",
         FLAG,
         True,
         "Whether the model has an intercept.",
@@ -63,7 +61,6 @@ MODEL = (
     ),
     Option(
         "inference",
-        "job",
         FLAG,
         False,
         "Standard errors, tests, intervals; on split rows all parties then hold G.",
@@ -77,7 +74,6 @@ MODEL = (
     ),
     Option(
         "cov_type",
-        "job",
         word(_COVARIANCES),
         "nonrobust",
         "Standard errors: nonrobust, or HC0 to HC3; lr: with --inference.",
@@ -99,7 +95,6 @@ MODEL = (
     ),
     Option(
         "clusters",
-        "job",
         word(Clusters),
         Clusters.OWN,
         "Whose names of clusters are: each party's own, or joint, which is refused.",
@@ -112,7 +107,6 @@ MODEL = (
     ),
     Option(
         "alphas",
-        "job",
         PENALTIES,
         (),
         "Ridges to choose among by cross-validation; once for each.",
@@ -127,7 +121,6 @@ MODEL = (
     ),
     Option(
         "choose_by",
-        "job",
         optional(word(ChosenBy)),
         None,
         "How: leave out each row (loo), or generalised (gcv).",
@@ -141,7 +134,6 @@ MODEL = (
     ),
     Option(
         "family",
-        "job",
         optional(word(FAMILIES, Family)),
         None,
         "The distribution of the target.",
@@ -159,7 +151,6 @@ MODEL = (
     ),
     Option(
         "link",
-        "job",
         optional(word(_EVERY_LINK)),
         None,
         "The link; the family's usual one where left out.",
@@ -172,7 +163,6 @@ MODEL = (
     ),
     Option(
         "classes",
-        "job",
         CLASSES,
         (),
         "The target's classes, once for each; the first is the reference. 0 and 1 otherwise.",
@@ -229,7 +219,6 @@ MODEL = (
     ),
     Option(
         "ties",
-        "job",
         word(Ties),
         Ties.EFRON,
         "How events at one time share a risk set: efron or breslow.",
@@ -238,7 +227,6 @@ MODEL = (
     ),
     Option(
         "schoenfeld",
-        "job",
         word(Clock),
         Clock.NONE,
         "The test of proportional hazards, by a clock: km, rank, identity or log; about half a fit in bits.",
@@ -252,7 +240,6 @@ MODEL = (
     ),
     Option(
         "baseline",
-        "job",
         word(Baseline),
         Baseline.SITE,
         "Whose baseline hazard: of each site, at home, also a common one between --times, or one of all in bins.",
@@ -276,7 +263,6 @@ MODEL = (
     ),
     Option(
         "slope",
-        "job",
         SLOPES,
         (),
         "A column that has a random slope in each subject, and stays a feature; once for each.",
@@ -287,7 +273,6 @@ MODEL = (
     ),
     Option(
         "criterion",
-        "job",
         word(Criterion),
         Criterion.REML,
         "The restricted likelihood (reml), or the likelihood (ml).",
@@ -299,7 +284,6 @@ MODEL = (
     ),
     Option(
         "correlated",
-        "job",
         FLAG,
         True,
         "Whether random effects of one subject may be correlated.",
@@ -308,7 +292,6 @@ MODEL = (
     ),
     Option(
         "tolerance",
-        "job",
         number(gt=0, lt=1),
         1e-9,
         "The fit ends when a step is below this number of standard errors.",
@@ -317,7 +300,6 @@ MODEL = (
     ),
     Option(
         "max_iterations",
-        "job",
         whole(1, 1000),
         25,
         "Beyond, the fit has not converged.",
@@ -327,7 +309,6 @@ MODEL = (
     ),
     Option(
         "digits",
-        "job",
         word(Digits),
         Digits.AUTO,
         "Digits of the sums that parties open: table, more, all, or auto.",
@@ -346,7 +327,6 @@ MODEL = (
     ),
     Option(
         "quality",
-        "job",
         FLAG,
         False,
         "The model's AUC by pairs within sites, and its Brier score, over all parties.",
@@ -359,7 +339,6 @@ MODEL = (
     ),
     Option(
         "roc",
-        "job",
         whole(0, 1000),
         0,
         "ROC and calibration of all parties' records, by counts in multiples of N (5; 1: exact): asks every owner.",
@@ -374,7 +353,6 @@ MODEL = (
     ),
     Option(
         "thresholds",
-        "job",
         THRESHOLDS,
         (),
         "A probability at which sensitivity and specificity are given, with --roc; once for each.",
@@ -388,7 +366,6 @@ MODEL = (
     ),
     Option(
         "least_class",
-        "job",
         whole(0),
         10,
         "Rows of the smallest class, below which the session ends.",
@@ -400,7 +377,6 @@ MODEL = (
     ),
     Option(
         "least_events",
-        "job",
         whole(0),
         5,
         "Events for each coefficient, below which the session ends.",

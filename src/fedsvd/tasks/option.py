@@ -45,13 +45,13 @@ class Option:
     """One option, said once for all surfaces."""
 
     key: str
-    section: str  # the job file's table; empty where a job file has no such key
     kind: Kind
     default: Any
     help: str  # of the command line: one line
     meaning: str = ""  # of the reference page
     unset: str = ""  # what the reference page calls a default that is no value
     tasks: tuple[Task, ...] = TASKS  # that heed it
+    section: str = "job"  # the job file's table; empty where a job file has no such key
     metavar: str | None = None
     columns: bool = False  # its value names columns of the parties' tables
     names: Mapping[str, str] = field(default_factory=dict)  # by surface, where it is not the key

@@ -1,5 +1,7 @@
 """Options of ``[job]`` that several tasks share, of ``[masks]``, ``[csp]``, ``[authority]`` and ``[[party]]``."""
 
+from functools import partial
+
 from fedsvd.protocol.tasks import MODEL_TASKS, Answer, Check, Ids, Mode, Split, Task, Trust, Write
 from fedsvd.tasks.declared import declared
 from fedsvd.tasks.option import CLI, ESTIMATOR, NEEDED, TASKS, Option
@@ -27,7 +29,6 @@ _SPLIT_COLUMNS = (Task.SVD, Task.LSA, Task.LR, Task.CCA)
 STUDY = (
     Option(
         "name",
-        "job",
         NAMED,
         NEEDED,
         "The job's name; the task's where left out.",
@@ -36,7 +37,6 @@ STUDY = (
     ),
     Option(
         "task",
-        "job",
         word(TASKS, Task),
         NEEDED,
         "",
@@ -48,7 +48,6 @@ STUDY = (
     ),
     Option(
         "split",
-        "job",
         word(Split),
         Split.HORIZONTAL,
         "horizontal: parties hold different rows. vertical: different columns.",
@@ -58,7 +57,6 @@ STUDY = (
     ),
     Option(
         "components",
-        "job",
         optional(COMPONENTS),
         None,
         ("How many components; all where left out. PCA: a share of variance, mle, parallel, gavish-donoho, too."),
@@ -77,7 +75,6 @@ STUDY = (
     ),
     Option(
         "release",
-        "job",
         optional(ITEMS),
         None,
         (
@@ -92,7 +89,6 @@ STUDY = (
     ),
     Option(
         "label",
-        "job",
         LABELS,
         (),
         "The column to predict, or of times; once for each of several.",
@@ -103,7 +99,6 @@ STUDY = (
     ),
     Option(
         "label_party",
-        "job",
         optional(NAMED),
         None,
         "Who holds the label, where columns are split.",
@@ -113,7 +108,6 @@ STUDY = (
     ),
     Option(
         "id",
-        "job",
         optional(ID_COLUMNS),
         None,
         "The column of row ids, once for each of several; compared where columns are split.",
@@ -122,7 +116,6 @@ STUDY = (
     ),
     Option(
         "sort_by_id",
-        "job",
         FLAG,
         False,
         "Let every party sort its rows by id first, locally.",
@@ -131,7 +124,6 @@ STUDY = (
     ),
     Option(
         "ids",
-        "job",
         word(Ids),
         Ids.COMPARE,
         "Split columns: compare the rows' ids, or trust that all have their rows in one order.",
@@ -147,7 +139,6 @@ STUDY = (
 FACTORISATION = (
     Option(
         "unit_variance",
-        "job",
         FLAG,
         False,
         "Scale every column to unit variance first.",
@@ -156,7 +147,6 @@ FACTORISATION = (
     ),
     Option(
         "memory",
-        "job",
         optional(BYTES),
         None,
         'Bytes a role may use, such as "512 MiB"; 2 GiB or more by need.',
@@ -170,7 +160,6 @@ FACTORISATION = (
     ),
     Option(
         "device",
-        "job",
         optional(TEXT),
         None,
         "Where roles compute: cuda, cuda:1, cupy; NumPy where left out.",
@@ -182,7 +171,6 @@ FACTORISATION = (
     ),
     Option(
         "engine",
-        "job",
         optional(TEXT),
         None,
         "A Dask cluster of this machine's cores, or another.",
@@ -192,7 +180,6 @@ FACTORISATION = (
     ),
     Option(
         "write",
-        "job",
         word(Write),
         Write.NPY,
         "A large own part: as .npy, as Parquet, or not at all, only verified.",
@@ -205,7 +192,6 @@ FACTORISATION = (
     ),
     Option(
         "verify",
-        "job",
         word(Check),
         Check.NONE,
         "What parties verify of their own singular vectors: all, a sample, nothing.",
@@ -218,10 +204,11 @@ FACTORISATION = (
 )
 """Options of factorisations, and of how a role computes and writes."""
 
+_masks, _party = partial(Option, section="masks"), partial(Option, section="party")
+
 MASKS = (
-    Option(
+    _masks(
         "scheme",
-        "masks",
         SCHEME,
         "auto",
         "How data is hidden: by sums, by masks or by steps; auto chooses by shape.",
@@ -237,9 +224,8 @@ MASKS = (
         ),
         metavar="auto|sum|mask|steps",
     ),
-    Option(
+    _masks(
         "mode",
-        "masks",
         optional(word(Mode)),
         None,
         "Scheme sum: A, parties open the joint Gram matrix and hold it; B, the CSP, masked.",
@@ -252,9 +238,8 @@ MASKS = (
         ),
         unset="by what is released",
     ),
-    Option(
+    _masks(
         "block_size",
-        "masks",
         optional(whole(1)),
         None,
         "Width of mask blocks.",
@@ -263,25 +248,24 @@ MASKS = (
     ),
     Option(
         "address",
-        "csp",
         optional(ADDRESS),
         None,
         "",
         "host and port of the computing server; not needed on one machine",
+        section="csp",
     ),
     Option(
         "name",
-        "authority",
         NAMED,
         NEEDED,
         "",
         "a named Trusted Authority deals the masks; without one the parties agree on them",
         unset="none",
+        section="authority",
     ),
-    Option("name", "party", NAMED, NEEDED, "", "the party's name, and that of its results folder"),
-    Option(
+    _party("name", NAMED, NEEDED, "", "the party's name, and that of its results folder"),
+    _party(
         "data",
-        "party",
         optional(TEXT),
         None,
         "",
@@ -290,9 +274,8 @@ MASKS = (
             "(below); on one machine only"
         ),
     ),
-    Option(
+    _party(
         "link",
-        "party",
         optional(TEXT),
         None,
         "With --align: a party's linkage map, own id and entity; once for each.",
@@ -303,9 +286,8 @@ MASKS = (
         names={CLI: "linkage"},
         metavar="NAME=FILE",
     ),
-    Option(
+    _party(
         "map",
-        "party",
         optional(TEXT),
         None,
         "How a party's own table is mapped, or without NAME= all of them: a file with the keys of [table].",
@@ -315,6 +297,6 @@ MASKS = (
         ),
         metavar="[NAME=]FILE",
     ),
-    Option("trust", "", word(Trust), Trust.PEERS, "Who deals the masks: peers, or an authority."),
+    Option("trust", word(Trust), Trust.PEERS, "Who deals the masks: peers, or an authority.", section=""),
 )
 """How data is hidden, and between whom."""

@@ -1,11 +1,14 @@
 """Options of ``[job]`` that describe survival curves: groups, the grid of times, how counts are opened, the test."""
 
+from functools import partial
+
 from fedsvd.protocol.tasks import Counts, Interval, RankTest, Task
 from fedsvd.statistics.fives import LEAST_COUNT
 from fedsvd.tasks.option import Option
 from fedsvd.tasks.values import CLASSES, TIMES, named_column, number, whole, word
 
 _TASKS = (Task.SURVIVAL,)
+_curves = partial(Option, tasks=_TASKS, script=True)
 
 SURVIVAL = (
     named_column(
@@ -15,20 +18,16 @@ SURVIVAL = (
         unset="all records are one group",
         tasks=_TASKS,
     ),
-    Option(
+    _curves(
         "groups",
-        "job",
         CLASSES,
         (),
         "The values of the column of groups; once for each.",
         "the values of `group`, as texts or numbers; a dictionary's levels where it has some",
         unset="the dictionary's levels",
-        tasks=_TASKS,
-        script=True,
     ),
-    Option(
+    _curves(
         "causes",
-        "job",
         CLASSES,
         (),
         "The values of the column of events where causes compete; once for each. 0 is the end of follow-up.",
@@ -38,12 +37,9 @@ SURVIVAL = (
             "the first"
         ),
         unset="events are 1",
-        tasks=_TASKS,
-        script=True,
     ),
-    Option(
+    _curves(
         "times",
-        "job",
         TIMES,
         (),
         "The times at which counts are opened, rising, at most 200; once for each.",
@@ -54,11 +50,9 @@ SURVIVAL = (
         ),
         unset="the dictionary's `times`",
         tasks=(*_TASKS, Task.COX),
-        script=True,
     ),
-    Option(
+    _curves(
         "counts",
-        "job",
         word(Counts),
         Counts.FIVES,
         "How own counts are opened: fives, rounded at home, or exact, which may ask.",
@@ -67,21 +61,17 @@ SURVIVAL = (
             'by at most 2 records a party; `"exact"`: as they are, which asks the owner of a bin of 1 to 4 records'
         ),
         tasks=(*_TASKS, Task.DESCRIBE),
-        script=True,
     ),
-    Option(
+    _curves(
         "least_count",
-        "job",
         whole(2, 1000),
         LEAST_COUNT,
         "Counts are rounded to multiples of this number.",
         "what counts in fives are multiples of; a party refuses less than its own `least_count`",
         tasks=(*_TASKS, Task.COX),
-        script=True,
     ),
-    Option(
+    _curves(
         "test",
-        "job",
         word(RankTest),
         RankTest.LOG_RANK,
         "The comparison of groups within sites.",
@@ -90,37 +80,26 @@ SURVIVAL = (
             'by the number at risk (`"gehan"`), its root (`"tarone-ware"`), survival (`"peto"`) or survival times '
             'what is gone (`"fleming-harrington"`); `"none"`'
         ),
-        tasks=_TASKS,
-        script=True,
     ),
-    Option(
+    _curves(
         "conf_type",
-        "job",
         word(Interval),
         Interval.LOG_LOG,
         "The scale of intervals: log-log, log or plain.",
         "the scale on which intervals of a curve are symmetric, as R's `conf.type`",
-        tasks=_TASKS,
-        script=True,
     ),
-    Option(
+    _curves(
         "level",
-        "job",
         number(gt=0, lt=1),
         0.95,
         "Of intervals.",
         "the level of intervals",
-        tasks=_TASKS,
-        script=True,
     ),
-    Option(
+    _curves(
         "until",
-        "job",
         number(ge=0, allow_inf_nan=False),
         0.0,
         "The time up to which the mean is taken; 0 for the last of the times.",
         "the time up to which the restricted mean is taken; 0 for the last of `times`",
-        tasks=_TASKS,
-        script=True,
     ),
 )

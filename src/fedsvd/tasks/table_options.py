@@ -1,5 +1,6 @@
 """Options of ``[match]`` and ``[prepare]``: how records are matched, and tables prepared, before a study."""
 
+from functools import partial
 from typing import Literal
 
 from fedsvd.protocol.tasks import Align
@@ -29,10 +30,12 @@ LEAST_COUNT = 5
 
 _OVER = ("joint", "site", "none")
 
+_match, _prepare = partial(Option, section="match"), partial(Option, section="prepare")
+_categories = partial(Option, section="prepare.categories")
+
 MATCH = (
-    Option(
+    _match(
         "align",
-        "match",
         optional(word(Align)),
         None,
         "Match records by id first: the CSP compares hashes, or points that all blind.",
@@ -42,27 +45,24 @@ MATCH = (
             "same, and no party together with it can look up ids that were not brought"
         ),
     ),
-    Option(
+    _match(
         "case",
-        "match",
         word(("fold", "exact"), Literal["fold", "exact"]),
         "fold",
         "With --align: upper and lower case alike (fold), or exact.",
         '`"fold"`: upper and lower case are one; `"exact"`',
         names={CLI: "id_case"},
     ),
-    Option(
+    _match(
         "spaces",
-        "match",
         word(("trim", "remove", "exact"), Literal["trim", "remove", "exact"]),
         "trim",
         "With --align: blanks trimmed, all removed, or exact.",
         'blanks at the ends go and others become one; `"remove"`: all go; `"exact"`',
         names={CLI: "id_spaces"},
     ),
-    Option(
+    _match(
         "dates",
-        "match",
         DATES,
         (),
         "With --align: an id column that holds dates; once for each.",
@@ -70,17 +70,15 @@ MATCH = (
         names={CLI: "id_dates"},
         columns=True,
     ),
-    Option(
+    _match(
         "month_first",
-        "match",
         FLAG,
         False,
         "With --id-dates: 03/04/2024 is a day in March, not in April.",
         "whether `03/04/2024` is a day in March",
     ),
-    Option(
+    _match(
         "least_overlap",
-        "match",
         whole(1),
         LEAST_OVERLAP,
         "With --align: fewer common records end the study; 10.",
@@ -92,9 +90,8 @@ MATCH = (
 )
 
 PREPARE = (
-    Option(
+    _prepare(
         "columns",
-        "prepare",
         NAMES,
         (),
         "The columns of the study, in this order; once for each, or with commas.",
@@ -106,18 +103,16 @@ PREPARE = (
         unset="all",
         columns=True,
     ),
-    Option(
+    _prepare(
         "drop",
-        "prepare",
         NAMES,
         (),
         "Columns to leave out; once for each, or with commas.",
         "columns to leave out",
         columns=True,
     ),
-    Option(
+    _prepare(
         "rename",
-        "prepare",
         RENAMES,
         {},
         "What a column is called in the study; once for each.",
@@ -129,9 +124,8 @@ PREPARE = (
         columns=True,
         metavar="OLD=NEW",
     ),
-    Option(
+    _prepare(
         "view",
-        "prepare",
         optional(COLUMN),
         None,
         "A view of the dictionary: its columns, and the rows that miss nothing of them.",
@@ -140,9 +134,8 @@ PREPARE = (
             '`missing = "drop"` the rows are those that miss nothing of the view, whichever of its columns are taken'
         ),
     ),
-    Option(
+    _prepare(
         "missing",
-        "prepare",
         word(("error", "mean", "constant", "drop", "low-rank")),
         "error",
         "Missing values: an error, rows dropped, a constant, the joint mean, low-rank.",
@@ -157,33 +150,29 @@ PREPARE = (
             "missing label is never filled in"
         ),
     ),
-    Option(
+    _prepare(
         "constant",
-        "prepare",
         number(allow_inf_nan=False),
         0.0,
         "What --missing constant fills in; 0.",
         "what is filled in",
     ),
-    Option(
+    _prepare(
         "penalty",
-        "prepare",
         number(gt=0, lt=1, allow_inf_nan=False),
         0.05,
         "With --missing low-rank: how much singular values are lowered, of the largest; 0.05.",
         'with `"low-rank"`: by how much singular values are lowered, as a share of the largest',
     ),
-    Option(
+    _prepare(
         "rounds",
-        "prepare",
         whole(1, 500),
         30,
         "With --missing low-rank: how many sums it takes; 30.",
         'with `"low-rank"`: how many sums it takes; one that still moves then is refused',
     ),
-    Option(
+    _prepare(
         "rank",
-        "prepare",
         optional(whole(1)),
         None,
         "With --missing low-rank: of many columns, how many singular values stay, at most.",
@@ -194,9 +183,8 @@ PREPARE = (
         ),
         unset="the Gram matrix in every round",
     ),
-    Option(
+    _prepare(
         "indicators",
-        "prepare",
         FLAG_OR_NAMES,
         False,
         "A column NAME_missing says where an entry was filled in.",
@@ -207,10 +195,16 @@ PREPARE = (
         ),
         columns=True,
     ),
-    Option("indicators_for", "", NAMES, (), "The same for these columns; once for each, or with commas.", columns=True),
     Option(
+        "indicators_for",
+        NAMES,
+        (),
+        "The same for these columns; once for each, or with commas.",
+        section="",
+        columns=True,
+    ),
+    _prepare(
         "ordinal",
-        "prepare",
         ORDERS,
         {},
         "Texts in order become 0, 1, 2; once for each.",
@@ -221,9 +215,8 @@ PREPARE = (
         columns=True,
         metavar="COLUMN=FIRST,SECOND,...",
     ),
-    Option(
+    _prepare(
         "categories",
-        "prepare",
         CATEGORIES,
         {},
         "Text columns that become indicators; of models with an intercept, less the commonest.",
@@ -240,35 +233,31 @@ PREPARE = (
         ),
         columns=True,
     ),
-    Option(
+    _categories(
         "drop_first",
-        "prepare.categories",
         FLAG,
         False,
         "Indicators of all levels of these columns but the first; with commas.",
     ),
-    Option(
+    _categories(
         "reference",
-        "prepare.categories",
         optional(COLUMN),
         None,
         "Indicators of all levels but this one; once for each.",
         metavar="COLUMN=LEVEL",
     ),
-    Option("order", "prepare.categories", LEVELS, (), "", names={CLI: ""}),
-    Option("levels", "prepare.categories", LEVELS, (), "", names={CLI: ""}),
-    Option(
+    _categories("order", LEVELS, (), "", names={CLI: ""}),
+    _categories("levels", LEVELS, (), "", names={CLI: ""}),
+    _categories(
         "missing",
-        "prepare.categories",
         optional(COLUMN),
         None,
         "The level that an empty cell is; once for each.",
         names={CLI: "missing_level"},
         metavar="COLUMN=LEVEL",
     ),
-    Option(
+    _prepare(
         "formula",
-        "prepare",
         FORMULA,
         "",
         'The columns, in the style of R: "y ~ age * C(sex)", "Surv(time, event) ~ age"; ~ alone for a PCA.',
@@ -291,26 +280,23 @@ PREPARE = (
             "in each party's own table before the study"
         ),
     ),
-    Option(
+    _prepare(
         "combat",
-        "prepare",
         FLAG,
         False,
         "Remove site effects by ComBat.",
         ("site effects are removed by ComBat (location and scale, empirical Bayes), together; a party is a batch"),
     ),
-    Option(
+    _prepare(
         "preserve",
-        "prepare",
         NAMES,
         (),
         "What --combat leaves in; once for each, or with commas.",
         "covariates whose effects ComBat leaves in the data; they are left out of the result",
         columns=True,
     ),
-    Option(
+    _prepare(
         "covariates",
-        "prepare",
         NAMES,
         (),
         "Columns partialled out of all others; once for each, or with commas.",
@@ -320,25 +306,22 @@ PREPARE = (
         ),
         columns=True,
     ),
-    Option(
+    _prepare(
         "centre",
-        "prepare",
         word(_OVER),
         "none",
         "Subtract means: of all parties, of each site, or none.",
         '`"joint"`: subtract the means of all parties, together; `"site"`: of each party by itself',
     ),
-    Option(
+    _prepare(
         "scale",
-        "prepare",
         word(_OVER),
         "none",
         "Divide by deviations: of all parties, of each site, or none.",
         '`"joint"`: divide by the deviations of all parties, together; `"site"`: of each party by itself',
     ),
-    Option(
+    _prepare(
         "minimum",
-        "prepare",
         whole(1, 1_000_000),
         LEAST_COUNT,
         "Rarer levels are pooled; no mean of fewer entries is taken.",
@@ -347,9 +330,8 @@ PREPARE = (
             "least their `least_count` ([policy.toml](deployment.md))"
         ),
     ),
-    Option(
+    _prepare(
         "most_levels",
-        "prepare",
         whole(2, 4096),
         256,
         "Levels of one column that the sums have space for; 256.",

@@ -1,8 +1,12 @@
 """Options of the effect of a treatment: who was treated, and how records are weighted."""
 
+from functools import partial
+
 from fedsvd.protocol.tasks import Estimand, Task
 from fedsvd.tasks.option import Option
 from fedsvd.tasks.values import FLAG, named_column, number, word
+
+_weights = partial(Option, tasks=(Task.PROPENSITY,), script=True)
 
 TREATMENT = (
     named_column(
@@ -15,9 +19,8 @@ TREATMENT = (
         unset="needed for `propensity`",
         tasks=(Task.PROPENSITY,),
     ),
-    Option(
+    _weights(
         "estimand",
-        "job",
         word(Estimand),
         Estimand.OVERLAP,
         "Whose effect: overlap, ATE (all) or ATT (the treated).",
@@ -25,22 +28,16 @@ TREATMENT = (
             'whose effect, by weights of the score e (`propensity`): `"overlap"`, 1 - e of the treated and e of '
             'others, which are bounded; `"ATE"`, 1 / e and 1 / (1 - e); `"ATT"`, 1 and e / (1 - e)'
         ),
-        tasks=(Task.PROPENSITY,),
-        script=True,
     ),
-    Option(
+    _weights(
         "stabilised",
-        "job",
         FLAG,
         False,
         "Multiply weights with their group's share.",
         "whether weights are multiplied with the joint share of their group (`propensity`); it matters for Cox models",
-        tasks=(Task.PROPENSITY,),
-        script=True,
     ),
-    Option(
+    _weights(
         "trim",
-        "job",
         number(ge=0, lt=0.5),
         0.0,
         "Leave out records whose score is nearer to 0 or 1: 0, 0.01, 0.05 or 0.1.",
@@ -48,7 +45,5 @@ TREATMENT = (
             "records whose score is nearer to 0 or 1 have no weight (`propensity`): 0, 0.01, 0.05 or 0.1, so that no "
             "job moves the limit past one person. A party that would leave out 1 to 4 of a group leaves out 5"
         ),
-        tasks=(Task.PROPENSITY,),
-        script=True,
     ),
 )

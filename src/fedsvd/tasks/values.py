@@ -240,4 +240,4 @@ RECORD = Kind(dict[str, Any], str)
 
 def named_column(key: str, help: str, meaning: str, *, tasks: tuple[Task, ...], unset: str = "") -> Option:
     """An option of ``[job]`` that names one column of every party's table, or none."""
-    return Option(key, "job", optional(COLUMN), None, help, meaning, unset, tasks, columns=True)
+    return Option(key, optional(COLUMN), None, help, meaning, unset, tasks, columns=True)

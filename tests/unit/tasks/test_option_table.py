@@ -111,7 +111,7 @@ def test_a_flag_that_is_on_has_a_flag_that_turns_it_off_and_words_have_their_lis
     annotation, default = parameters(option_of("job", "cov_type"))["cov_type"]
     assert [str(each) for each in annotation.__origin__] == ["nonrobust", "HC0", "HC1", "HC2", "HC3"]
     assert default == "nonrobust"
-    shown = parameters(Option("shrink", "job", FLAG, True, "Whether."))["shrink"][0].__metadata__[0]
+    shown = parameters(Option("shrink", FLAG, True, "Whether."))["shrink"][0].__metadata__[0]
     assert shown.default == "--shrink/--no-shrink"  # where Typer has what stands first
 
 
@@ -168,7 +168,7 @@ def test_names_on_surfaces_are_unique():
         assert len(set(of_study)) == len(of_study)
 
 
-SHRINK = Option("shrink", "job", number(ge=0), 0.5, "How much.", tasks=(Task.PCA,), script=True)
+SHRINK = Option("shrink", number(ge=0), 0.5, "How much.", tasks=(Task.PCA,), script=True)
 
 
 def test_an_option_of_a_script_is_in_the_plan_and_in_its_digest():
