@@ -15,9 +15,9 @@ by the mean of each stratum, which changes no likelihood and spares digits.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from fedsvd.statistics.meats import meat
 from fedsvd.statistics.newton import TABLE, Fitting, by_size, ending_bits, fitted, opened_moments
 from fedsvd.statistics.newton_requests import Evaluation, Found, Moments, Point, Shape
 from fedsvd.statistics.piecewise import time_in_bins
-from fedsvd.statistics.records import OwnRecords, largest_of, own_way
+from fedsvd.statistics.records import BY_TRACE, OwnRecords, largest_bound, largest_of, own_way
 from fedsvd.statistics.robust import Scores
 from fedsvd.statistics.undefined import PENALISED, Number
 from fedsvd.statistics.whole_model import score_test
@@ -60,13 +60,18 @@ def expect_times(time: Float, event: Float, entry: Float | None) -> None:
 class _Terms:
     """The terms of one stratum at some coefficients, and the hazard of its records."""
 
+    stratum: "_Stratum"
     likelihood: float
     score: Float
     a0: Float  # (terms,)
-    a1: Float  # (terms, p)
     weight: Float  # (terms,): of the event
     lived: Float  # (records,): H
     relative: Float  # (records,): weight times exp(eta)
+
+    @cached_property
+    def a1(self) -> Float:
+        """(terms, p), made where it is asked for: most of the time of an evaluation."""
+        return self.stratum.means(self.relative, self.a0)
 
 
 class _Stratum:
@@ -94,6 +99,8 @@ class _Stratum:
             self.of, self.share = np.arange(len(self.d)), np.zeros(len(self.d))
         summed = np.add.reduceat(self.weights[dead], self.first) if len(dead) else np.zeros(0)
         self.weight = (summed / self.d if efron else summed)[self.of]
+        self.begin = np.searchsorted(self.of, np.arange(len(self.d)))  # of each event time: its first term
+        self.parted = bool(self.share.any())  # else each event time is one term, of its whole risk set
         # How many event times, from the first on, a record lived to see, and how many had passed when it came.
         ascending = self.times[::-1]
         self.seen = np.searchsorted(ascending, self.time, side="right")
@@ -112,14 +119,13 @@ class _Stratum:
         """For each record the sum of these numbers over the terms in whose risk set it is."""
         if not len(self.dead):
             return np.zeros((len(self.time), *of_terms.shape[1:]))
-        begin = np.searchsorted(self.of, np.arange(len(self.d)))
-        each = np.add.reduceat(of_terms, begin, axis=0)
+        each = np.add.reduceat(of_terms, self.begin, axis=0) if self.parted else of_terms
         if self.under is not None:
             found = self.under.of_times(each[::-1])
         else:
             found = np.concatenate((np.zeros_like(each[:1]), np.cumsum(each[::-1], axis=0)))[self.seen]
-        # A tied event is in part gone from the later terms of its own time.
-        found[self.dead] -= np.add.reduceat((self.share * of_terms.T).T, begin, axis=0)[self.tied]
+        if self.parted:  # a tied event is in part gone from the later terms of its own time
+            found[self.dead] -= np.add.reduceat((self.share * of_terms.T).T, self.begin, axis=0)[self.tied]
         return found
 
     def pairs(self, beta: Float, offset: Float) -> tuple[float, float]:
@@ -134,17 +140,30 @@ class _Stratum:
         relative = self.weights * np.exp(eta)
         if not len(dead):
             none = np.zeros(0)
-            return _Terms(0.0, np.zeros(X.shape[1]), none, np.zeros((0, X.shape[1])), none, np.zeros(len(X)), relative)
-        weighted = relative[:, None] * X
+            return _Terms(self, 0.0, np.zeros(X.shape[1]), none, none, np.zeros(len(X)), relative)
         E0 = np.add.reduceat(relative[dead], self.first)
-        E1 = np.add.reduceat(weighted[dead], self.first, axis=0)
         a0 = np.maximum(self.at_risk(relative), E0)[self.of] - self.share * E0[self.of]
-        a1 = (self.at_risk(weighted)[self.of] - self.share[:, None] * E1[self.of]) / a0[:, None]
         own = self.weights[dead]
         likelihood = float(own @ eta[dead] - self.weight @ np.log(a0))
-        score: Float = own @ X[dead] - self.weight @ a1
         lived = self.over_time(self.weight / a0)
-        return _Terms(likelihood, score, a0, a1, self.weight, lived, relative)
+        # Over terms the means a1 add up to what records weigh in all their risk sets: no sum over risk sets.
+        left = -relative * lived
+        left[dead] += own
+        return _Terms(self, likelihood, left @ X, a0, self.weight, lived, relative)
+
+    def means(self, relative: Float, a0: Float) -> Float:
+        """Of each term the mean of its rows under their weights, (terms, p)."""
+        if not len(self.dead):
+            return np.zeros((0, self.X.shape[1]))
+        weighted = relative[:, None] * self.X
+        found = self.at_risk(weighted)
+        if self.parted:
+            gone = np.add.reduceat(weighted[self.dead], self.first, axis=0)[self.of]
+            gone *= self.share[:, None]
+            found = found[self.of]
+            found -= gone
+        found /= a0[:, None]
+        return found
 
     def residuals(self, found: _Terms) -> Float:
         """The score of each record, (records, p); of events at one time each has the mean over their terms."""
@@ -152,9 +171,8 @@ class _Stratum:
         rows: Float = self.over_time(each[:, None] * found.a1) - found.lived[:, None] * self.X
         rows *= found.relative[:, None]
         if len(self.dead):
-            begin = np.searchsorted(self.of, np.arange(len(self.d)))
-            terms = np.diff(np.concatenate((begin, [len(self.of)])))
-            means = np.add.reduceat(found.a1, begin, axis=0) / terms[:, None]
+            terms = np.diff(np.concatenate((self.begin, [len(self.of)])))
+            means = np.add.reduceat(found.a1, self.begin, axis=0) / terms[:, None] if self.parted else found.a1
             rows[self.dead] += self.weights[self.dead, None] * (self.X[self.dead] - means[self.tied])
         return rows
 
@@ -181,6 +199,7 @@ class Cohort(OwnRecords):
         self._events, self.weight = float(event.sum()), float(prior @ event)
         self._offset = np.zeros(n) if offset is None else offset
         self._weighted = 0.0 if weights is None else float(prior @ event) * math.log(float(prior.min(initial=1.0)))
+        self._held: tuple[Float, list[_Terms]] | None = None
         codes = np.zeros(n) if strata is None else strata
         self._rows: list[NDArray[np.intp]] = [np.flatnonzero(codes == code) for code in np.unique(codes)]
         self._strata = [
@@ -238,23 +257,25 @@ class Cohort(OwnRecords):
         """The largest part of a record, or person, in the own information, whose inverse is ``root root^T``.
 
         Of a record's part ``M = sum w (x - a1) (x - a1)^T`` it is the largest eigenvalue of ``root^T M root``; the
-        trace bounds it, and where that is small for all records, it is what is returned.
+        trace bounds it, and where a bound is small for all records, it is what is returned.
         """
-        traces, parts = np.zeros(self.n), dict[int, Callable[[int], Float]]()
-        place, of = np.zeros(self.n, np.intp), np.zeros(self.n, np.intp)
-        for number, (rows, stratum, found) in enumerate(zip(self._rows, self._strata, self._terms(beta), strict=True)):
-            if not len(stratum.dead):
-                continue
-            each = found.weight / found.a0
-            y, b = stratum.X @ root, found.a1 @ root
-            along = stratum.over_time(each[:, None] * b)
-            length = stratum.over_time(each * np.einsum("ij,ij->i", b, b))
-            own = found.lived * np.einsum("ij,ij->i", y, y) - 2.0 * np.einsum("ij,ij->i", y, along) + length
-            there = rows[stratum.rows]
-            traces[there], of[there], place[there] = own * found.relative, number, np.arange(len(there))
-            parts[number] = partial(_part, stratum, found, y, b)
-        # The rows of a person may be in several strata.
-        return largest_of(traces, lambda row: parts[int(of[row])](int(place[row])), self.of_person)
+        parts = [_Parts(found, root) if len(found.a0) else None for found in self._terms(beta)]
+        bound = largest_bound(self._by_row(None if part is None else part.bounds() for part in parts), self.of_person)
+        if bound <= BY_TRACE:
+            return bound
+        traces = self._by_row(None if part is None else part.traces() for part in parts)
+        held: dict[int, tuple[_Parts, int]] = {}  # the rows of a person may be in several strata
+        for rows, stratum, part in zip(self._rows, self._strata, parts, strict=True):
+            if part is not None:
+                held |= {row: (part, j) for j, row in enumerate(rows[stratum.rows].tolist())}
+        return largest_of(traces, lambda row: held[row][0].of(held[row][1]), self.of_person)
+
+    def _by_row(self, of_strata: Iterable[Float | None]) -> Float:
+        """Numbers of the records of each stratum, in the order of the rows; zeros where it has none."""
+        found = np.zeros(self.n)
+        for rows, stratum, each in zip(self._rows, self._strata, of_strata, strict=True):
+            found[rows[stratum.rows]] = 0.0 if each is None else each
+        return found
 
     def scores(self, at: Point) -> Scores:
         """R's score residuals: what each record adds to the score by its event and by the time it was at risk."""
@@ -300,8 +321,9 @@ class Cohort(OwnRecords):
         without centring; with Efron's ties the mean over the terms of a time is taken off its risk set, as R has it."""
         found = []
         for number, (stratum, terms) in enumerate(zip(self._strata, self._terms(beta), strict=True)):
-            begin = np.searchsorted(stratum.of, np.arange(len(stratum.d)))
-            each = np.add.reduceat(terms.weight / terms.a0, begin) if len(begin) else np.zeros(0)
+            each = terms.weight / terms.a0
+            if stratum.parted:
+                each = np.add.reduceat(each, stratum.begin)
             # Columns were centred by their mean in the stratum.
             hazard = np.cumsum(each[::-1]) * math.exp(-float(stratum.centre @ beta))
             found.append(np.column_stack((np.full(len(hazard), float(number)), stratum.times[::-1], hazard)))
@@ -319,7 +341,12 @@ class Cohort(OwnRecords):
         return found
 
     def _terms(self, beta: Float) -> list[_Terms]:
-        return [stratum.terms(beta, self._offset[rows]) for rows, stratum in zip(self._rows, self._strata, strict=True)]
+        """Of each stratum; those of the last point are kept, where several numbers are asked for in turn."""
+        if self._held is None or not np.array_equal(self._held[0], beta):
+            self._held = None  # one point is in memory at a time
+            strata = zip(self._rows, self._strata, strict=True)
+            self._held = beta.copy(), [stratum.terms(beta, self._offset[rows]) for rows, stratum in strata]
+        return self._held[1]
 
 
 def deviance_residuals(martingale: Float, event: Float) -> Float:
@@ -330,17 +357,37 @@ def deviance_residuals(martingale: Float, event: Float) -> Float:
     return found
 
 
-def _part(stratum: _Stratum, found: _Terms, y: Float, b: Float, j: int) -> Float:
-    """One record's part of the information, in the coordinates of a root."""
-    at = stratum.times[stratum.of] <= stratum.time[j]
-    if stratum.entry is not None:
-        at &= stratum.times[stratum.of] > stratum.entry[j]
-    weight = np.where(at, found.relative[j] * found.weight / found.a0, 0.0)
-    if j in stratum.dead:
-        own = stratum.of == stratum.tied[np.searchsorted(stratum.dead, j)]
-        weight[own] *= 1.0 - stratum.share[own]
-    apart = np.sqrt(weight)[:, None] * (y[j] - b)
-    return np.asarray(apart.T @ apart)
+class _Parts:
+    """What each record of a stratum has of the own information, in the coordinates of a root."""
+
+    def __init__(self, found: _Terms, root: Float) -> None:
+        self._found, self._y, self._b = found, found.stratum.X @ root, found.a1 @ root
+        self._each = found.weight / found.a0
+        self._own = found.lived * np.einsum("ij,ij->i", self._y, self._y)
+        self._means = found.stratum.over_time(self._each * np.einsum("ij,ij->i", self._b, self._b))
+
+    def bounds(self) -> Float:
+        """No less than the traces: the root of a trace is no more than that of its x and that of its a1 together."""
+        longest = np.sqrt(np.maximum(self._own, 0.0)) + np.sqrt(np.maximum(self._means, 0.0))
+        return np.asarray(np.square(longest) * self._found.relative)
+
+    def traces(self) -> Float:
+        along = self._found.stratum.over_time(self._each[:, None] * self._b)
+        own = self._own - 2.0 * np.einsum("ij,ij->i", self._y, along) + self._means
+        return np.asarray(own * self._found.relative)
+
+    def of(self, j: int) -> Float:
+        """The part of one record."""
+        found, stratum = self._found, self._found.stratum
+        at = stratum.times[stratum.of] <= stratum.time[j]
+        if stratum.entry is not None:
+            at &= stratum.times[stratum.of] > stratum.entry[j]
+        weight = np.where(at, found.relative[j] * found.weight / found.a0, 0.0)
+        if j in stratum.dead:
+            own = stratum.of == stratum.tied[np.searchsorted(stratum.dead, j)]
+            weight[own] *= 1.0 - stratum.share[own]
+        apart = np.sqrt(weight)[:, None] * (self._y[j] - self._b)
+        return np.asarray(apart.T @ apart)
 
 
 def fit_by_digits(ties: str, shape: Shape, *, alpha: float, level: float = 0.95) -> Fitting:

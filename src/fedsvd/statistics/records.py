@@ -23,8 +23,10 @@ MOST_DEVIANCE, GROWN = 16.0, 8.0
 FEW = 1e-10
 """Of the largest eigenvalue: directions that own rows do not have."""
 
+BY_TRACE = 0.5
+"""A record whose trace is above is measured by its largest eigenvalue."""
+
 _OWN_STEPS, _SHORT = 15, 1e-3  # of a fit of own records, in deviations of a column
-_BY_TRACE = 0.5  # a record whose trace is above is measured by its largest eigenvalue
 
 
 class OwnRecords(ABC):
@@ -122,14 +124,15 @@ def own_way(evaluate: Callable[[Float, bool], Evaluation], start: Float, scale: 
     """Parameters on the way from a start to the fit of own records, held near it by a prior of deviation 1 / scale."""
     beta, prior = start, np.diag(np.square(scale))
 
-    def objective(at: Float) -> float:
-        return evaluate(at, False).deviance + float((at - start) @ prior @ (at - start))
+    def objective(deviance: float, at: Float) -> float:
+        return deviance + float((at - start) @ prior @ (at - start))
 
     for _ in range(_OWN_STEPS):
         yield beta
         own = evaluate(beta, True)
         step: Float = np.linalg.solve(own.information + prior, own.score - prior @ (beta - start))
-        while objective(beta + step) > objective(beta) and np.abs(step).max() > 0.0:
+        here = objective(own.deviance, beta)
+        while objective(evaluate(beta + step, False).deviance, beta + step) > here and np.abs(step).max() > 0.0:
             step = step / 2.0
         beta = beta + step
         if np.abs(step * scale).max() < _SHORT:
@@ -142,9 +145,20 @@ def largest_of(traces: Float, part: Callable[[int], Float], of_person: NDArray[n
     largest eigenvalue of the sum of its rows' parts."""
     if not np.isfinite(traces).all():
         return math.inf
-    bounds = traces if of_person is None else np.bincount(of_person, weights=np.maximum(traces, 0.0))
-    found = float(bounds[bounds <= _BY_TRACE].max(initial=0.0))
-    for each in np.flatnonzero(bounds > _BY_TRACE).tolist():
+    bounds = _of_persons(traces, of_person)
+    found = float(bounds[bounds <= BY_TRACE].max(initial=0.0))
+    for each in np.flatnonzero(bounds > BY_TRACE).tolist():
         rows = [each] if of_person is None else np.flatnonzero(of_person == each).tolist()
         found = max(found, float(np.linalg.eigvalsh(np.sum([part(row) for row in rows], axis=0))[-1]))
     return found
+
+
+def largest_bound(bounds: Float, of_person: NDArray[np.intp] | None) -> float:
+    """The largest of these bounds of rows, added up over a person; infinite where one is not a number."""
+    return float(_of_persons(bounds, of_person).max(initial=0.0)) if np.isfinite(bounds).all() else math.inf
+
+
+def _of_persons(bounds: Float, of_person: NDArray[np.intp] | None) -> Float:
+    if of_person is None:
+        return bounds
+    return np.asarray(np.bincount(of_person, weights=np.maximum(bounds, 0.0)), np.float64)

@@ -120,6 +120,23 @@ def test_leverage_is_the_largest_eigenvalue_of_a_records_part_and_parts_add_up_t
     assert_close(found, largest, STATISTIC_BAR)
 
 
+@pytest.mark.parametrize("efron", [True, False])
+def test_where_all_parts_are_small_leverage_is_a_bound_of_them_and_is_small(efron):
+    X, time, event, entry, _, _ = drawn(120, 2, seed=4, last=8)
+    beta = np.array([0.4, -0.3])
+    own = Cohort(X, time, event, entry=entry, efron=efron)
+    own.evaluate(-beta, information=True)  # what is kept of another point is not taken for this one
+    parts = [part_of(j, X, time, event, beta, entry, efron) for j in range(len(X))]
+    values, vectors = np.linalg.eigh(np.sum(parts, axis=0))
+    root = vectors / np.sqrt(values)
+    traces = [float(np.trace(root.T @ M @ root)) for M in parts]
+    found = own.leverage(beta, root)
+    assert max(traces) <= found * (1.0 + STATISTIC_BAR)
+    assert found <= 0.5
+    own.of_person = np.arange(len(X)) // 2
+    assert max(np.add(traces[::2], traces[1::2])) <= own.leverage(beta, root) * (1.0 + STATISTIC_BAR)
+
+
 def test_martingale_residuals_are_events_less_lived_hazard_and_add_up_to_zero():
     # Three records, by hand: hazards 1/3 at time 1, 1/2 at 2; the last one leaves without an event.
     own = Cohort(np.zeros((3, 1)), np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0]))
