@@ -259,22 +259,22 @@ class Cohort(OwnRecords):
         Of a record's part ``M = sum w (x - a1) (x - a1)^T`` it is the largest eigenvalue of ``root^T M root``; the
         trace bounds it, and where a bound is small for all records, it is what is returned.
         """
-        parts = [_Parts(found, root) if len(found.a0) else None for found in self._terms(beta)]
-        bound = largest_bound(self._by_row(None if part is None else part.bounds() for part in parts), self.of_person)
+        parts = [_Parts(found, root) for found in self._terms(beta)]
+        bound = largest_bound(self._by_row(part.bounds() for part in parts), self.of_person)
         if bound <= BY_TRACE:
             return bound
-        traces = self._by_row(None if part is None else part.traces() for part in parts)
-        held: dict[int, tuple[_Parts, int]] = {}  # the rows of a person may be in several strata
+        traces = self._by_row(part.traces() for part in parts)
+        # The rows of a person may be in several strata, of which some have no events.
+        held: dict[int, tuple[_Parts, int]] = {}
         for rows, stratum, part in zip(self._rows, self._strata, parts, strict=True):
-            if part is not None:
-                held |= {row: (part, j) for j, row in enumerate(rows[stratum.rows].tolist())}
+            held |= {row: (part, j) for j, row in enumerate(rows[stratum.rows].tolist())}
         return largest_of(traces, lambda row: held[row][0].of(held[row][1]), self.of_person)
 
-    def _by_row(self, of_strata: Iterable[Float | None]) -> Float:
-        """Numbers of the records of each stratum, in the order of the rows; zeros where it has none."""
+    def _by_row(self, of_strata: Iterable[Float]) -> Float:
+        """Numbers of the records of each stratum, in the order of the rows."""
         found = np.zeros(self.n)
         for rows, stratum, each in zip(self._rows, self._strata, of_strata, strict=True):
-            found[rows[stratum.rows]] = 0.0 if each is None else each
+            found[rows[stratum.rows]] = each
         return found
 
     def scores(self, at: Point) -> Scores:

@@ -137,6 +137,22 @@ def test_where_all_parts_are_small_leverage_is_a_bound_of_them_and_is_small(efro
     assert max(np.add(traces[::2], traces[1::2])) <= own.leverage(beta, root) * (1.0 + STATISTIC_BAR)
 
 
+def test_rows_of_a_person_in_a_stratum_without_events_add_nothing_to_its_leverage():
+    X, time, event, entry, _, _ = drawn(14, 2, seed=3, last=8)
+    X -= X.mean(axis=0)
+    X[0] *= 5.0
+    beta, quiet = np.array([0.4, -0.3]), np.arange(14) >= 10
+    event[quiet] = 0.0
+    own = Cohort(X, time, event, entry=entry, strata=quiet.astype(float))
+    parts = [part_of(j, X[:10], time[:10], event[:10], beta, entry[:10], True) for j in range(10)]
+    values, vectors = np.linalg.eigh(np.sum(parts, axis=0))
+    root = vectors / np.sqrt(values)
+    shares = [np.linalg.eigvalsh(root.T @ M @ root)[-1] for M in parts]
+    own.of_person = np.concatenate((np.arange(10), np.full(4, np.argmax(shares))))
+    assert max(shares) > 0.5
+    assert_close(own.leverage(beta, root), max(shares), STATISTIC_BAR)
+
+
 def test_martingale_residuals_are_events_less_lived_hazard_and_add_up_to_zero():
     # Three records, by hand: hazards 1/3 at time 1, 1/2 at 2; the last one leaves without an event.
     own = Cohort(np.zeros((3, 1)), np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0]))
