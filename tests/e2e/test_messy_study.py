@@ -94,6 +94,11 @@ def thousands_commas():
     return logistic()
 
 
+def thousands_commas_of_a_category():
+    three(pbc(), lambda west: west.assign(**{"alk.phos": [f"{value:,.0f}" for value in 1000 + west["alk.phos"]]}))
+    return logistic("--categories", "alk.phos")
+
+
 def thousands_points():
     def west(part):
         written = [f"{value / 1000:.3f}" if value >= 1000 else f"{value:.0f}" for value in part["alk.phos"]]
@@ -310,6 +315,7 @@ TRAPS = {
     "a file of latin-1": latin,
     "a file of Windows, with a dash in a header": windows,
     "`1,564`: commas between thousands": thousands_commas,
+    "the same in a column of categories": thousands_commas_of_a_category,
     "`1.564` next to `987`: points between thousands": thousands_points,
     "decimal commas in one column": decimal_commas,
     "`unknown` among numbers": words_among_numbers,

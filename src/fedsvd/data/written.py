@@ -114,6 +114,22 @@ class Written:
         return f"read it so by {map_line(name, self.words)} in the map of the table{other}"
 
 
+MOST_TEXTS_OF_LEVELS = 20
+"""Numbers or dates in more different texts than these are hardly the levels of a category."""
+
+
+def read_as_levels(texts: Mapping[str, int], meant: bool = True) -> Written | None:
+    """Numbers or dates in a column whose texts would be levels of a category, and are hardly that; None for others.
+
+    ``meant``: whether a study asks for levels of this column, rather than for whatever its texts are.
+    """
+    found = written(texts)
+    if found is None or found.words == {"decimal": "."}:
+        return None
+    marked = not meant and bool({"thousands", "date"} & found.words.keys() or found.words.get("decimal"))
+    return found if marked or len(texts) > MOST_TEXTS_OF_LEVELS else None
+
+
 def misread_texts(columns: Mapping[str, Written | None]) -> Iterator[tuple[str, str]]:
     """Columns of text that were meant as numbers or dates, alike ones together: what they hold, and how to read it."""
     for what in dict.fromkeys(found.what for found in columns.values() if found is not None):

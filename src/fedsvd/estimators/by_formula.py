@@ -14,7 +14,7 @@ from fedsvd.estimators.target import Target
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.formula import Parsed, parse
 from fedsvd.protocol.tasks import Task
-from fedsvd.tasks.options import applies
+from fedsvd.studies.formula_options import expect_of_task
 
 
 def read_formula(formula: str, task: Task, given: Mapping[str, Any]) -> Parsed:
@@ -23,9 +23,7 @@ def read_formula(formula: str, task: Task, given: Mapping[str, Any]) -> Parsed:
     also = [key for key, value in given.items() if value is not None]
     if also:
         raise ConfigError(f"{also[0]} and the formula both say what is modelled", f"leave {also[0]} out")
-    strange = [key for key in parsed.beside.options if not applies(key, task)]
-    if strange:
-        raise ConfigError(f"the formula says {strange[0]}, which does not apply to task {str(task)!r}", "leave it out")
+    expect_of_task(parsed, task)
     if not parsed.outcome:
         raise ConfigError("the formula has no outcome", "write y ~ age + C(sex)")
     return parsed

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Reordered
-from fedsvd.data.written import misread_texts, written_in
+from fedsvd.data.written import misread_texts, read_as_levels, written_in
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, together
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
@@ -171,6 +171,7 @@ def prepared_at_home(
     _expect_read(table, strange, labels)
     _expect_classes([name for name in strange if name in labels or name in rule.outcome], labels)
     _expect_features(strange, rule.by_formula)
+    _expect_levels(table, [name for name in levels_of if name in table.text_names], rule.by_formula)
     table = encoded(table, [Ordinal(name, tuple(ordinal(name, levels).items())) for name, levels in codes.items()])
     numbers = arranged(table, [name for name in names_of(table) if name not in levels_of])
     gaps = _gaps(numbers)
@@ -259,6 +260,22 @@ def _expect_read(table: MatrixSource, text: Sequence[str], labels: Sequence[str]
     for fault, fix in misread:  # numbers or dates that are not read as such
         outcome = [name for name in text if name in labels]
         raise NotNumeric(fault, fix if outcome else f"{fix}; or leave it out (drop)")
+
+
+def _expect_levels(table: MatrixSource, text: Sequence[str], by_formula: bool) -> None:
+    """Refuse categories that are numbers or dates in many texts, which the reader did not take for such."""
+    for name in text:
+        values, gaps = table.text(name)
+        levels = Counter(values[~gaps].tolist())
+        found = read_as_levels(levels)
+        if found is not None:
+            asked = (
+                f"write {name} for C({name}) in the formula"
+                if by_formula
+                else "take it out of the categories (categories)"
+            )
+            fault = f"column {name!r} is to be a category, and holds {len(levels)} different texts: {found.what}"
+            raise NotNumeric(fault, f"{found.fix(name)}, and {asked}; or leave it out (drop)")
 
 
 def _expect_features(text: Sequence[str], by_formula: bool) -> None:

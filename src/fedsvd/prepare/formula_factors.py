@@ -24,6 +24,7 @@ SPLINE = "ns"
 """A natural spline of one column at the knots of the dictionary: those of a job could lie between any two people."""
 
 AT_HOME = "or make the column in your own table before the study"
+_OF_R = ("factor", "as.factor", "ordered", "as.character")
 _LARGEST = 2.0**53  # of a number in a formula
 _SHOWN = 40
 
@@ -107,13 +108,14 @@ class _Call:
         try:
             tree = ast.parse(plain, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise self._refused(fix) from None
-        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+            called = self._token.text.partition("(")[0]  # "as.factor", where "as" is a word of Python's
+            raise self._refused(_instead_of(called) if called in _OF_R else fix) from None
+        if not isinstance(tree, ast.Call) or _dotted(tree.func) is None:
             raise self._refused(fix)
         return tree
 
     def _called(self, tree: ast.Call) -> str:
-        return tree.func.id if isinstance(tree.func, ast.Name) else ""
+        return _dotted(tree.func) or ""
 
     def _word(self, found: re.Match[str]) -> str:
         self._quoted.append(found[1])
@@ -125,10 +127,9 @@ class _Call:
         return re.sub(pattern, lambda found: f"`{self._quoted[int(found[1])]}`", ast.unparse(tree))
 
     def _name(self, node: ast.AST) -> str | None:
-        if not isinstance(node, ast.Name):
-            return None
-        found = re.fullmatch(rf"{self._prefix}(\d+)_", node.id)
-        return self._quoted[int(found[1])] if found else node.id
+        name = _dotted(node)
+        found = None if name is None else re.fullmatch(rf"{self._prefix}(\d+)_", name)
+        return self._quoted[int(found[1])] if found else name
 
     def _only_name(self, tree: ast.Call) -> str:
         """The column that is the only argument."""
@@ -194,6 +195,14 @@ class _Call:
         return refused(self._token, fix)
 
 
+def _dotted(node: ast.AST) -> str | None:
+    """A name, which may have points in it, as names of R have: ``alk.phos``; None for anything else."""
+    if isinstance(node, ast.Attribute):
+        before = _dotted(node.value)
+        return None if before is None else f"{before}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else None
+
+
 def _number(node: ast.AST) -> float | None:
     """A plain number, with a sign or without."""
     sign = 1.0
@@ -213,6 +222,8 @@ def _instead_of(called: str) -> str:
         return f"write log(x): {called}(x) is a multiple of it"
     if called in ("bs", "cr", "cc", "cs"):
         return "write ns(x), a natural spline at the knots that the dictionary has for x"
+    if called in _OF_R:
+        return "write C(x): a column for each level of x but one"
     if called in ("scale", "center", "standardize"):
         return (
             f"{called}(...) looks at other rows; use the study's own centring and scaling, or I(x - 50) and I(x / 10)"

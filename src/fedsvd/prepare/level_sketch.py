@@ -69,7 +69,7 @@ def sketch(levels: Mapping[bytes, int], capacity: int) -> Float:
     return table.ravel()
 
 
-def read(total: Float, capacity: int) -> tuple[Counted, ...]:
+def read(total: Float, capacity: int, of: str = "a text column") -> tuple[Counted, ...]:
     """All parties' levels in a total, sorted by digest; refused where there are more than it has space for."""
     cells = _cells(capacity)
     expect_shape("the sum of the levels", total, sketch_numbers(capacity))
@@ -87,8 +87,9 @@ def read(total: Float, capacity: int) -> tuple[Counted, ...]:
             pending.append(place)
     if table.any() or len(found) > capacity:
         raise DataError(
-            f"a text column has more than {capacity} levels over all parties",
-            "group its levels before the study, leave it out (drop), or raise most_levels",
+            f"{of} has more than {capacity} levels over all parties",
+            "if it is an id or a number, leave it out (drop), or read it as a number; else group its levels before "
+            "the study, or raise most_levels",
         )
     return tuple(sorted(found.values(), key=lambda each: each.digest))
 

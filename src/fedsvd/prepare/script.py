@@ -241,7 +241,7 @@ def _levels(
         total = yield AskSum(f"levels of {name}", categories.sketch(own, key, most), whole=0)
         of_parties = name == SITE and rule.by_site  # their names, each of which one party has
         least = (1, 1) if of_parties else (rule.minimum, rule.shared_by)
-        agreed = categories.agree(name, level_sketch.read(total, most), *least)
+        agreed = categories.agree(name, level_sketch.read(total, most, f"column {name!r}"), *least)
         texts = yield AskSum(f"names of {name}", categories.texts_to_add(own, key, agreed, most), whole=0)
         found.append(categories.named(agreed, key, texts, most, rule.less_one))
         told += spellings.pooled(own, found[-1])

@@ -23,6 +23,7 @@ from fedsvd.policy.rosters import ORGANISATION
 from fedsvd.policy.source_digest import Reading
 from fedsvd.policy.table_memory import Recognised, RowSet
 from fedsvd.prepare.columns import arranged
+from fedsvd.prepare.mapped import not_there
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.parties import TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
@@ -65,11 +66,12 @@ class OpenedData:
     table: MatrixSource | None = None  # the columns that are taken, before anything is done to them
     remembered: Recognised | None = None  # the table next to what its site remembers of it; None where nothing is
     row_set: RowSet | None = None  # its rows in this study, where its site may leave some out
+    astray: tuple[str, ...] = ()  # what the site's map says of columns that this table does not have
 
     @property
     def waiting(self) -> list[str]:
-        """Which of our records go in otherwise than the file has them, in sentences for their owner alone."""
-        lines, known, rows = [], self.remembered, self.row_set
+        """What the map does not change, and which records go in otherwise than the file has them, for their owner."""
+        lines, known, rows = [*self.astray], self.remembered, self.row_set
         if known is not None and known.waiting:
             few = f"fewer than {known.least} records were corrected together since an earlier study"
             lines.append(f"{known.waiting} record(s) go in with their earlier values: {few}")
@@ -147,7 +149,8 @@ def open_data(
             facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
     table = arranged(own.source, names) if names else own.source
     found = OpenedData(data, features, facts, reading=reading, columns=taken)
-    found = replace(found, table=table, remembered=known, row_set=row_set)
+    astray = tuple(not_there(own.file, tables.map))
+    found = replace(found, table=table, remembered=known, row_set=row_set, astray=astray)
     if not matches:
         return found
     return replace(found, before_matching=None if common is None else whole, unmatched=common is None)

@@ -12,6 +12,10 @@ from fedsvd.prepare.formula import Parsed, parse
 from fedsvd.protocol.tasks import Task
 from fedsvd.tasks.options import option_of
 
+_WRITTEN = {"event": "Surv(time, event)", "entry": "Surv(start, stop, event)"}
+_WRITTEN |= {"subject": "(1 | person)", "slope": "(x | person)", "correlated": "(x || person)"}
+"""How a formula says these keys; the others are calls of their own name."""
+
 
 def with_formula(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parsed job file with the keys that its formula says; as it is where it has no formula of text."""
@@ -24,6 +28,8 @@ def with_formula(record: Mapping[str, Any]) -> Mapping[str, Any]:
     except ConfigError:  # which the section itself says, with its place
         return record
     said = parsed.beside.options
+    if job.get("task") in list(Task):
+        expect_of_task(parsed, Task(job["task"]))
     if job.get("task") == Task.SURVIVAL:
         said |= _of_curves(parsed)
         rest = {key: value for key, value in prepare.items() if key != "formula"}
@@ -32,6 +38,15 @@ def with_formula(record: Mapping[str, Any]) -> Mapping[str, Any]:
         if _listed(job.get(key)) not in ([None], _listed(value), _listed(option_of("job", key).default)):
             raise ConfigError(f"{key} and the formula do not say the same", f"leave {key} out")
     return {**record, "job": {**job, **said}}
+
+
+def expect_of_task(parsed: Parsed, task: Task) -> None:
+    """Refuse what a formula names next to its columns and the task does not heed, as the formula writes it."""
+    for key in parsed.beside.options:
+        tasks = option_of("job", key).tasks
+        if task not in tasks:
+            fault = f"the formula has {_WRITTEN.get(key, f'{key}(x)')}, which does not apply to task {str(task)!r}"
+            raise ConfigError(fault, f"take it out of the formula; it is for {', '.join(tasks)}")
 
 
 def _listed(value: Any) -> list[Any]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from fedsvd.data.open import located
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import DataError
+from fedsvd.data.written import read_as_levels
+from fedsvd.errors import DataError, NotNumeric
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.dictionary import FILE, Dictionary, dictionary_of
 from fedsvd.prepare.mapped import open_mapped
@@ -92,16 +93,20 @@ def silent_dictionary(
     found: dict[str, dict[str, Any]] = {}
     for name in taken:
         text = name in categorical or any(name in each.text_names for each in sources)
-        found[name] = _levels(sources, name) if text else _range(sources, name)
+        found[name] = _levels(sources, name, name in categorical) if text else _range(sources, name)
     return dictionary_of({"columns": found})
 
 
-def _levels(sources: Sequence[MatrixSource], name: str) -> dict[str, Any]:
+def _levels(sources: Sequence[MatrixSource], name: str, meant: bool) -> dict[str, Any]:
     counts: dict[str, dict[str, int]] = {}
     for i, source in enumerate(sources, start=1):
         values, gaps = source.text(name)
         held, records = np.unique(values[~gaps], return_counts=True)
         counts[f"party {i}"] = dict(zip(held.tolist(), records.tolist(), strict=True))
+        misread = read_as_levels(counts[f"party {i}"], meant) if name in source.text_names else None
+        if misread is not None:
+            fault = f"party {i}: column {name!r} holds {len(held)} different texts: {misread.what}"
+            raise NotNumeric(fault, f"{misread.fix(name)}; or leave it out (drop)")
     expect_one_spelling(name, counts)
     levels = set().union(*counts.values())
     if not levels or len(levels) > _MOST_LEVELS:

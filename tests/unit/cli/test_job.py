@@ -275,6 +275,29 @@ def test_an_owner_is_shown_what_looks_wrong_in_its_own_data(kits, submit, tmp_pa
     assert "the outcome 'ill' is 0 or 1 in every row" in shown
 
 
+def test_an_owner_is_shown_which_lines_of_its_map_change_nothing(kits, submit, tmp_path):
+    table = np.random.default_rng(1).normal(size=(ROWS, 2))
+    np.savetxt(tmp_path / "own.csv", table, delimiter=",", header="bili,chol", comments="")
+    site = kits["party/a"] / "site.toml"
+    named = re.sub(r'default = ".*"', f'default = "{tmp_path / "own.csv"}"', site.read_text())
+    site.write_text(f"{named}[table.map]\nbilli = {{ factor = 0.0585 }}\nchol = {{ factor = 38.67 }}\n")
+    shown = " ".join(asked(kits["party/a"], submit(), "n\n")[1].split())
+    assert "the map is of column 'billi', and the table has none of that name; did you mean 'bili'?" in shown
+    assert "the map is of column 'chol'" not in shown
+
+
+def test_a_member_that_the_csp_has_not_seen_is_named_at_submission_with_the_name_that_may_be_meant(
+    fedsvd, kits, submit, tmp_path
+):
+    pin_all(kits, kits["researcher/res"])
+    assert submitted(fedsvd, kits, tmp_path).json["not_called"] == []
+    said = submitted(fedsvd, kits, tmp_path, parties=("a", "b", "cc"))
+    assert said.json["not_called"] == ["party/cc"]
+    text = " ".join(fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"]).out.split())
+    assert "party/cc has not called this CSP since it started; did you mean 'party/c'? is a name wrong?" in text
+    assert "party/a has not called" not in text
+
+
 def test_an_approval_is_for_the_job_as_it_was(kits, submit):
     id = submit()
     assert asked(kits["party/a"], id, "y\n")[0] == 0

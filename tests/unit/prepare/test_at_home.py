@@ -107,6 +107,20 @@ def test_text_that_nothing_is_said_of_is_refused_and_the_reason_is_given():
     assert "categories" in refused.value.fix
 
 
+def numbers_with_commas(n):
+    written = [f"{1000 + 7 * i:,}" for i in range(n)]
+    return pd.DataFrame({"age": np.arange(2 * n), "alk": written * 2, "outcome": np.arange(2 * n) / 3})
+
+
+def test_numbers_that_the_reader_took_for_text_are_no_category():
+    many, few = (open_source(numbers_with_commas(n)) for n in (21, 20))
+    with pytest.raises(NotNumeric) as caught:
+        prepared_at_home(many, HomeRule(), ("outcome",), text={"alk": None})
+    assert "21 different texts: numbers with commas between thousands" in caught.value.fault
+    assert 'alk = { thousands = "," } in the map of the table' in caught.value.fix
+    assert prepared_at_home(few, HomeRule(), ("outcome",), text={"alk": None}).table.text_names == {"alk"}
+
+
 def test_a_level_that_the_map_does_not_have_is_refused():
     with pytest.raises(FedSVDError, match="does not name"):
         at_home(ordinal=(("grade", ("high",)),), missing=Missing.DROP)

@@ -88,6 +88,8 @@ def test_what_is_too_large_or_strange_is_refused_and_its_token_named(text, named
         ("C(sex, levels=['f'])", "a term is one of"),
         ("np.log(age)", "a term is one of"),
         ("lag(age)", "before the study"),
+        ("factor(stage)", "write C.x."),
+        ("as.factor(stage)", "write C.x."),
     ],
 )
 def test_functions_outside_of_the_grammar_are_refused_with_what_to_write(term, fix):
@@ -96,6 +98,13 @@ def test_functions_outside_of_the_grammar_are_refused_with_what_to_write(term, f
     assert "(character 11)" in str(caught.value) or term.startswith("C(sex, levels")
     with pytest.raises(ConfigError, match=fix):
         parse(f"y ~ bmi + {term}")
+
+
+@pytest.mark.parametrize("term", ["log({})", "C({})", "I({} / 10)", "I({} * age)", "poly({}, 2, raw=True)"])
+def test_names_with_points_need_no_backticks_in_calls(term):
+    found, quoted = (parse(f"y ~ {term.format(name)}") for name in ("alk.phos", "`alk.phos`"))
+    assert found.variables == quoted.variables
+    assert "alk.phos" in found.variables
 
 
 def test_a_job_whose_formula_has_no_end_is_refused_where_it_is_submitted():

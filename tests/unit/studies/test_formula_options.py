@@ -59,14 +59,14 @@ def test_a_job_that_is_submitted_is_read_as_the_same_job(task, formula, words):
     ("task", "formula", "words", "fault"),
     [
         ("cox", "Surv(left, died) ~ age", {"event": "seen"}, "event and the formula do not say the same"),
-        ("glm", "Surv(left, died) ~ age", {"family": "poisson"}, "event does not apply to task 'glm'"),
-        ("glm", "y ~ age + strata(clinic)", {"family": "poisson"}, "strata does not apply to task 'glm'"),
-        ("cox", "Surv(left, died) ~ age + (1 | id)", {}, "subject does not apply to task 'cox'"),
+        ("glm", "Surv(left, died) ~ age", {"family": "poisson"}, "Surv(time, event), which does not apply to"),
+        ("glm", "y ~ age + strata(clinic)", {"family": "poisson"}, "take it out of the formula; it is for cox"),
+        ("cox", "Surv(left, died) ~ age + (1 | id)", {}, "the formula has (1 | person), which does not"),
         ("cox", "left ~ age", {}, "task 'cox' needs the column of events"),
         ("survival", "Surv(left, died) ~ arm + age", {"times": [1.0]}, "at most one column of groups"),
         ("survival", "Surv(left, died) ~ log(age)", {"times": [1.0]}, "at most one column of groups"),
         ("survival", "left ~ arm", {"times": [1.0], "event": "died"}, "at most one column of groups"),
-        ("survival", "Surv(came, left, died) ~ arm", {"times": [1.0]}, "entry does not apply to task 'survival'"),
+        ("survival", "Surv(came, left, died) ~ arm", {"times": [1.0]}, "has Surv(start, stop, event), which does not"),
         ("cox", "Surv(left, left) ~ age", {}, "of different columns"),
     ],
 )
