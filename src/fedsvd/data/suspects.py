@@ -24,8 +24,10 @@ FEWEST_ROWS = 20  # a smaller table proves nothing
 _LOOKED_AT_BYTES = 1 << 22
 _MANY_ROWS = 1000  # from this many on, whole numbers that are all distinct and in no order are hardly counts
 _FEWEST_CODES = 3  # entries with one code
-_VALUES_BESIDE_CODES = 8  # of a column of fewer values every end may be a level
+_VALUES_BESIDE_CODES = 8  # of a column of fewer values an end may be a level: 9 next to 0 and 1 is none
 _FAR_FOR_A_CODE, _FAR = 0.2, 1.0  # of the range of all other entries
+_FAR_ZERO, _SPACES_TO_ZERO = 0.25, 5.0  # of the median, and of spaces between values: nobody's blood pressure is 0
+_MOST_ZEROS = 0.1  # of the entries, beyond which zero is a quantity: no cigarettes, no cost
 _USUAL_CODES = {
     float(sign * int(str(digit) * n)) for sign in (1, -1) for digit in (7, 8, 9) for n in (1, 2, 3, 4, 5)
 } | {-1.0}
@@ -92,7 +94,7 @@ def misread_columns(source: MatrixSource) -> tuple[Finding, ...]:
         codes = _codes(column)
         if codes is not None:
             code, count = codes
-            usual = code in _USUAL_CODES
+            usual = code in _USUAL_CODES or code == 0.0
             words: dict[str, object] = {"missing": [int(code) if usual else "..."]}
             which = f"{count} entries {int(code)}" if usual else f"{count} entries that are all one extreme number"
             text = (
@@ -152,17 +154,28 @@ def _suspicious(panel: Float) -> NDArray[np.bool_]:
 def _codes(column: Float) -> tuple[float, int] | None:
     """An extreme number that stands apart, as -9 and 999 do, and how many entries it is; None where none does."""
     values, counts = np.unique(column, return_counts=True)
-    if len(values) < _VALUES_BESIDE_CODES or not column.size:
+    few = len(values) < _VALUES_BESIDE_CODES
+    if len(values) < 3 or not column.size:
         return None
     ends = ((values[0], counts[0], values[1], values[-1]), (values[-1], counts[-1], values[-2], values[0]))
     for code, count, next_to, other_end in ends:
         gap, width = abs(code - next_to), abs(next_to - other_end)
         # -9 among numbers that are all above zero is apart, however wide their range is.
-        alone = code < 0.0 <= next_to and gap > abs(code)
-        usual = float(code) in _USUAL_CODES and (alone or gap > _FAR_FOR_A_CODE * width)
-        if count >= _FEWEST_CODES and code == np.floor(code) and width > 0 and (usual or gap > _FAR * width):
+        alone = not few and code < 0.0 <= next_to and gap > abs(code)
+        usual = float(code) in _USUAL_CODES and (alone or gap > (_FAR if few else _FAR_FOR_A_CODE) * width)
+        far = usual or (not few and gap > _FAR * width) or (code == 0.0 < next_to and _is_no_zero(values, column))
+        if count >= _FEWEST_CODES and code == np.floor(code) and width > 0 and far:
             return float(code), int(count)
     return None
+
+
+def _is_no_zero(values: Float, column: Float) -> bool:
+    """Whether the least value is zero, few have it, and the next is far from it by what all others are."""
+    zeros = np.count_nonzero(column == 0.0)
+    if len(values) < _VALUES_BESIDE_CODES or zeros > _MOST_ZEROS * len(column):
+        return False
+    median, space = np.median(column[column > 0.0]), np.median(np.diff(values[1:]))
+    return bool(values[1] > max(_FAR_ZERO * median, _SPACES_TO_ZERO * space))
 
 
 def _has_thousands_points(column: Float) -> bool:

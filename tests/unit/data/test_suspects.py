@@ -181,6 +181,37 @@ def test_misread_columns_are_found_among_many_measurements_with_and_without_a_co
     assert [found.name for found in misread_columns(open_source(frame))] == ["sodium", "gapped", "price"]
 
 
+CODES = {
+    "9 next to 0 and 1": ([0, 1, 1, 0] * 40 + [9] * 3, 9),
+    "99 next to stages": ([1, 2, 3, 4] * 40 + [99] * 3, 99),
+    "-9 next to 0 and 1": ([0, 1] * 80 + [-9] * 3, -9),
+    "a pressure of 0": ([*range(40, 200), 0, 0, 0], 0),
+    "a mass of 0 next to decimals": ([*np.linspace(18.2, 40.0, 160), 0, 0, 0], 0),
+}
+
+
+@pytest.mark.parametrize("case", CODES)
+def test_codes_among_few_values_and_zeros_for_gaps_are_found(case):
+    values, code = CODES[case]
+    found = misread_columns(open_source(pd.DataFrame({"x": np.array(values, float)})))
+    assert [each.words for each in found] == [{"missing": [code]}]
+
+
+NO_CODES = {
+    "three groups": [-1, 0, 1] * 50,
+    "counts from zero": rng.poisson(3, 300),
+    "cigarettes": [0] * 100 + [5, 10, 15, 20, 25, 30, 35, 40, 60] * 10,
+    "doses in steps, few of none": [0] * 5 + [50, 100, 150, 200, 250, 300, 350, 400] * 20,
+    "nine twice": [0, 1] * 80 + [9] * 2,
+    "scores from 1 to 9": [1, 3, 5, 7, 9] * 40,
+}
+
+
+@pytest.mark.parametrize("case", NO_CODES)
+def test_levels_counts_and_doses_are_no_codes(case):
+    assert misread_columns(open_source(pd.DataFrame({"x": np.array(NO_CODES[case], float)}))) == ()
+
+
 def test_tables_in_files_are_looked_at_too(tmp_path):
     """A panel of all columns is asked of a file by numbers: a reader of files knows no open slice."""
     np.save(tmp_path / "t.npy", np.random.default_rng(1).normal(size=(40, 3)))
