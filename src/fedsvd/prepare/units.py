@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import Finding
 from fedsvd.data.written import map_line
+from fedsvd.prepare.codings import coded_apart, coded_here, of_both, two_values
 from fedsvd.prepare.derived import row_panels
 from fedsvd.prepare.missing import Totals
 from fedsvd.prepare.unit_factors import Change, likely, scales_of, shifts, units_of
@@ -51,6 +52,7 @@ class Spread:
     counts: Float
     deviations: Float | None = None
     events: NDArray[np.bool_] | None = None  # columns of two values or mostly zeros, whose unit no moment says
+    ends: Float | None = None  # the values of columns of two, NaN for others
 
     @classmethod
     def of(cls, source: MatrixSource) -> Self:
@@ -77,7 +79,8 @@ class Spread:
         off = present(rows - means, 0.0)
         deviations = np.sqrt(np.einsum("ij,ij->j", off, off) / some)
         zeros = len(rows) - np.count_nonzero(rows, axis=0)
-        return cls(means, counts, deviations, _of_two(rows, held) | (zeros > _OF_ONE_VALUE * some))
+        of_two, ends = _of_two(rows, held)
+        return cls(means, counts, deviations, of_two | (zeros > _OF_ONE_VALUE * some), ends)
 
     def joined(self, other: "Spread") -> Self:
         """Those of both together."""
@@ -91,7 +94,7 @@ class Spread:
             deviations = np.sqrt((ours + theirs) / some)
         if other.events is not None:
             events = other.events if self.events is None else self.events & other.events
-        return type(self)(means, counts, deviations, events)
+        return type(self)(means, counts, deviations, events, of_both(self.ends, other.ends))
 
     def beside(self, other: "Spread") -> Self:
         """Those of the columns of both, of the same rows."""
@@ -99,17 +102,19 @@ class Spread:
         if self.deviations is None or other.deviations is None or self.events is None or other.events is None:
             return type(self)(means, counts)
         deviations = np.concatenate((self.deviations, other.deviations))
-        return type(self)(means, counts, deviations, np.concatenate((self.events, other.events)))
+        ends = None if self.ends is None or other.ends is None else np.hstack((self.ends, other.ends))
+        return type(self)(means, counts, deviations, np.concatenate((self.events, other.events)), ends)
 
     def columns(self, wanted: NDArray[np.intp]) -> Self:
         """Of these columns alone."""
         deviations = None if self.deviations is None else self.deviations[wanted]
         events = None if self.events is None else self.events[wanted]
-        return type(self)(self.means[wanted], self.counts[wanted], deviations, events)
+        ends = None if self.ends is None else self.ends[:, wanted]
+        return type(self)(self.means[wanted], self.counts[wanted], deviations, events, ends)
 
 
-def _of_two(rows: Float, held: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Columns of at most two values."""
+def _of_two(rows: Float, held: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], Float]:
+    """Columns of at most two values, and these."""
     least = (rows if held is None else np.where(held, rows, np.inf)).min(axis=0, initial=np.inf)
     most = (rows if held is None else np.where(held, rows, -np.inf)).max(axis=0, initial=-np.inf)
     found = np.ones(rows.shape[1], np.bool_)
@@ -118,7 +123,7 @@ def _of_two(rows: Float, held: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         some = rows[part, places] if len(places) < len(found) else rows[part]
         either = (some == least[places]) | (some == most[places])
         found[places] = (either if held is None else either | ~held[part][:, places]).all(axis=0)
-    return found
+    return found, two_values(least, most, found)
 
 
 def summed_elsewhere(own: Totals, joint: Totals, squares: tuple[Float, Float] | None = None) -> Spread:
@@ -227,11 +232,13 @@ def unit_findings(
     ``sizes`` are the other parties' rows. A party knows the others' means together alone; but one site of several in
     another unit moves that mean by its share, and this site by the whole factor, which tells them apart.
     """
+    coded = [UnitFinding(text) for text in coded_here(names, own.ends, others.means)]
     own, others = _on_own_scale(names, own), _on_own_scale(names, others)
     names = [column_of(name) for name in names]
     found = [each for each in apart(own, others) if not is_product(names[each.column], names)]
     said = [_at_home(names[each.column], each, own, others, sizes) for each in found[:_SHOWN]]
-    return (*said, *(UnitFinding(text) for text in _rest([names[each.column] for each in found[_SHOWN:]])))
+    rest = [UnitFinding(text) for text in _rest([names[each.column] for each in found[_SHOWN:]])]
+    return (*said, *rest, *coded[:_SHOWN])
 
 
 def _on_own_scale(names: Sequence[str], spread: Spread) -> Spread:
@@ -309,6 +316,7 @@ def _distance(one: float, other: float) -> float:
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[Finding]:
     """The same where all tables are at hand: one finding for a column, of the table that differs most, by its name."""
     most: dict[int, tuple[float, str, Apart, Spread]] = {}
+    coded = list(coded_apart(names, {who: spread.ends for who, spread in spreads.items()}))
     spreads = {who: _on_own_scale(names, spread) for who, spread in spreads.items()}
     names = [column_of(name) for name in names]
     each_one, pair = list(spreads.values()), list(spreads) if len(spreads) == 2 else []
@@ -332,7 +340,8 @@ def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[F
         )
         for j, (_, who, each, others) in sorted(most.items())
     ]
-    return said[:_SHOWN] + [Finding("", text) for text in _rest([names[j] for j in sorted(most)[_SHOWN:]])]
+    rest = [Finding("", text) for text in _rest([names[j] for j in sorted(most)[_SHOWN:]])]
+    return said[:_SHOWN] + rest + coded[:_SHOWN]
 
 
 def _rest(left: Sequence[str]) -> list[str]:

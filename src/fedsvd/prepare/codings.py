@@ -1,0 +1,81 @@
+"""Columns of two values that one party codes otherwise: 1 and 2 where the others have 0 and 1.
+
+No unit says it: the mean of such a column is a frequency, and differs between sites. But where all tables are at hand
+the two values are compared, and where means alone are known those of the others together lie between their two values,
+and so not between two that are greater or less.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.suspects import Finding
+from fedsvd.data.written import map_line
+from fedsvd.types import Float
+
+_ROUNDED = 1e-6  # of means that follow from sums of rounded numbers
+
+
+def two_values(least: Float, most: Float, of_two: NDArray[np.bool_]) -> Float:
+    """The two values of each column, NaN for columns of more."""
+    return np.where(of_two, np.stack([least, most]), np.nan)
+
+
+def of_both(one: Float | None, two: Float | None) -> Float | None:
+    """Those of the rows of both together."""
+    if one is None or two is None:
+        return two if one is None else one
+    ends = np.stack([np.minimum(one[0], two[0]), np.maximum(one[1], two[1])])
+    same = [(each == ends[0]) | (each == ends[1]) for each in (*one, *two)]
+    return two_values(ends[0], ends[1], np.all(same, axis=0))
+
+
+def coded_apart(names: Sequence[str], ends: Mapping[str, Float | None]) -> Iterator[Finding]:
+    """Of tables that are all at hand, those whose column of two values has others than most tables."""
+    if any(each is None for each in ends.values()):
+        return
+    for j, name in enumerate(names):
+        pairs = {who: (float(each[0, j]), float(each[1, j])) for who, each in ends.items() if each is not None}
+        held = Counter(pair for pair in pairs.values() if pair[0] < pair[1])
+        if len(held) < 2 or any(np.isnan(least) for least, _ in pairs.values()):
+            continue
+        usual = held.most_common(1)[0][0]
+        for who, own in pairs.items():
+            if own[0] < own[1] and own != usual:
+                words = _recoded(own, usual)
+                yield Finding(
+                    name,
+                    f"column {name!r} of {who} has two values, and so it has elsewhere, but not the same two: another "
+                    f"coding? If so, code it as there ({map_line(name, words)} in the map of the table); else all is "
+                    "well",
+                    words,
+                    who,
+                )
+
+
+def coded_here(names: Sequence[str], ends: Float | None, others: Float) -> Iterator[str]:
+    """Of a party's own table, columns of two values between which the others' mean does not lie."""
+    if ends is None:
+        return
+    wide = ends[1] - ends[0]
+    for j in np.flatnonzero(wide > 0.0).tolist():
+        least, most, there = float(ends[0, j]), float(ends[1, j]), float(others[j])
+        if least - _ROUNDED <= there <= most + _ROUNDED or not np.isfinite(there):
+            continue
+        by = float(wide[j]) if there > most else -float(wide[j])
+        words: dict[str, object] = {"offset": by} if least <= there - by <= most else {"factor": ..., "offset": ...}
+        yield (
+            f"column {names[j]!r} has two values here, and the mean at the other sites together is not between them: "
+            "another coding, here or at one of them? Compare it with the coding that the study agreed on. Where it is "
+            f"another one, code it so ({map_line(names[j], words)} in the map of the table); where it is that one, "
+            "nothing is to be done"
+        )
+
+
+def _recoded(own: tuple[float, float], usual: tuple[float, float]) -> dict[str, object]:
+    """What makes the usual two values of one's own, the lesser of the lesser."""
+    factor = (usual[1] - usual[0]) / (own[1] - own[0])
+    words = {"factor": factor, "offset": usual[0] - factor * own[0]}
+    return {key: value for key, value in words.items() if value != (1.0 if key == "factor" else 0.0)}
