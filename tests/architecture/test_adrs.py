@@ -19,7 +19,7 @@ SECTIONS = ["Status", "Context", "Decision", "Consequences", "Held by"]
 # Numbers that were given out for 0.3.0 and not used: they are not given again, and no page may cite them.
 NOT_USED = {"0042", "0044", "0045", "0047", "0048", "0050", "0053", "0070", "0078", "0079"}
 NOT_USED |= {"0083", "0097"}  # who writes one of these takes it out here
-GIVEN = {f"{number:04}" for number in range(100, 240)}  # to several hands at once: gaps are listed above at the end
+GIVEN = {f"{number:04}" for number in range(100, 265)}  # to several hands at once: gaps are listed above at the end
 LIMIT = 45  # lines; the aim is 35
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *RECORDS]
 
