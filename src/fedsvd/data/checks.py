@@ -147,8 +147,8 @@ def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
 
 
 def _sum_of_squares(flat: Float) -> float:
-    if flat.size < _LONG:
-        return float(np.dot(flat, flat))
+    if flat.size < _LONG:  # not by NumPy's BLAS, whose threads wait for each other on a busy machine
+        return float(np.einsum("i,i->", flat, flat))
     from scipy.linalg.blas import ddot  # SciPy's library is the one that has threads in a session; it loads slowly
 
     parts = (flat[start : start + _MOST] for start in range(0, flat.size, _MOST))

@@ -29,6 +29,7 @@ from fedsvd.types import Array, Each, Float, expect_shape
 _WY = 256  # reflectors per compact-WY product off NumPy
 LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
 NARROWEST = 256  # columns in one call of ormqr
+_ORMQR_BLOCK = 64  # reflectors that LAPACK applies by one product, at most
 
 
 def reflect(V: Array, tau: Array, X: Array, *, side: str, transposed: bool) -> Array:
@@ -84,8 +85,9 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
 
 def ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
     other = X.shape[1] if side == "L" else X.shape[0]
-    lwork = max(1, other) * 64 + 65 * 64
-    with small_work(4.0 * V.shape[1] * X.size):
+    lwork = max(1, other) * _ORMQR_BLOCK + 65 * 64
+    # Each product inside has a block of reflectors only: threads that are woken for those of a small X spin in between.
+    with small_work(2.0 * _ORMQR_BLOCK * X.size):
         reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
     check_info("ormqr", info)
     return np.asarray(reflected)

@@ -127,4 +127,9 @@ def _apply() -> None:
     for library, natural in _natural.items():
         wanted = min((limits[library] for limits in _limits if library in limits), default=natural)
         if int(library.num_threads) != (wanted := min(wanted, natural)):
+            # Since threadpoolctl 3.8 one thread of the process "controls" OpenBLAS, and what others set is ignored
+            # without a word. Ours set under a lock, and the last to leave a limit must be able to lift it.
+            release = getattr(library, "clear_controlling_thread", lambda force: None)
+            release(force=True)
             library.set_num_threads(wanted)
+            release(force=True)  # so that a limit of the caller's own holds afterwards

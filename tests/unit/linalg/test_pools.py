@@ -91,22 +91,51 @@ def test_a_limit_holds_in_other_threads_and_ends_with_its_block():
     assert in_a_thread(pools.threads) == before == pools.threads()
 
 
+LAST = """
+import threading
+
+from threadpoolctl import threadpool_limits
+
+from fedsvd.linalg import pools
+
+before, inside, leave = pools.threads(), threading.Event(), threading.Event()
+
+
+def hold():
+    with pools.one_thread():
+        inside.set()
+        leave.wait()
+
+
+worker = threading.Thread(target=hold)
+with pools.one_pool():
+    worker.start()
+    inside.wait()
+print(before, pools.threads(), pools.available())
+leave.set()
+worker.join()
+print(pools.threads())
+
+
+def limited():
+    with threadpool_limits(1, "blas"):
+        print(pools.threads())
+
+
+other = threading.Thread(target=limited)
+other.start()
+other.join()
+print(pools.threads())
+"""
+
+
 def test_a_limit_that_a_worker_leaves_last_leaves_all_as_it_was():
-    before, inside, leave = pools.threads(), threading.Event(), threading.Event()
-
-    def hold():
-        with pools.one_thread():
-            inside.set()
-            leave.wait()
-
-    worker = threading.Thread(target=hold)
-    with pools.one_pool():
-        worker.start()
-        inside.wait()
-    assert (pools.threads(), pools.available()) == (1, before)
-    leave.set()
-    worker.join()
-    assert pools.threads() == before
+    # Two threads of the BLAS, also where tests have one. A thread of the caller may then set a limit of its own.
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", LAST], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "1", "2", "2", "1", "2"]
 
 
 SMALL = """
@@ -128,6 +157,40 @@ def test_calls_of_few_operations_have_one_thread_and_others_all():
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", SMALL], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "1", "2", "2"]
+
+
+REFLECTED = """
+import numpy as np
+import scipy.linalg
+
+from fedsvd.linalg import pools
+from fedsvd.linalg.householder import reflect
+
+reflected = scipy.linalg.lapack.dormqr
+
+
+def counted(*arguments):
+    print(pools.threads())
+    return reflected(*arguments)
+
+
+scipy.linalg.lapack.dormqr = counted
+for n in (200, 1000):
+    V, tau = np.zeros((n, n), order="F"), np.zeros(n)
+    reflect(V, tau, np.ones((n, n), order="F"), side="L", transposed=False)
+"""
+
+
+def test_reflectors_of_a_few_hundred_rows_are_applied_by_one_thread():
+    # 200 x 200 takes one thread a millisecond; two took 30 on two busy cores, waiting for each other in every product.
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", REFLECTED], env=environment, capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()[:1]) == {"1"}
+    assert set(done.stdout.split()[1:]) == {"2"}
 
 
 @pytest.mark.parametrize(("given", "found"), [(None, "22"), ("26", "26")])
