@@ -43,13 +43,16 @@ class ByRows:
         count = max(1, min(_PIECES, A.nnz // PIECE))
         inner = np.searchsorted(A.indptr, [A.nnz * number // count for number in range(1, count)]).tolist()
         self._cuts = [0, *inner, A.shape[0]]
-        # Entries are float64, and are counted in 32 bits, as SciPy does where it can.
-        self._counted = A.data.dtype == np.float64 and A.indices.dtype == A.indptr.dtype == np.int32
+        # Entries are float64, and are counted in 32 bits, as SciPy does where it can. C reads what lies in one piece;
+        # SciPy also multiplies matrices whose parts are every second number of longer arrays.
+        parts = A.data, A.indices, A.indptr
+        kinds = all(part.dtype == kind for part, kind in zip(parts, (np.float64, np.int32, np.int32), strict=True))
+        self._in_c = kinds and all(part.flags.c_contiguous and part.flags.aligned for part in parts)
 
     def times(self, B: Float) -> Float:
         """``A B``."""
         A, count = self._A, B.shape[1]
-        if not (narrow.available() and self._counted):
+        if not (narrow.available() and self._in_c):
             return self._by_scipy(B if B.flags.c_contiguous else np.ascontiguousarray(B))
         wide = count + -count % narrow.EIGHT
         given, out = B, np.empty((A.shape[0], wide))
