@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.suspects import Finding
 from fedsvd.data.written import map_line
+from fedsvd.errors import AtHome
 from fedsvd.types import Float
 
 _ROUNDED = 1e-6  # of means that follow from sums of rounded numbers
@@ -55,22 +56,32 @@ def coded_apart(names: Sequence[str], ends: Mapping[str, Float | None]) -> Itera
                 )
 
 
-def coded_here(names: Sequence[str], ends: Float | None, others: Float) -> Iterator[str]:
-    """Of a party's own table, columns of two values between which the others' mean does not lie."""
+def coded_here(
+    names: Sequence[str], ends: Float | None, others: Float, enough: NDArray[np.bool_]
+) -> Iterator[AtHome]:
+    """Of a party's own table, columns of two values between which the others' mean does not lie.
+
+    Of columns that have ``enough`` entries: two of a measurement are two values too. A log has the line of the map
+    without its numbers, which are differences of entries.
+    """
     if ends is None:
         return
-    wide = ends[1] - ends[0]
+    wide = np.where(enough, ends[1] - ends[0], 0.0)
     for j in np.flatnonzero(wide > 0.0).tolist():
         least, most, there = float(ends[0, j]), float(ends[1, j]), float(others[j])
         if least - _ROUNDED <= there <= most + _ROUNDED or not np.isfinite(there):
             continue
         by = float(wide[j]) if there > most else -float(wide[j])
         words: dict[str, object] = {"offset": by} if least <= there - by <= most else {"factor": ..., "offset": ...}
-        yield (
-            f"column {names[j]!r} has two values here, and the mean at the other sites together is not between them: "
-            "another coding, here or at one of them? Compare it with the coding that the study agreed on. Where it is "
-            f"another one, code it so ({map_line(names[j], words)} in the map of the table); where it is that one, "
-            "nothing is to be done"
+        unnamed = dict.fromkeys(words, ...)
+        yield AtHome(
+            *(
+                f"column {names[j]!r} has two values here, and the mean at the other sites together is not between "
+                "them: another coding, here or at one of them? Compare it with the coding that the study agreed on. "
+                f"Where it is another one, code it so ({map_line(names[j], said)} in the map of the table); where it "
+                "is that one, nothing is to be done"
+                for said in (words, unnamed)
+            )
         )
 
 

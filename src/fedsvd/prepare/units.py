@@ -232,7 +232,8 @@ def unit_findings(
     ``sizes`` are the other parties' rows. A party knows the others' means together alone; but one site of several in
     another unit moves that mean by its share, and this site by the whole factor, which tells them apart.
     """
-    coded = [UnitFinding(text) for text in coded_here(names, own.ends, others.means)]
+    enough = (own.counts >= _FEWEST) & (others.counts >= _FEWEST)
+    coded = [UnitFinding(text) for text in coded_here(names, own.ends, others.means, enough)]
     own, others = _on_own_scale(names, own), _on_own_scale(names, others)
     names = [column_of(name) for name in names]
     found = [each for each in apart(own, others) if not is_product(names[each.column], names)]

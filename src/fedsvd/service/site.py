@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedsvd.data.open import located
-from fedsvd.errors import ConfigError, DataError, FedSVDError, NotAuthenticated
+from fedsvd.errors import ConfigError, DataError, FedSVDError, NotAuthenticated, for_log
 from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
@@ -297,7 +297,7 @@ class Site:
         """No column is in another unit than at the other sites, or ``policy.toml`` lets the study go on."""
         if findings and self.policy().units == REFUSE:
             first = findings[0]
-            fault = f'{first.text}. The rule units = "refuse" in policy.toml ends the study here'
+            fault = f'{for_log(first.text)}. The rule units = "refuse" in policy.toml ends the study here'
             raise DataError(fault, f'{_UNIT_FIXES[first.side]}, or set units = "warn" if the patients differ')
 
     def statistic(self, plan: SessionPlan, names: Sequence[str]) -> "Statistic | None":

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedsvd.errors import for_log
 from fedsvd.prepare.units import Spread, unit_findings, units_between
 
 NAMES = ("smoke", "ui")
@@ -47,11 +48,21 @@ def test_panels_of_one_table_are_seen_together():
 def test_a_party_that_knows_the_others_means_alone_is_asked_to_compare(own, there, offset):
     others = Spread.of_rows(answers(2, 0.4, (there, 0.0)))
     found = unit_findings(NAMES, Spread.of_rows(answers(1, 0.4, (own, 0.0))), Spread(others.means, others.counts))
-    (text,) = [str(each) for each in found]
+    (text,) = [each.text for each in found]
     assert "column 'smoke' has two values here, and the mean at the other sites together is not between them" in text
     assert f"smoke = {{ offset = {offset} }}" in text
+    assert "smoke = { offset = ... }" in for_log(text)
 
 
 def test_a_party_with_rarer_answers_is_asked_nothing():
     others = Spread.of_rows(answers(2, 0.9))
     assert unit_findings(NAMES, Spread.of_rows(answers(1, 0.1)), Spread(others.means, others.counts)) == ()
+
+
+@pytest.mark.parametrize("known", [2, 9])
+def test_a_few_entries_of_a_measurement_are_no_coding(known):
+    """Two ages are two values, and no one's mean lies between them: a study that refuses other units would end."""
+    rng = np.random.default_rng(0)
+    own, others = rng.normal(60.0, 10.0, (60, 2)), Spread.of_rows(rng.normal(70.0, 10.0, (400, 2)))
+    own[:, 0] = np.where(np.arange(60) < known, np.where(np.arange(60) % 2, 57.5, 61.25), np.nan)
+    assert unit_findings(NAMES, Spread.of_rows(own), Spread(others.means, others.counts)) == ()
