@@ -280,9 +280,6 @@ def _numbered(names: Any, counts: Sequence[int]) -> Any:
     parts = names if isinstance(names, list | tuple) and all(np.ndim(part) for part in names) else [names]
     if not any(np.asarray(part).dtype.kind in "USOT" for part in parts):
         return names
-    # None and NaN are of no group; NaN is the one value that differs from itself.
-    if any(each is None or each != each for part in parts for each in np.asarray(part, dtype=object).tolist()):
-        raise DataError("the group of some rows is missing", "leave out rows without a group")
     return np.unique(texts_of_rows(names, counts), return_inverse=True)[1].astype(np.float64)
 
 

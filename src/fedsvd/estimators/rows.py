@@ -139,10 +139,14 @@ def _by_party(y: Any, counts: Sequence[int]) -> bool:
     return isinstance(y, list | tuple) and len(y) == len(counts) > 1 and all(np.ndim(part) > 0 for part in y)
 
 
-def _checked(y: Any, what: str) -> Float:
-    texts = np.asarray(y)
+def expect_no_text(values: Any, what: str) -> None:
+    """Raise ``NotNumeric`` of text, before NumPy's own error, which would show the entry."""
+    texts = np.asarray(values)
     if texts.dtype.kind in "USO" and any(isinstance(each, str) for each in texts.ravel().tolist()):
-        # Before NumPy's own error, which would show the entry.
         raise NotNumeric(f"{what} holds text, not numbers", NUMBERS_OR_CLASSES if what == "y" else _NUMBERS)
+
+
+def _checked(y: Any, what: str) -> Float:
+    expect_no_text(y, what)
     labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
     return labels

@@ -14,7 +14,8 @@ from fedsvd.estimators.after_fit import data_frames
 from fedsvd.estimators.base import Federated
 from fedsvd.estimators.by_formula import read_formula
 from fedsvd.estimators.parameters import documented
-from fedsvd.estimators.row_columns import expect_everywhere, opened
+from fedsvd.estimators.row_columns import expect_everywhere, expect_groups, opened
+from fedsvd.estimators.rows import expect_no_text
 from fedsvd.estimators.stored import Found
 from fedsvd.estimators.tables import Tables
 from fedsvd.protocol.model import Digits
@@ -222,12 +223,13 @@ class FederatedKaplanMeier(Federated):
         lengths = {key: [len(part) for part in parts] for key, parts in found.items()}
         if len(found["y"]) < 2 or any(each != lengths["y"] for each in lengths.values()):
             raise ShapeError("times, events and groups are lists of one array per party", "give each the same lengths")
+        expect_groups(given.get("group", ()))
         return found
 
     def _coded(self, columns: dict[str, list[NDArray[Any]]]) -> tuple[tuple[str, ...], list[Float]]:
         """The names of the groups, and every party's table of times, events and numbers of groups."""
         plain = [
-            np.column_stack((np.asarray(time, np.float64), self._events(event)))
+            np.column_stack((_numbers(time, "time"), self._events(event)))
             for time, event in zip(columns["y"], columns["event"], strict=True)
         ]
         if "group" not in columns:
@@ -242,7 +244,7 @@ class FederatedKaplanMeier(Federated):
     def _events(self, event: NDArray[Any]) -> Float:
         """Events as numbers: 0 or 1, or 0 and the number of a cause from 1."""
         if not len(self.causes):
-            return np.asarray(event, np.float64)
+            return _numbers(event, "event")
         wrong = DataError("an event is neither 0 nor one of the causes", "name every cause, and code the rest as 0")
         return _codes(as_text(np.asarray(event)), ("0", *_texts(self.causes)), wrong)
 
@@ -250,7 +252,8 @@ class FederatedKaplanMeier(Federated):
         """The times that were given; in one process, where all records are here, even ones up to the last."""
         if len(self.times):
             return tuple(float(time) for time in self.times)
-        return even_edges(max(float(np.max(part[:, 0])) for part in tables))
+        # Times that are missing or infinite are refused where they are read.
+        return even_edges(max(float(part[np.isfinite(part[:, 0]), 0].max(initial=0.0)) for part in tables))
 
     def _store(self, found: Found) -> None:
         self.counts_ = found.here.arrays["counts"]
@@ -265,6 +268,11 @@ class FederatedKaplanMeier(Federated):
         if said is not None:
             numbers = {key: math.nan if said[key] is None else said[key] for key in ("statistic", "p")}
             self.test_ = GroupTest(**{**said, **numbers, "difference": tuple(said["difference"])})
+
+
+def _numbers(values: NDArray[Any], what: str) -> Float:
+    expect_no_text(values, what)
+    return np.asarray(values, np.float64)
 
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:

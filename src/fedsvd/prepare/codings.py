@@ -56,9 +56,7 @@ def coded_apart(names: Sequence[str], ends: Mapping[str, Float | None]) -> Itera
                 )
 
 
-def coded_here(
-    names: Sequence[str], ends: Float | None, others: Float, enough: NDArray[np.bool_]
-) -> Iterator[AtHome]:
+def coded_here(names: Sequence[str], ends: Float | None, others: Float, enough: NDArray[np.bool_]) -> Iterator[AtHome]:
     """Of a party's own table, columns of two values between which the others' mean does not lie.
 
     Of columns that have ``enough`` entries: two of a measurement are two values too. A log has the line of the map

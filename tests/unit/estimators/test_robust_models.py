@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import fedsvd
 from fedsvd import FederatedCox, FederatedGLM, FederatedLogisticRegression, FederatedOrdinalRegression
 from fedsvd.cli.main import cli
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SITES = [own for _, own in table().groupby("site")]
@@ -43,6 +43,14 @@ def test_a_column_of_clusters_by_name_is_no_feature_and_groups_are_the_same():
         assert_close(model.inference_[0].standard_errors, expected.bse.to_numpy(), GLM_BAR)
         assert_close(model.inference_[0].p, expected.pvalues.to_numpy(), GLM_BAR)
     assert f"cluster, {GROUPS.nunique()}" in str(named.summary())
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA])
+def test_rows_without_a_cluster_are_refused_and_are_no_cluster(gap):
+    lost = [own.astype(object) for own in wards()]
+    lost[0][3] = gap
+    with pytest.raises(DataError, match="the group of some rows is missing"):
+        FederatedLogisticRegression().fit(tables(), by_site("binomial"), groups=lost)
 
 
 def test_one_table_is_divided_with_its_clusters():

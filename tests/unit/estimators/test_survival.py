@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.incidence_data import edges_of as causes_edges
 from tests.incidence_data import table as causes_table
@@ -12,7 +13,7 @@ from tests.survival_data import MADE, OF_R, edges_of, table
 from tests.tolerances import CURVE_BAR, WITHIN_BAR, WITHIN_MORE_BAR
 
 from fedsvd import FederatedKaplanMeier, Local, Policy, Simulation
-from fedsvd.errors import ConfigError, DataError, ReleaseRefused
+from fedsvd.errors import ConfigError, DataError, NotFinite, NotNumeric, ReleaseRefused
 from fedsvd.protocol.openings import expected_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -206,3 +207,36 @@ def test_an_event_of_no_cause_is_refused():
 def test_curves_without_times_are_refused_in_words():
     with pytest.raises(ConfigError, match=r"survival curves need times\. Fix: give them as y"):
         FederatedKaplanMeier().fit([np.arange(5.0), np.arange(5.0)], event=[np.ones(5), np.ones(5)])
+
+
+def by_party(times=None, events=None, groups=None):
+    rng = np.random.default_rng(4)
+    usual = [rng.exponential(10.0, 60) + 0.1 for _ in "ab"], [rng.integers(0, 2, 60).astype(float) for _ in "ab"]
+    found = [list(each) for each in (*usual, [np.array(["a", "b"] * 30, dtype=object)] * 2)]
+    for each, entry in zip(found, (times, events, groups), strict=True):
+        if entry is not None:
+            each[0] = np.where(np.arange(60) == 3, entry, each[0])
+    return found
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT])
+def test_records_without_a_group_are_refused_and_make_no_curve(gap):
+    with pytest.raises(DataError, match="the group of some rows is missing"):
+        FederatedKaplanMeier([6.0, 12.0]).fit(None, *by_party(groups=[gap] * 60))
+    coded = [np.where(np.arange(60) > 3, 1.0, np.nan), np.zeros(60)]
+    with pytest.raises(DataError, match="the group of some rows is missing"):
+        FederatedKaplanMeier([6.0, 12.0]).fit(None, *by_party()[:2], coded)
+
+
+@pytest.mark.parametrize("time", [np.nan, np.inf])
+@pytest.mark.parametrize("asked", [(), (6.0, 12.0)])
+def test_a_time_that_is_missing_or_infinite_is_refused_by_its_place(time, asked):
+    with pytest.raises(NotFinite, match="the first at row 3, column 'time'"):
+        FederatedKaplanMeier(asked).fit(None, *by_party(times=time)[:2])
+
+
+@pytest.mark.parametrize("which", ["times", "events"])
+def test_a_refusal_of_text_shows_no_entry(which):
+    with pytest.raises(NotNumeric, match=f"{which[:-1]} holds text") as caught:
+        FederatedKaplanMeier([6.0, 12.0]).fit(None, *by_party(**{which: np.array(["Meier"] * 60, dtype=object)})[:2])
+    assert "Meier" not in str(caught.value)

@@ -29,7 +29,9 @@ def counted_shortly(A):
     return scipy.sparse.csr_array((A.data, A.indices.astype(np.int32), A.indptr.astype(np.int32)), shape=A.shape)
 
 
-@pytest.mark.parametrize("A", [some_rows_long_and_some_empty(), counted_shortly(scipy.sparse.csr_array((5, 3)))], ids=["rows", "empty"])
+@pytest.mark.parametrize(
+    "A", [some_rows_long_and_some_empty(), counted_shortly(scipy.sparse.csr_array((5, 3)))], ids=["rows", "empty"]
+)
 @pytest.mark.parametrize("kind", ["csr", "csc"])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_pieces_of_rows_have_the_product_of_the_whole(A, kind, compiled, monkeypatch):
