@@ -26,8 +26,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.statistics.leverage import leverages
 from fedsvd.statistics.patterns import NUMBER_BITS, column_bits, rank_share
+from fedsvd.studies.counted_cells import grids_of
 from fedsvd.studies.measured_rows import determines_gram, opens_model
-from fedsvd.studies.opened_cells import grids_of
 from fedsvd.studies.opened_times import counted_times
 from fedsvd.studies.own_bits import LABEL, WIDE, measured_bits
 from fedsvd.studies.parties import PartyData

@@ -20,6 +20,7 @@ from fedsvd.protocol.hazards import bins_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.statistics.isolated import Counted, isolated
+from fedsvd.studies.counted_cells import Described, exact_tables
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.persons import first_of_persons, persons_of
 from fedsvd.types import Float
@@ -27,6 +28,7 @@ from fedsvd.types import Float
 Places = NDArray[np.intp]
 Persons = Places | None
 _EARLIER, _ALONE = "take the times of the earlier study", "name fewer causes"
+_TABLES = "leave those columns out of one of them, or count to other times"
 _TOGETHER = "users can compute how many, from counts next to each other"
 
 
@@ -36,6 +38,10 @@ class CountedTimes:
 
     rows: Float
     at: CountedAt
+
+    @property
+    def exact(self) -> bool:
+        return self.at.least == 1
 
 
 def counted_times(plan: SessionPlan, party: PartyData) -> CountedTimes | None:
@@ -57,8 +63,8 @@ def times_together(
 ) -> tuple[Grid, ...]:
     """Counts of this study that few own records tell from one of an earlier study."""
     now = counted_times(plan, party)
-    earlier = [(each.counted, each.grid) for each in before.studies.values() if each.grid is not None]
-    if now is None or not (earlier or (plan.k == 2 and now.at.least > 1)):
+    two = plan.k == 2
+    if now is None or not (before.studies or (two and not now.exact)):
         return ()
     rest = np.setdiff1d(np.arange(len(before.values)), record[record >= 0])
     everyone = np.concatenate((record, rest))
@@ -66,25 +72,50 @@ def times_together(
     of_person = persons_of(party, plan)
     if of_person is not None:  # records that this study does not take are counted one by one
         of_person = np.concatenate((of_person, 1 + of_person.max(initial=-1) + np.arange(len(rest))))
-    before_this: list[Counted] = []
-    for places, grid in earlier:
-        there = np.full((len(everyone), len(places)), np.nan)
-        known = everyone >= 0
-        there[known] = before.values[np.ix_(everyone[known], np.array(places, np.intp))]
-        before_this += _counts(there, grid, of_person)
-    few = isolated(before_this, [*_counts(here, now.at, of_person)], policy.least_count)
+    ours, curves = CountedTimes(here, now.at), [*earlier_curves(before, everyone)]
+    tables = [Described.remembered(before, each, everyone) for each in before.studies.values() if each.described]
+    few = np.zeros(len(first_of_persons(everyone, of_person, 0)), np.bool_)
+    for others in _judged(ours, curves, tables, of_person, two):
+        few |= isolated(others, [*counts(ours, of_person)], policy.least_count)
     edges = np.array(now.at.edges)
     last = np.minimum(first_of_persons(np.searchsorted(edges, here[:, 0]), of_person, len(edges)), len(edges) - 1)
     times = len(np.unique(last[few]))
-    what, fix = ("those of an earlier study", _EARLIER) if earlier else ("those of other causes", _ALONE)
+    what, fix = ("those of an earlier study", _EARLIER) if curves else ("those of other causes", _ALONE)
+    what, fix = ("counts of an earlier table", _TABLES) if tables and not curves else (what, fix)
     return (Grid(f"times next to {what}", times, len(edges), fix, _TOGETHER),)
 
 
-def _counts(rows: Float, at: CountedAt, of_person: Persons) -> Iterator[Counted]:
+def earlier_curves(before: OpenedColumns, everyone: Places) -> Iterator[CountedTimes]:
+    """What earlier studies counted over time, with NaN in records that they did not take."""
+    known = everyone >= 0
+    for each in before.studies.values():
+        if each.grid is not None:
+            there = np.full((len(everyone), len(each.counted)), np.nan)
+            there[known] = before.values[np.ix_(everyone[known], np.array(each.counted, np.intp))]
+            yield CountedTimes(there, each.grid)
+
+
+def _judged(
+    now: CountedTimes, curves: list[CountedTimes], tables: list[Described], of_person: Persons, two: bool
+) -> Iterator[list[Counted]]:
+    """What earlier studies counted that is judged with this one's counts.
+
+    Counts in fives with those of tables that follow from time, event and group: any others leave them free.
+    """
+    every = [one for each in curves for one in counts(each, of_person)]
+    beside = [one for each in tables for one in each.counted_of(now.rows, of_person)] if two else []
+    if every or beside or (two and not now.exact):
+        yield [*every, *beside]
+    if now.exact:
+        yield from exact_tables(tables, [one for one in every if one.least == 1], now.rows, of_person)
+
+
+def counts(curves: CountedTimes, of_person: Persons) -> Iterator[Counted]:
     """Of each group the counts that are opened: events of each cause and all who left, up to each time, and records.
 
     Where a person has several rows, the first of them that is counted.
     """
+    rows, at = curves.rows, curves.at
     time, event, edges = rows[:, 0], rows[:, 1], np.array(at.edges)
     D = len(edges)
     first = np.searchsorted(edges, time, side="left")
