@@ -111,7 +111,7 @@ def effect_on(family: str | None, events: bool) -> str:
 def _weighted_bits(about: "ModelPlan", P: int) -> int:
     """Of the second model of a treatment's effect, and of the balance of P - 1 covariates."""
     more = about.digits == "more"
-    outcome = 2 * 160 + 200 + 6 * (29 if more else 24)
+    outcome = 2 * 160 + 200 + 6 * (29 if more else 24) + 150  # of counts it takes up to three steps more
     return outcome + 4 * (51 if more else 31) + (P - 1) * (8 * (46 if more else 18) + 1)
 
 

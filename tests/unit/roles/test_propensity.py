@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 from tests.propensity_data import by_site, covariates, table
 from tests.tolerances import DIGITS_MORE_BAR, DIGITS_STEP_BAR, ROBUST_BAR
 
@@ -145,9 +146,81 @@ def test_bits_stay_within_what_is_expected_and_balance_is_declared():
         for digits in BARS:
             federation = session(name, effect, digits=digits)
             bits = federation.run()[0].bits
-            assert bits < 1.2 * expected_bits(federation.plan), (name, effect, digits)
+            assert bits < expected_bits(federation.plan), (name, effect, digits)
             assert bits < granted_bits(federation.plan)
             assert {What.BALANCE, What.SQUARED_SCORES, What.SCORE} <= opened(federation.plan)
+
+
+def drawn(seed, slope, skewed):
+    """A problem of one to seven covariates at two to four hospitals, and what it is: tables, labels, outcome, weights.
+
+    Skewed covariates are exponential, rarely 1, or counts, next to normal ones; some are nearly dependent.
+    """
+    rng = np.random.default_rng(seed)
+    p, sizes = int(rng.integers(1, 8)), rng.integers(80, 400, int(rng.integers(2, 5)))
+    kinds = rng.integers(0, 4, p) if skewed else np.zeros(p, int)
+    makers = (
+        lambda n: rng.normal(size=n),
+        lambda n: rng.exponential(size=n) ** 1.5,
+        lambda n: (rng.random(n) < 0.15).astype(float),
+        lambda n: rng.poisson(2.0, n).astype(float),
+    )
+    X = [np.column_stack([makers[kind](n) for kind in kinds]) for n in sizes]
+    if skewed and p > 2 and seed % 4 == 0:
+        X = [np.column_stack((own[:, :1], own[:, :1] + 0.05 * rng.normal(size=(len(own), 1)), own[:, 2:])) for own in X]
+    b, effect = rng.normal(0.0, slope, p), ("gaussian", "binomial", "poisson", "cox")[seed % 4]
+    labels = []
+    for own in X:
+        treated = (rng.random(len(own)) < special.expit(own @ b - 0.5 * skewed)).astype(float)
+        eta = -0.5 + 0.8 * treated + 0.3 * own[:, 0]
+        y = {
+            "gaussian": eta + rng.normal(size=len(own)),
+            "binomial": (rng.random(len(own)) < special.expit(eta)).astype(float),
+            "poisson": rng.poisson(np.exp(np.minimum(eta, 4.0))).astype(float),
+            "cox": rng.exponential(np.exp(-np.clip(eta, -4.0, 4.0))),
+        }[effect]
+        gone = rng.exponential(2.0, len(own))
+        columns = (np.minimum(y, gone), treated, (y <= gone).astype(float)) if effect == "cox" else (y, treated)
+        labels.append(np.column_stack(columns))
+    return X, labels, effect, ("overlap", "ATE", "ATT")[seed // 4 % 3]
+
+
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 64))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bits_of_random_problems_stay_within_what_is_expected(seed):
+    """Covariates of which none is nearly a combination of others, and treatments that they do not nearly decide."""
+    X, labels, effect, _ = drawn(seed, 0.4, skewed=False)
+    for digits in BARS:
+        federation = session("", effect, "overlap", digits, tables=X, labels=labels)
+        assert federation.run()[0].bits < expected_bits(federation.plan)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_beyond_the_model_of_the_treatment_bits_stay_within_what_is_expected_of_any_covariates(seed):
+    """That model is a GLM, which takes more where columns are nearly dependent; a fifth of a group's weight ends some.
+
+    Of the same covariates it opens a few bits more or less alone, by the luck of its noise.
+    """
+    X, labels, effect, estimand = drawn(seed, 0.6, skewed=True)
+    for digits in BARS:
+        federation = session("", effect, estimand, digits, tables=X, labels=labels)
+        try:
+            bits = federation.run()[0].bits
+        except NotConverged:
+            continue
+        alone = Federation(
+            X,
+            Task.GLM,
+            Split.HORIZONTAL,
+            labels=[own[:, [1]] for own in labels],
+            glm=ModelPlan(Family.BINOMIAL, "logit", digits=digits),
+            release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
+        )
+        usual = alone.run()[0].bits
+        assert bits - usual < expected_bits(federation.plan) - expected_bits(alone.plan)
+        assert bits < granted_bits(federation.plan)
 
 
 # --- what has no answer -----------------------------------------------------------------------------------------------
