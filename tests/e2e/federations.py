@@ -27,6 +27,7 @@ from fedsvd.identity.names import KitRole
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.service.callers import Callers
 from fedsvd.service.client import Connection, CspClient
 from fedsvd.service.csp import CspNode
 from fedsvd.service.member import Member
@@ -279,6 +280,9 @@ def federation_of(root, parties, tables=None, policy=None, organisations=None, n
     of = {"with_authority": True, "researcher": "res", "organisations": organisations}
     kits = temporary_federation(root / "kits", parties, now=now or datetime.now(UTC), **of)
     federation = Federation(root, kits, tuple(parties), **how)
+    known = Callers(kits["csp/csp"] / "state" / "callers.jsonl")  # all called on an earlier day
+    for member in kits:
+        known.add(member)
     for name in parties:
         kit = kits[f"party/{name}"]
         (kit / "policy.toml").write_text(spelt_policy(policy or Policy.permissive()))

@@ -19,7 +19,6 @@ from fedsvd.service.failures import first_cause, what_failed
 from fedsvd.service.records import Failure, JobRecord, JobState, ListedJob, WatchedJob
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import read_job, study_of
-from fedsvd.types import near
 
 
 class _Jobs(Lazy):
@@ -52,22 +51,15 @@ def submit(
         record = connection.job(connection.submit(read))
         strange = _not_called(connection, record)
     text = f"submitted as {record.id}; it awaits {', '.join(record.members)}"
-    doubts = [f"{member} has not called this CSP since it started{meant}" for member, meant in strange.items()]
-    if doubts:
-        doubts.append(f"is a name wrong? fedsvd job stop {record.short} --kit {kit} ends this job")
-    shown = {**_short(record), "not_called": list(strange)}
+    doubts = [f"{member} has not called this CSP since it started: is it running?" for member in strange]
+    shown = {**_short(record), "not_called": strange}
     output.answer(shown, lambda console: console.print("\n".join([text, *doubts])))
 
 
-def _not_called(connection: Connection, record: JobRecord) -> dict[str, str]:
-    """Members that the CSP has not seen, each with the name that may be meant, of those that this kit knows.
-
-    No one but the operator has a list of all members; one that is off at the moment is not known from one that is not.
-    """
+def _not_called(connection: Connection, record: JobRecord) -> list[str]:
+    """Members that this process of the CSP has not seen; all have called it at some time, or it takes no such job."""
     seen = connection.certificates(record.id)
-    known = {*seen, *connection.site.kit.pins(), *(member for job in connection.jobs() for member in job.members)}
-    known -= {*record.members} - {*seen}
-    return {member: near(member, known) for member in record.members if member not in seen}
+    return [member for member in record.members if member not in seen]
 
 
 @job.command("list")

@@ -28,6 +28,7 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.sealing.sign import SigningKey, sign
+from fedsvd.service.callers import Callers
 from fedsvd.service.capacity import OPEN_JOBS, most_sessions
 from fedsvd.service.enlist import plan_of, roster_of, ticket_of
 from fedsvd.service.failures import failure_at_csp, for_others, unexpected, without_paths
@@ -71,6 +72,7 @@ class CspNode(CspHandlers):
         identity: SigningKey | None = None,
         sessions: int | None = None,
         open_jobs: int = OPEN_JOBS,
+        callers: Callers | None = None,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
@@ -82,7 +84,7 @@ class CspNode(CspHandlers):
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         journal = ledger(self._state)
         self._sessions = Sessions(journal)
-        super().__init__(Jobs(journal), open_jobs, self._state)
+        super().__init__(Jobs(journal), open_jobs, self._state, callers)
         self._most = sessions or most_sessions()
         self._running: set[tuple[str, int, Stage]] = set()  # sessions that have a place; guarded by ``jobs.changed``
         self._threads: list[threading.Thread] = []
@@ -92,7 +94,7 @@ class CspNode(CspHandlers):
                 caller = authenticate(certificate)
             except FedSVDError as error:
                 raise for_others(error, self._folder) from None
-            self._seen[caller] = certificate.decode()
+            self.saw(caller, certificate.decode())
             return caller
 
         self._exchange = Exchange(listening, remembered, self.answer, held, _closed)

@@ -19,6 +19,7 @@ from fedsvd import __version__
 from fedsvd.errors import ConfigError, FedSVDError, KitRunsTwice, NotAuthenticated, StorageError, TooManyJobs
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service import api
+from fedsvd.service.callers import Callers
 from fedsvd.service.enlist import member_callers
 from fedsvd.service.failures import for_others
 from fedsvd.service.instances import Instances
@@ -44,8 +45,9 @@ MOST_WAITING = 64  # members whose look at the jobs waits for a change; each tak
 class CspHandlers(ABC):
     """The answers of one CSP."""
 
-    def __init__(self, jobs: Jobs, open_jobs: int, state: Path) -> None:
+    def __init__(self, jobs: Jobs, open_jobs: int, state: Path, callers: Callers | None = None) -> None:
         self.jobs = jobs
+        self._callers = callers  # whom jobs may name; None: anyone
         self._mailbox = Mailbox(state / "handed-over")
         self._folder = state.parent  # of this CSP's files, whose name no caller is sent
         self._open_jobs = open_jobs
@@ -71,6 +73,12 @@ class CspHandlers(ABC):
             api.TAKEN.name: self._taken,
             api.NOW.name: self._now,
         }
+
+    def saw(self, caller: str, certificate: str) -> None:
+        """A caller came with this certificate, which is of this federation."""
+        self._seen[caller] = certificate
+        if self._callers is not None:
+            self._callers.add(caller)
 
     @abstractmethod
     def _admit(self, job: JobRecord) -> bool:
@@ -130,6 +138,8 @@ class CspHandlers(ABC):
         before = self.jobs.numbered(record)
         if before is not None:
             return before  # the answer was lost, and the question came again
+        if self._callers is not None:
+            self._callers.expect(record.members)
         if self.jobs.open_of(caller) >= self._open_jobs:
             fault = f"{caller} has {self._open_jobs} open jobs, as many as this CSP takes of a researcher"
             raise TooManyJobs(fault, "stop those that are not needed: fedsvd job list, fedsvd job stop")

@@ -19,6 +19,7 @@ from fedsvd.identity.pins import pin, read_pins
 from fedsvd.policy.rules import Policy
 from fedsvd.policy.table_memory import TableMemory
 from fedsvd.service.approvals import Approvals
+from fedsvd.service.callers import Callers
 from fedsvd.service.client import Connection, CspClient
 from fedsvd.service.records import EnlistedFacts
 from fedsvd.service.serve import only_one, serve
@@ -30,11 +31,13 @@ ROWS = 120
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Kits of a federation, tables of 120 x 4, and a CSP that listens for the whole file."""
+    """Kits of a federation, tables of 120 x 4, and a CSP that listens for the whole file; party z called it once."""
     root = tmp_path_factory.mktemp("federation")
     tables = {name: np.random.default_rng(ord(name)).normal(size=(ROWS, 4)) for name in "abc"}
     made = federation_of(root, tuple(tables), tables, policy=Policy(), patience=GENEROUS)
-    with made as federation, federation.csp_node():
+    callers = Callers(root / "callers.jsonl")
+    callers.add("party/z")
+    with made as federation, federation.csp_node(callers=callers):
         yield federation.kits, federation.csp, root
 
 
@@ -286,16 +289,25 @@ def test_an_owner_is_shown_which_lines_of_its_map_change_nothing(kits, submit, t
     assert "the map is of column 'chol'" not in shown
 
 
-def test_a_member_that_the_csp_has_not_seen_is_named_at_submission_with_the_name_that_may_be_meant(
-    fedsvd, kits, submit, tmp_path
-):
-    pin_all(kits, kits["researcher/res"])
+def test_a_party_that_has_not_called_since_the_csp_started_is_named_at_submission(fedsvd, kits, submit, tmp_path):
     assert submitted(fedsvd, kits, tmp_path).json["not_called"] == []
-    said = submitted(fedsvd, kits, tmp_path, parties=("a", "b", "cc"))
-    assert said.json["not_called"] == ["party/cc"]
+    assert submitted(fedsvd, kits, tmp_path, parties=("a", "b", "z")).json["not_called"] == ["party/z"]
     text = " ".join(fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"]).out.split())
-    assert "party/cc has not called this CSP since it started; did you mean 'party/c'? is a name wrong?" in text
+    assert "party/z has not called this CSP since it started: is it running?" in text
     assert "party/a has not called" not in text
+
+
+def test_a_job_with_a_party_that_does_not_exist_is_refused_with_those_that_do(fedsvd, kits, submit, tmp_path):
+    submit()
+    with Connection(kits["researcher/res"]) as connection:
+        before = [job.id for job in connection.jobs()]
+        text = (tmp_path / "job.toml").read_text().replace('name = "c"', 'name = "cc"')
+        (tmp_path / "job.toml").write_text(text)
+        said = fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"], "--format", "json")
+        assert (said.code, said.json["error"]["code"]) == (1, "FSVD-100")
+        assert said.json["error"]["fault"] == "this CSP knows no party 'cc' (did you mean 'c'?)"
+        assert said.json["error"]["fix"].startswith("it knows 'a', 'b', 'c', 'z'; a new party starts first")
+        assert [job.id for job in connection.jobs()] == before  # no one is asked to approve it
 
 
 def test_an_approval_is_for_the_job_as_it_was(kits, submit):
