@@ -108,6 +108,22 @@ def thousands_points():
     return logistic()
 
 
+def thousands_points_alone():
+    table = pbc()
+    table["alk.phos"] = 1000 + table["alk.phos"].astype(int)
+
+    def west(part):
+        return part.assign(**{"alk.phos": [f"{value // 1000}.{value % 1000:03d}" for value in part["alk.phos"]]})
+
+    three(table, west)
+    return logistic()
+
+
+def thousands_points_in_one_file():
+    thousands_points_alone()
+    return said("look", "west.csv")
+
+
 def decimal_commas():
     three(pbc(), lambda west: west.assign(bili=[str(value).replace(".", ",") for value in west["bili"]]))
     return logistic()
@@ -335,6 +351,8 @@ TRAPS = {
     "`1,564`: commas between thousands": thousands_commas,
     "the same in a column of categories": thousands_commas_of_a_category,
     "`1.564` next to `987`: points between thousands": thousands_points,
+    "`1.564` and `2.310`: a point in every number": thousands_points_alone,
+    "the same in one file alone": thousands_points_in_one_file,
     "decimal commas in one column": decimal_commas,
     "`unknown` among numbers": words_among_numbers,
     "a date where others have a number": dates,

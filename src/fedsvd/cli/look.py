@@ -47,7 +47,7 @@ def look(
             source = open_mapped(file, words, scratch)
             held = set(source.names or ())
             sources[file] = source.without([name for name in drop or () if name in held])
-            found[file] = profile(sources[file])
+            found[file] = profile(sources[file], words.told())
             if job is not None:
                 found[file] = replace(found[file], refused=_refused_by(job, source))
         except FedSVDError as error:

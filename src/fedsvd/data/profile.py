@@ -4,7 +4,7 @@ One pass over the numbers, in panels, and one over each column of text. A profil
 magnitude, never an entry of the table; it is for the owner of the data and is not sent.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource, as_run
-from fedsvd.data.suspects import id_columns, is_list_of_ratings, misread_columns
+from fedsvd.data.suspects import id_columns, in_thousandths, is_list_of_ratings, misread_columns
 from fedsvd.data.views import Without
-from fedsvd.data.written import Written, misread_texts, written
+from fedsvd.data.written import Written, map_line, misread_texts, written
 from fedsvd.types import Float
 
 _PANEL_CELLS = 1 << 20
@@ -66,8 +66,8 @@ class Profile:
         return sum(column.missing for column in self.columns)
 
 
-def profile(source: MatrixSource) -> Profile:
-    """The profile of one table."""
+def profile(source: MatrixSource, told: Collection[str] = ()) -> Profile:
+    """The profile of one table; of the columns that are ``told`` the map of the table says how numbers are written."""
     names = tuple(source.names) if source.names is not None else tuple(f"x{j}" for j in range(source.shape[1]))
     text = {names.index(name) for name in source.text_names}
     numbers = np.array([j for j in range(len(names)) if j not in text], dtype=np.intp)
@@ -80,7 +80,9 @@ def profile(source: MatrixSource) -> Profile:
     misread = misread_columns(source)
     maps: dict[str, Mapping[str, object]] = {each.name: each.written.words for each in columns if each.written}
     maps |= {each.name: each.words for each in misread}
-    suspicious = (*_suspicious(source, columns), *map(str, misread))
+    thousands = [name for name in in_thousandths(source) if name not in maps and name not in told]
+    either = (_either(thousands),) if thousands else ()
+    suspicious = (*_suspicious(source, columns), *map(str, misread), *either)
     return Profile(source.shape[0], columns, tuple(_refused(columns)), suspicious, maps)
 
 
@@ -168,6 +170,21 @@ def _suspicious(source: MatrixSource, columns: Sequence[Column]) -> Iterator[str
     empty = [column.name for column in columns if column.kind is Kind.EMPTY]
     if empty:
         yield f"{_columns(empty)} nothing at all"
+
+
+def _either(names: Sequence[str]) -> str:
+    """What is said of columns that may be decimals or thousands, with the line of a map for either."""
+    first, several = names[0], len(names) > 1
+    have = (
+        "s {} have three decimals in all their entries, and are"
+        if several
+        else " {} has three decimals in all its entries, and is"
+    )
+    return (
+        f"column{have.format(listed(names))} read so: 1.564 is less than 2. Where it was written for 1564, "
+        f"{map_line(first, {'thousands': '.'})} in the map of the table; {map_line(first, {'decimal': '.'})} says "
+        "that these are decimals"
+    )
 
 
 def _columns(names: Sequence[str]) -> str:

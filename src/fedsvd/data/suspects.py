@@ -25,6 +25,7 @@ _LOOKED_AT_BYTES = 1 << 22
 _MANY_ROWS = 1000  # from this many on, whole numbers that are all distinct and in no order are hardly counts
 _FEWEST_CODES = 3  # entries with one code
 _VALUES_BESIDE_CODES = 8  # of a column of fewer values an end may be a level: 9 next to 0 and 1 is none
+_MOST_OF_FEW = 0.25  # of the entries of such a column; a third level of a third of them is one
 _FAR_FOR_A_CODE, _FAR = 0.2, 1.0  # of the range of all other entries
 _FAR_ZERO, _SPACES_TO_ZERO = 0.25, 5.0  # of the median, and of spaces between values: nobody's blood pressure is 0
 _MOST_ZEROS = 0.1  # of the entries, beyond which zero is a quantity: no cigarettes, no cost
@@ -163,6 +164,7 @@ def _codes(column: Float) -> tuple[float, int] | None:
         # -9 among numbers that are all above zero is apart, however wide their range is.
         alone = not few and code < 0.0 <= next_to and gap > abs(code)
         usual = float(code) in _USUAL_CODES and (alone or gap > (_FAR if few else _FAR_FOR_A_CODE) * width)
+        usual = usual and not (few and count > _MOST_OF_FEW * len(column))
         far = usual or (not few and gap > _FAR * width) or (code == 0.0 < next_to and _is_no_zero(values, column))
         if count >= _FEWEST_CODES and code == np.floor(code) and width > 0 and far:
             return float(code), int(count)
@@ -189,6 +191,30 @@ def _has_thousands_points(column: Float) -> bool:
     below_two = np.abs(few * 100 - np.rint(few * 100)) > 1e-6  # most have all three decimals
     small = few.max() < 1000.0 and few.min() >= 1.0
     return bool(in_thousands.all() and below_two.mean() > 0.7 and small and many.max() < 1000.0 and many.min() >= 100.0)
+
+
+def in_thousandths(source: MatrixSource) -> tuple[str, ...]:
+    """Columns of a table whose beginning has three decimals in each entry, from 1 to a thousand."""
+    if source.made_up or isinstance(source, SparsePanels) or source.lazy() is not None:
+        return ()
+    names = source.names or tuple(f"x{j}" for j in range(source.shape[1]))
+    return tuple(names[j] for j, column in _worth_a_look(source) if in_three_decimals(column[:, np.newaxis])[0])
+
+
+def in_three_decimals(rows: Float) -> NDArray[np.bool_]:
+    """Columns all of whose entries may be thousands with a point, 1.564 for 1564, or numbers of three decimals."""
+    found = np.ones(rows.shape[1], np.bool_)
+    for part in (slice(0, FEWEST_ROWS), slice(None)):  # most columns show in a few rows that they are none
+        places = np.flatnonzero(found)
+        some = np.asarray(rows[part, places] if len(places) < len(found) else rows[part])
+        known, thousands = np.isfinite(some), some * 1000.0
+        right = (some >= 1.0) & (some < 1000.0) & (np.abs(thousands - np.rint(thousands)) < 1e-6)
+        # Of numbers between 1,000 and a million nine in ten end in another digit than 0.
+        ends = right & (np.abs(some * 100.0 - np.rint(some * 100.0)) > 1e-6)
+        many = np.count_nonzero(known, axis=0)
+        enough = (many >= min(FEWEST_ROWS, len(some))) & (np.count_nonzero(ends, axis=0) > 0.7 * many)
+        found[places] = (right | ~known).all(axis=0) & enough
+    return found & (len(rows) >= FEWEST_ROWS)
 
 
 def is_list_of_ratings(source: MatrixSource) -> bool:

@@ -168,6 +168,10 @@ class TableMap(Words):
         """What columns are called in studies, by the names they have here; those that keep their names are left out."""
         return {own: each.name for own, each in self.map.items() if each.name is not None and each.name != own}
 
+    def told(self) -> set[str]:
+        """The columns, as studies call them, of which the map says how their numbers are written."""
+        return {each.name or own for own, each in self.map.items() if each.marks is not None}
+
     def lines(self) -> list[str]:
         """What is done to the table as a whole, for its owner."""
         marks = {"encoding": self.encoding, "delimiter": self.delimiter, "decimal": self.decimal}

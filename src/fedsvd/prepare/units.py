@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.data.suspects import Finding
+from fedsvd.data.suspects import Finding, in_three_decimals
 from fedsvd.data.written import map_line
 from fedsvd.prepare.codings import coded_apart, coded_here, of_both, two_values
 from fedsvd.prepare.derived import row_panels
 from fedsvd.prepare.missing import Totals
-from fedsvd.prepare.unit_factors import Change, likely, scales_of, shifts, units_of
+from fedsvd.prepare.unit_factors import OF_A_UNIT, Change, likely, scales_of, shifts, units_of
 from fedsvd.prepare.unit_scales import column_of, is_product, on_own_scale
 from fedsvd.types import Float
 
@@ -38,6 +38,7 @@ _ALIKE = 1.55  # means whose ratio is below differ by patients, or deviations by
 _MEANS_ALONE = 2.0  # the ratio of means from which on a unit is asked about, where deviations are not summed
 _TOLD_APART = math.log(1.2)  # by how much better the means fit another unit at one other site than one here, to say so
 _SURE_OF_HERE = math.log(1.4)  # the same of one here: a site that is right is not to be asked to change its column
+_POINTS = math.log(OF_A_UNIT)  # how near to a thousandth means are where 1564 was written 1.564
 _OF_ONE_VALUE = 0.5  # share of zeros beyond which a column is of events, whose deviation is their frequency
 _BEGINNING = 1 << 24  # bytes of a table that are looked at, where no sum is taken
 _SHOWN = 10
@@ -53,6 +54,7 @@ class Spread:
     deviations: Float | None = None
     events: NDArray[np.bool_] | None = None  # columns of two values or mostly zeros, whose unit no moment says
     ends: Float | None = None  # the values of columns of two, NaN for others
+    points: NDArray[np.bool_] | None = None  # columns whose decimals may be thousands, 1.564 for 1564
 
     @classmethod
     def of(cls, source: MatrixSource) -> Self:
@@ -80,7 +82,7 @@ class Spread:
         deviations = np.sqrt(np.einsum("ij,ij->j", off, off) / some)
         zeros = len(rows) - np.count_nonzero(rows, axis=0)
         of_two, ends = _of_two(rows, held)
-        return cls(means, counts, deviations, of_two | (zeros > _OF_ONE_VALUE * some), ends)
+        return cls(means, counts, deviations, of_two | (zeros > _OF_ONE_VALUE * some), ends, in_three_decimals(rows))
 
     def joined(self, other: "Spread") -> Self:
         """Those of both together."""
@@ -94,7 +96,8 @@ class Spread:
             deviations = np.sqrt((ours + theirs) / some)
         if other.events is not None:
             events = other.events if self.events is None else self.events & other.events
-        return type(self)(means, counts, deviations, events, of_both(self.ends, other.ends))
+        points = other.points if self.points is None or other.points is None else self.points & other.points
+        return type(self)(means, counts, deviations, events, of_both(self.ends, other.ends), points)
 
     def beside(self, other: "Spread") -> Self:
         """Those of the columns of both, of the same rows."""
@@ -103,14 +106,16 @@ class Spread:
             return type(self)(means, counts)
         deviations = np.concatenate((self.deviations, other.deviations))
         ends = None if self.ends is None or other.ends is None else np.hstack((self.ends, other.ends))
-        return type(self)(means, counts, deviations, np.concatenate((self.events, other.events)), ends)
+        points = None if self.points is None or other.points is None else np.concatenate((self.points, other.points))
+        return type(self)(means, counts, deviations, np.concatenate((self.events, other.events)), ends, points)
 
     def columns(self, wanted: NDArray[np.intp]) -> Self:
         """Of these columns alone."""
         deviations = None if self.deviations is None else self.deviations[wanted]
         events = None if self.events is None else self.events[wanted]
         ends = None if self.ends is None else self.ends[:, wanted]
-        return type(self)(self.means[wanted], self.counts[wanted], deviations, events, ends)
+        points = None if self.points is None else self.points[wanted]
+        return type(self)(self.means[wanted], self.counts[wanted], deviations, events, ends, points)
 
 
 def _of_two(rows: Float, held: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], Float]:
@@ -363,13 +368,14 @@ def _differs(name: str, found: Apart, own: Spread, others: Spread, who: str, whe
 def _remedy(name: str, found: Apart, own: Spread, others: Spread) -> tuple[str, str, str]:
     """What unit it may be, what is done about it, and how a map says so."""
     words = _mapping(name, found, own, others)
-    shift, factors = _shift(name, own, others, found.column), likely(name, found.ratio)
+    shift, factors = _shift(name, own, others, found.column), _factors(name, found, own)
     if factors and not _is_named(shift):
         hint = f" ({' or '.join(f'{_number(by)}: {said}' for by, said in factors)}?)"
+        written = "; each entry has three decimals: was 1564 written 1.564?" if _by_points(found, own) else ""
         return (
             hint,
             f"multiply it by {_number(1.0 / factors[0][0])}",
-            f"{map_line(name, words)} in the map of the table",
+            f"{map_line(name, words)} in the map of the table{written}",
         )
     if shift is not None and shift.scale is not None:
         by, plus = shift.scale.by, shift.scale.plus
@@ -397,12 +403,24 @@ def _sentence(name: str, found: Apart, own: Spread, others: Spread, who: str, ot
 
 def _mapping(name: str, found: Apart, own: Spread, others: Spread) -> dict[str, object]:
     """What the map of a table says of a column that is in the likeliest other unit; nothing where none is likely."""
-    shift, factors = _shift(name, own, others, found.column), likely(name, found.ratio)
+    shift, factors = _shift(name, own, others, found.column), _factors(name, found, own)
     if factors and not _is_named(shift):
         return {"factor": float(f"{1.0 / factors[0][0]:.12g}")}
     if shift is None:
         return {}
     return {"factor": float(f"{1.0 / shift.by:.12g}"), "offset": float(f"{-shift.plus / shift.by:.12g}")}
+
+
+def _factors(name: str, found: Apart, own: Spread) -> list[tuple[float, str]]:
+    """The likely factors; a thousand, too, where decimals may be thousands."""
+    known = likely(name, found.ratio)
+    return known or ([(1e-3, "a thousandfold unit")] if _by_points(found, own) else [])
+
+
+def _by_points(found: Apart, own: Spread) -> bool:
+    """Whether 1564 may have been written 1.564 here, and read as a decimal."""
+    near = found.ratio > 0.0 and abs(math.log(found.ratio * 1000.0)) < _POINTS
+    return near and own.points is not None and bool(own.points[found.column])
 
 
 def _is_named(shift: Change | None) -> bool:

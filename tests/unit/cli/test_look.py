@@ -168,3 +168,17 @@ def test_levels_that_one_file_spells_otherwise_are_named_with_what_they_look_lik
     assert len(found) == 1, found  # wards are each file's own: a column of names
     assert f"40 of 40 records of column 'sex' of {files[2]}" in found[0]
     assert "'Female' looks like 'f', 'Male' looks like 'm'" in found[0]
+
+
+def test_three_decimals_throughout_are_read_as_decimals_or_as_a_map_says(fedsvd, tmp_path):
+    written = np.random.default_rng(2).integers(1000, 9999, 60)
+    frame = pd.DataFrame({"x": [f"{value // 1000}.{value % 1000:03d}" for value in written], "age": written % 80})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    (file,) = fedsvd("look", tmp_path / "a.csv", "--json").json["files"]
+    (text,) = file["suspicious"]
+    assert 'x = { thousands = "." } in the map of the table' in text
+    assert 'x = { decimal = "." } says that these are decimals' in text
+    for mark, kind in (("thousands", "whole number"), ("decimal", "number")):
+        (tmp_path / "a.toml").write_text(f'[map]\nx = {{ {mark} = ".", name = "leucocytes" }}\n')
+        (file,) = fedsvd("look", tmp_path / "a.csv", "--map", tmp_path / "a.toml", "--json").json["files"]
+        assert (file["suspicious"], file["columns"][0]["kind"]) == ([], kind)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from fedsvd.data.open import open_source
-from fedsvd.data.suspects import id_columns, is_id_name, is_list_of_ratings, misread_columns, shared_id
+from fedsvd.data.suspects import id_columns, in_thousandths, is_id_name, is_list_of_ratings, misread_columns, shared_id
 
 ROWS = 300
 
@@ -216,3 +216,22 @@ def test_tables_in_files_are_looked_at_too(tmp_path):
     """A panel of all columns is asked of a file by numbers: a reader of files knows no open slice."""
     np.save(tmp_path / "t.npy", np.random.default_rng(1).normal(size=(40, 3)))
     assert misread_columns(open_source(tmp_path / "t.npy")) == ()
+
+
+def test_columns_of_three_decimals_throughout_may_be_thousands_with_points():
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(
+        {
+            "points": rng.integers(1000, 9999, 60) / 1000,
+            "wide": rng.integers(1000, 999_999, 60) / 1000,
+            "gapped": np.where(np.arange(60) % 5 == 0, np.nan, rng.integers(1000, 9999, 60) / 1000),
+            "two": rng.integers(100, 9999, 60) / 100,
+            "below one": rng.integers(500, 1999, 60) / 1000,  # 0.987 is no number of thousands
+            "whole": rng.integers(1, 999, 60),
+            "many": rng.normal(5.0, 0.5, 60),
+            "one of four": np.append(rng.integers(1000, 9999, 59) / 1000, 2.3456),
+        }
+    )
+    assert in_thousandths(open_source(frame)) == ("points", "wide", "gapped")
+    assert in_thousandths(open_source(frame.assign(site="north"))) == ("points", "wide", "gapped")
+    assert in_thousandths(open_source(frame[:15])) == ()

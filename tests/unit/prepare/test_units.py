@@ -125,6 +125,37 @@ def test_the_site_in_another_unit_reads_the_fix_and_the_others_that_they_are_rig
             assert "factor" not in right.text
 
 
+def points(seed, k, wide=3.0):
+    """Numbers from 1,000 up at k sites; the last wrote them with points between thousands, and decimals were read."""
+    rng = np.random.default_rng(seed)
+    frames = [pd.DataFrame({"gene": rng.integers(1000, round(1000 * wide), 90).astype(float)}) for _ in range(k)]
+    frames[-1] /= 1000.0
+    return frames
+
+
+@pytest.mark.parametrize("with_squares", [False, True], ids=["means", "deviations too"])
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("wide", [3.0, 40.0])
+def test_points_between_thousands_are_named_where_every_number_has_one(wide, k, with_squares):
+    frames = points(11, k, wide)
+    (found,) = at_home(frames, k - 1, with_squares)
+    assert "gene = { factor = 1000.0 } in the map of the table; each entry has three decimals: was 1564" in found.text
+    for place in range(k - 1):
+        for other in at_home(frames, place, with_squares):
+            assert "decimals" not in other.text
+    (said,) = between(frames)
+    assert "gene = { factor = 1000.0 } in the map of the table; each entry has three decimals: was 1564" in said
+
+
+def test_a_thousandfold_unit_with_other_decimals_is_not_called_thousands():
+    rng = np.random.default_rng(4)
+    frames = [pd.DataFrame({"gene": rng.normal(2000.0, 300.0, 90)}) for _ in range(3)]
+    frames[-1] /= 1000.0
+    (found,) = at_home(frames, 2, True)
+    assert "0.001: a thousandfold unit" in found.text
+    assert "decimals" not in found.text
+
+
 @pytest.mark.parametrize("with_squares", [False, True], ids=["means", "deviations too"])
 def test_of_two_sites_either_may_be_the_one(with_squares):
     frames = sites(5, 2)
