@@ -1,14 +1,18 @@
 """The right parts of ``docs/figures/screens-*.png``, taken anew: ``python docs/_ext/screens.py SITE REPORT``.
 
 ``SITE`` is what ``make docs`` built, ``REPORT`` the ``report.html`` of a party of the messy study. Left parts are of
-version 0.2.0, which is not here: they are taken over from the pictures as they stand. The dashboard is that of 0.2.0.
+version 0.2.0, which is not here: they are taken over from the pictures as they stand. Without words the dashboard's
+picture alone is taken, which has no left part.
 """
 
 import html
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 from PIL import Image
 
@@ -16,6 +20,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.browser import SCREENSHOTS, Browser  # noqa: E402
+
+from fedsvd.cli.dashboard import dashboard  # noqa: E402
+from fedsvd.service.jobs import Jobs  # noqa: E402
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress  # noqa: E402
+from fedsvd.storage.journal import AuditLog, Journal  # noqa: E402
 
 FIGURES = ROOT / "docs" / "figures"
 GAP, BETWEEN = 10, "#b4b9c4"
@@ -44,9 +53,9 @@ def beside(*parts: Image.Image) -> Image.Image:
     return found
 
 
-def write(name: str, picture: Image.Image) -> None:
+def write(name: str, picture: Image.Image, colours: int = COLOURS) -> None:
     """A picture of few colours, which is small."""
-    few = picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few = picture.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(FIGURES / f"screens-{name}.png", optimize=True)
 
 
@@ -66,6 +75,51 @@ def help_page(folder: Path) -> str:
     return page.as_uri()
 
 
+def jobs_of_a_day(folder: Path) -> Jobs:
+    """One job that broke, one that waits for a party, one that runs."""
+    jobs, audit = Jobs(Journal(folder / "ledger.jsonl")), AuditLog(folder / "audit.jsonl")
+    names = ("north", "south", "west")
+    members = tuple(f"party/{name}" for name in names)
+    for number, (study, task) in enumerate((("first-look", "pca"), ("mortality", "glm"), ("markers", "pca")), start=1):
+        words = {"label": "died", "family": "binomial"} if task == "glm" else {}
+        file = {"job": {"name": study, "task": task, **words}, "party": [{"name": name} for name in names]}
+        id, who = f"{number}{'a7c4e91' * 3}"[:16], "researcher/office"
+        jobs.submit(JobRecord(id=id, name=study, file=file, submitter=who, members=members))
+        audit.write(f"2026-11-19T0{6 + number}:30:00+00:00", "submitted", job=id, by=who)
+        for member in members[: 2 if study == "mortality" else 3]:
+            jobs.enlist(id, member, 1, EnlistedFacts(rows=10))
+    first, _, last = (job.id for job in jobs.all())
+    failure = Failure(who="party/west", code="FSVD-201", stage="computing", text="details are in that party's own log")
+    jobs.change(first, state=JobState.BROKEN, failures=(failure,))
+    jobs.change(last, state=JobState.RUNNING)
+    return jobs
+
+
+def dashboard_shown(browser: Browser) -> Image.Image:
+    """The dashboard in light, in dark, and on a phone, while a job runs."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        jobs = jobs_of_a_day(folder)
+        running = jobs.all()[-1].id
+        with dashboard(SimpleNamespace(jobs=jobs, port=7443), folder / "audit.jsonl", 0) as page:
+            browser.size(900, 1000)
+            browser.visit(page)
+            for done in (200, 300, 400):  # so that rates and the time that is left are known
+                for part, member in enumerate(("csp", "party/north", "party/south", "party/west")):
+                    stage = "aggregating" if member == "csp" else "compress"
+                    progress = Progress(
+                        stage=stage, done=done + 90 * part, total=1000, sent=12_000 * (done + 90 * part)
+                    )
+                    jobs.report(running, member, progress)
+                time.sleep(2.0)
+            parts = []
+            for width, scale, scheme in ((900, 0.56, "light"), (900, 0.56, "dark"), (375, 0.56, "light")):
+                parts.append(
+                    shown(browser, page if not parts else browser.evaluate("location.href"), width, 700, scale, scheme)
+                )
+            return beside(*parts)
+
+
 def main(site: Path, report: Path) -> None:
     """Every picture but the dashboard's."""
     home, page = (site / "index.html").resolve().as_uri(), report.resolve().as_uri()
@@ -82,5 +136,14 @@ def main(site: Path, report: Path) -> None:
         browser.close()
 
 
+def main_of_dashboard() -> None:
+    """The dashboard's picture."""
+    browser = Browser()
+    try:
+        write("dashboard", dashboard_shown(browser), 256)  # of two schemes, with grounds that hardly differ
+    finally:
+        browser.close()
+
+
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    main(*map(Path, sys.argv[1:3])) if sys.argv[1:] else main_of_dashboard()

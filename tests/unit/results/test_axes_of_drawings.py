@@ -35,3 +35,11 @@ def test_names_that_would_cover_each_other_are_written_once():
     points = np.array([[0.0, 1.0], [0.001, 0.001], [0.002, 0.0], [1.0, 0.0]])
     ax = drawn(Plane("component 1", "component 2", (Named(points, ("a", "b", "c", "d"), arrows=True),)))
     assert [each.get_text() for each in ax.texts if each.get_text()] == ["a", "b", "d"]
+
+
+def test_a_long_name_does_not_run_into_one_whose_point_is_far():
+    points = np.array([[1.0, 0.0], [0.6, 0.01], [0.0, 1.0]])
+    ax = drawn(Plane("1", "2", (Named(points, ("systolic pressure", "body mass index at all", "age"), arrows=True),)))
+    boxes = [each.get_window_extent() for each in ax.texts if each.get_text()]
+    assert [each.get_text() for each in ax.texts if each.get_text()] == ["systolic pressure", "age"]
+    assert not boxes[0].overlaps(boxes[1])

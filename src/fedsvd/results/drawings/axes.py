@@ -19,7 +19,6 @@ _NARROW = 3.0  # a range of ratios up to it has even steps
 _FEW_TICKS = 4
 _MOST_SQUARES = 12  # of a side, into which numbers are written
 _ROW = 0.055  # of the axes' height, from one row of numbers below them to the next
-_BROAD, _HIGH = 0.12, 0.04  # of the axes, which a short name takes
 _NAME = 190.0  # the most that the name of a row takes, in units of a report
 
 
@@ -172,15 +171,10 @@ def _dots(mark: Dots, ax: Any) -> None:
 def _named(mark: Named, ax: Any) -> None:
     ax.scatter(*mark.points.T, s=0 if mark.arrows else 14, color=COLOURS[1])  # axes reach as far as arrows do
     ax.margins(0.1)  # names stand next to their points, inside the frame
-    taken: list[tuple[float, float]] = []
-    width, height = (abs(high - low) for low, high in (ax.get_xlim(), ax.get_ylim()))
+    taken: list[Any] = []  # boxes of names, in pixels
     for (x, y), name in zip(mark.points.tolist(), mark.names, strict=True):
         if mark.arrows:
             ax.annotate("", (x, y), (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": COLOURS[1]})
-        # The first of names that would cover each other is written, as in a report.
-        if any(abs(x - a) < _BROAD * width and abs(y - b) < _HIGH * height for a, b in taken):
-            continue
-        taken.append((x, y))
         # A column's name is text and not mathematics: "$" has no meaning here.
         written = ax.annotate(
             shortened(name, _NAME),
@@ -195,6 +189,11 @@ def _named(mark: Named, ax: Any) -> None:
             written.get_window_extent().x1 > ax.get_window_extent().x1
         ):  # it ends where the point is, not beyond the frame
             written.set(ha="right", x=-4)
+        box = written.get_window_extent()
+        if any(box.overlaps(other) for other in taken):  # the first of two is written, as in a report
+            written.remove()
+        else:
+            taken.append(box)
 
 
 def _halo() -> Any:
