@@ -33,18 +33,23 @@ def of_both(one: Float | None, two: Float | None) -> Float | None:
     return two_values(ends[0], ends[1], np.all(same, axis=0))
 
 
-def coded_apart(names: Sequence[str], ends: Mapping[str, Float | None]) -> Iterator[Finding]:
-    """Of tables that are all at hand, those whose column of two values has others than most tables."""
+def coded_apart(
+    names: Sequence[str], ends: Mapping[str, Float | None], enough: Mapping[str, NDArray[np.bool_]]
+) -> Iterator[Finding]:
+    """Of tables that are all at hand, those whose column of two values has others than most tables.
+
+    Of columns that have ``enough`` entries: any measurement of two rows has two values.
+    """
     if any(each is None for each in ends.values()):
         return
     for j, name in enumerate(names):
         pairs = {who: (float(each[0, j]), float(each[1, j])) for who, each in ends.items() if each is not None}
-        held = Counter(pair for pair in pairs.values() if pair[0] < pair[1])
+        held = Counter(pair for who, pair in pairs.items() if pair[0] < pair[1] and enough[who][j])
         if len(held) < 2 or any(np.isnan(least) for least, _ in pairs.values()):
             continue
         usual = held.most_common(1)[0][0]
         for who, own in pairs.items():
-            if own[0] < own[1] and own != usual:
+            if own[0] < own[1] and own != usual and enough[who][j]:
                 words = _recoded(own, usual)
                 yield Finding(
                     name,

@@ -322,7 +322,8 @@ def _distance(one: float, other: float) -> float:
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[Finding]:
     """The same where all tables are at hand: one finding for a column, of the table that differs most, by its name."""
     most: dict[int, tuple[float, str, Apart, Spread]] = {}
-    coded = list(coded_apart(names, {who: spread.ends for who, spread in spreads.items()}))
+    enough = {who: spread.counts >= _FEWEST for who, spread in spreads.items()}
+    coded = list(coded_apart(names, {who: spread.ends for who, spread in spreads.items()}, enough))
     spreads = {who: _on_own_scale(names, spread) for who, spread in spreads.items()}
     names = [column_of(name) for name in names]
     each_one, pair = list(spreads.values()), list(spreads) if len(spreads) == 2 else []

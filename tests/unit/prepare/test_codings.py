@@ -66,3 +66,11 @@ def test_a_few_entries_of_a_measurement_are_no_coding(known):
     own, others = rng.normal(60.0, 10.0, (60, 2)), Spread.of_rows(rng.normal(70.0, 10.0, (400, 2)))
     own[:, 0] = np.where(np.arange(60) < known, np.where(np.arange(60) % 2, 57.5, 61.25), np.nan)
     assert unit_findings(NAMES, Spread.of_rows(own), Spread(others.means, others.counts)) == ()
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+def test_two_tables_of_a_few_rows_have_no_coding(rows):
+    """Two rows of any measurement are two values, and never the same two."""
+    one, two = (np.tile(np.random.default_rng(seed).normal(size=(2, 2)), (5, 1))[:rows] for seed in (1, 2))
+    assert said(one, two) == []
+    assert said(answers(1, 0.5), answers(2, 0.5), two) == []
