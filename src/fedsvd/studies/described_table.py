@@ -34,6 +34,7 @@ def table_words(
     dictionary.expect_groups_of(by)
     taken = tuple(words.columns or columns)
     taken = taken if by is None or by in taken else (by, *taken)
+    dictionary.expect_names("the study", taken)
     levels = {name: dictionary.levels_of(name) for name in taken if dictionary.levels_of(name)}
     dropped = words.missing is Missing.DROP
     gaps = {} if dropped else {"missing": Missing.CONSTANT, "indicators": True}

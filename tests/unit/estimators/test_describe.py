@@ -176,6 +176,14 @@ def test_numbers_are_counted_in_the_bins_of_the_dictionary(tmp_path):
         FederatedTable("stage", **words).fit(frames)
 
 
+@pytest.mark.parametrize(("by", "columns", "name"), [("amr", ["age"], "amr"), ("arm", ["age", "stagee"], "stagee")])
+def test_what_a_dictionary_does_not_have_is_named_with_the_nearest_column(tmp_path, by, columns, name):
+    path = tmp_path / "dictionary.toml"
+    path.write_text(BINS.replace('tables = ["arm"]', ""), encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"the study names '{name}', which is not in the dictionary.*did you mean"):
+        FederatedTable(by, columns=columns, dictionary=str(path), federation=ANY).fit(made_up())
+
+
 def test_two_parties_judge_their_own_counts():
     frames = made_up(sizes=(230, 160))
     table = FederatedTable("arm", federation=ANY).fit(frames)
