@@ -27,6 +27,8 @@ FIVES, EXACT = "fives", "exact"
 
 RANK_BITS, PRODUCT_BITS = 24, 16
 
+_FARTHEST = 1e150  # from the middle of a range: squares of all records still add up
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -43,6 +45,9 @@ class Variable:
         if not self.levels and not self.low < self.high:
             fix = "give it a range in the dictionary: range = [0, 120]"
             raise ConfigError(f"column {self.name!r} is a number without a range", fix)
+        if not self.levels and not (self.reach <= _FARTHEST and np.isfinite(self.middle)):
+            fix = "take a larger unit of measurement: NAME = { factor = 0.001 } in the map of the table"
+            raise ConfigError(f"squares of numbers in the range of column {self.name!r} are no float64", fix)
 
     @property
     def is_number(self) -> bool:

@@ -1,9 +1,11 @@
 """Tables and labels in extreme units: what NumPy has of the same numbers in usual ones, times a power of ten."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from tests.tolerances import (
+    DESCRIBED_BAR,
     GLM_BAR,
     PRINTED_BAR,
     RESULT_BAR,
@@ -20,9 +22,10 @@ from fedsvd import (
     FederatedPCA,
     FederatedPCR,
     FederatedSVD,
+    FederatedTable,
     Masks,
 )
-from fedsvd.errors import NumericalError
+from fedsvd.errors import ConfigError, NumericalError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 UNITS = [-150, -80, 80, 150]
@@ -195,3 +198,25 @@ def test_a_model_of_nearly_dependent_features_ends_where_its_steps_are_rounding(
     assert_each_close(model.deviance, expected.deviance, GLM_BAR)
     assert abs(model.coefficients[3] * apart - expected.params[3]) <= 10.0 * PRINTED_BAR * expected.bse[3]
     assert_each_close(model.standard_errors[3] * apart, expected.bse[3], PRINTED_BAR)
+
+
+def described(power):
+    joint = pd.DataFrame(drawn()[0] * 10.0**power, columns=list("abcd"))
+    return FederatedTable(digits="more").fit([joint[:14], joint[14:]]).description_.variables, joint
+
+
+@pytest.mark.parametrize("power", [-150, 140])
+def test_table_1_of_any_unit_is_that_of_the_usual_one(power):
+    found, joint = described(power)
+    usual = joint.to_numpy() / 10.0**power
+    deviations = [each.sd[-1] / 10.0**power for each in found]
+    assert_close(
+        [each.mean[-1] / 10.0**power for each in found], usual.mean(axis=0), DESCRIBED_BAR, np.abs(usual).max()
+    )
+    assert_each_close(deviations, usual.std(axis=0, ddof=1), DESCRIBED_BAR)
+
+
+@pytest.mark.parametrize("power", [152, 300])
+def test_table_1_of_numbers_whose_squares_are_none_is_refused_in_words(power):
+    with pytest.raises(ConfigError, match=r"squares of numbers in the range of column 'a' are no float64.*larger unit"):
+        described(power)
