@@ -9,7 +9,7 @@ from fedsvd.kernels.narrow import EIGHT
 from fedsvd.linalg.few_columns import MOST, READ
 from fedsvd.linalg.sparse_products import STORED
 from fedsvd.linalg.verdicts import Search
-from fedsvd.protocol.directions import by_share, first_width, later_width, most_steps, reach
+from fedsvd.protocol.directions import answer_width, by_share, first_width, later_width, most_steps, reach
 
 _FOUR_NORMS = 4.0
 _SVD = 20.0  # flops of a small SVD for each entry and column
@@ -49,7 +49,14 @@ def _product(user: User, columns: int) -> Work:
 def _products(user: User) -> Work:
     """The same for all blocks, and for the vectors at the end."""
     made = [_product(user, width) for _, width in _blocks(user)]
-    return sum(made, _product(user, user.r))
+    return sum(made, _product(user, _answered(user)))
+
+
+def _answered(user: User) -> int:
+    """Vectors of the answer: of a share of the variance those of the expected messages, not all that it may have."""
+    if not by_share(user.plan):
+        return user.r
+    return min(user.r, user.expected.answers * answer_width(user.plan))
 
 
 def lengths(user: User) -> Pieces:

@@ -17,7 +17,7 @@ from fedsvd.linalg.exact_gram import PANEL as EXACT_PANEL
 from fedsvd.linalg.householder import REFLECTORS
 from fedsvd.linalg.pools import available
 from fedsvd.linalg.solved_columns import IN_CACHE, piece_of_thread, sums_at_once
-from fedsvd.linalg.streaming_factor import longest_chunk, most_at_once
+from fedsvd.linalg.streaming_factor import WIDE, longest_chunk, most_at_once
 from fedsvd.linalg.verify import PANEL
 from fedsvd.linalg.windows import Form, block_width, block_widths
 from fedsvd.masks.permute import ROUNDS
@@ -53,11 +53,20 @@ def factor(width: int, count: int, panel: int, ill: float) -> Kernel:
     kernel = _preconditioned(width, count, panel)
     if count < 1.25 * width:
         return kernel
-    proofs = -(-count // most_at_once(width)) + 3
+    # Each chunk is proved even by two Cholesky factors; the last sum has one more, which is the answer.
+    factors = 2 * proofs(width, count) + 1
     gram = Work(
-        gemm=(1.0 + _LESS / width) * width**2 * count, solve=proofs * 0.7 * width**3, memory=8.0 * width * count
+        gemm=(1.0 + _LESS / width) * width**2 * count, solve=factors * 0.35 * width**3, memory=8.0 * width * count
     )
     return Kernel(gram * (1.0 - ill) + kernel.work * ill, kernel.numbers)
+
+
+def proofs(width: int, count: int) -> int:
+    """How many chunks are added to a Gram matrix: of many features the first one is long."""
+    most = most_at_once(width)
+    if width >= WIDE and count > 2 * width:
+        return -(-count // most)
+    return 1 + chunks(width, count - 2 * width, most).total()
 
 
 def _preconditioned(width: int, count: int, panel: int) -> Kernel:
@@ -114,6 +123,9 @@ def draw(form: Form, n: int, b: int = 0) -> Kernel:
     return Kernel(Work(normals=normals, memory=16 * normals), stored(form, n, b) + largest)
 
 
+_PREPARED = 24  # columns that take as long as putting the reflectors of a narrow block together
+
+
 def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
     """A drawn mask of n rows times n x columns numbers."""
     size = n * columns
@@ -122,7 +134,7 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
         return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
     work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
     for width, count in block_widths(n, block_width(b)).items():
-        work += Work(blocks=2.0 * rounds * width * width * count * columns)
+        work += Work(blocks=2.0 * rounds * width * width * count * (columns + _PREPARED))
     if form is Form.MIXING:
         work += Work(dct=2.0 * size * math.log2(n + 1), memory=32.0 * size)
         return Kernel(work, size + 3.0 * n)  # in place on its lines, one of them at a time

@@ -91,11 +91,13 @@ def _upload_rows(user: User) -> Pieces:
     plan, width, wide = user.plan, user.width, user.width + user.plan.targets
     right = right_rows(plan, user.i)
     rows = max(panel.stop - panel.start for panel in plan.row_panels)
-    work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * (6 * width + 3 * plan.N))
-    work += left(plan, wide).work
-    yield _draw_P(plan)
     size = float(plan.M * wide)
     fits = 8 * LINES * size <= plan.memory
+    # In slabs that a cache holds, lines are written once; their products are counted with the rows.
+    copies = 2 * wide if fits and writes_out(plan, user.i) else 6 * width + 3 * plan.N
+    work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * copies)
+    work += left(plan, wide).work
+    yield _draw_P(plan)
     numbers = 0.0 if fits else plan.memory / 32  # in place on the lines, which are held
     work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
     masks = _blocks_of_P(plan) if _stores_P(plan) else 0.0

@@ -211,12 +211,11 @@ def information(user: User) -> Pieces:
 
 
 def _weighted_factor(user: User) -> Pieces:
-    """L_i of the weighted rows: made in that pass, and counted where a Gram matrix is summed."""
+    """L_i of the weighted rows: made in that pass, in a cache, and counted where a Gram matrix is summed."""
     plan, M = user.plan, user.plan.M
     rows, piece = _equations(user) * user.n_i, float(_equations(user) * user.panel)
     made = kernels.compress(M, rows, False, plan.memory, user.expected.ill)
-    work = made.work + Work(memory=24.0 * M * rows)
-    yield Piece("evaluate", work, made.numbers + 2 * piece * M, keeps=(("L_i", user.L_i),))
+    yield Piece("evaluate", made.work, made.numbers + 2 * piece * M, keeps=(("L_i", user.L_i),))
 
 
 def _equations(user: User) -> int:

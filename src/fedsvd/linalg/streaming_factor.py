@@ -59,7 +59,7 @@ _GROWTH = 8
 # The Gram matrix of Z of a chunk that was factored by reflections is I, but for what rounding does to it.
 _NEAR_ONE = 0.25
 _MAGIC = b"FSVD-SF1"
-_WIDE = 512  # features from which on a proof costs what a first chunk does
+WIDE = 512  # features from which on a proof costs what a first chunk does
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class StreamingFactor:
     def _long_first_chunk(self, X: Array) -> int:
         """How many columns have been absorbed as one chunk: many, where nothing was seen and they look even."""
         count = min(int(X.shape[1]), self._longest(X))
-        first = self._seen == 0 and self.width >= _WIDE and isinstance(X, np.ndarray) and count > 2 * self.width
+        first = self._seen == 0 and self.width >= WIDE and isinstance(X, np.ndarray) and count > 2 * self.width
         if not first:
             return 0
         if not looks_even(X[:, : 2 * self.width], self._shift):

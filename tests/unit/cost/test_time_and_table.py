@@ -2,10 +2,13 @@
 
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from fedsvd.cost.estimate import masks_of, predict, table
+from fedsvd.cost.kernels import proofs
 from fedsvd.cost.rates import DEFAULT, Gains, Rates, Work
+from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
 from fedsvd.protocol.upload import batches
@@ -98,6 +101,34 @@ def test_steps_read_the_data_for_every_block_and_sparse_tables_by_what_is_stored
     assert dense - sparse == pytest.approx(2 * numbers * (columns + 4 * 8) - 2 * 0.01 * 2 * numbers * (vectors + 4 * 8))
     longer = predict(plan, machine, passes=(*passes, 2)).roles["user-2"].seconds
     assert longer - dense > 2 * numbers * (5 + 8)
+
+
+def test_of_a_share_of_the_variance_the_vectors_of_one_message_are_multiplied_and_not_all_that_it_may_have():
+    endless = {f.name: float("inf") for f in fields(Work)}
+    machine, (m, counts) = Rates(**{**endless, "narrow": 1.0, "gemm": 1.0}), (1000, (20_000, 30_000))
+    release = (*FACTORS, Item.MEAN, Item.OWN_PART)
+    plan = planned(m, counts, task=Task.PCA, scheme="steps", components_by="0.5", release=release)
+    assert plan.planned_rank > 10 * 24
+    passes = predict(plan, machine, passes=(2,)).roles["user-2"].seconds
+    there_and_back = 2 * m * counts[1] * (24 + 8)
+    assert 2 * there_and_back < passes < 2.5 * there_and_back  # a block of 24, and as many vectors
+
+
+@pytest.mark.parametrize(("width", "count"), [(520, 3_000), (520, 40_000), (100, 8_000), (40, 70_000)])
+def test_proofs_that_a_gram_matrix_is_even_are_counted_as_often_as_they_are_made(width, count):
+    factor = StreamingFactor(width)
+    factor.update_columns(np.random.default_rng(count).standard_normal((width, count)))
+    factor.factor()
+    assert factor.route.cholesky == factor.route.householder == 0
+    assert factor.route.gram == proofs(width, count)
+
+
+def test_the_first_of_many_values_are_taken_to_be_far_apart_in_half_of_what_is_ill_conditioned():
+    plan = planned(900, (5_000, 9_000), task=Task.SVD, components=8, scheme="sum")
+    well, unknown, ill = (
+        predict(plan, well_conditioned=known).roles["csp"].core_seconds for known in (True, None, False)
+    )
+    assert unknown - well == pytest.approx(0.25 * (ill - well))
 
 
 def test_a_sum_that_all_open_is_hashed_once_in_a_process():
