@@ -34,15 +34,16 @@ def tables(root):
         own.to_csv(root / f"{name}.csv", index=False)
 
 
-def played(root, study, policy):
-    """How the job ended, and what each party's log said, in order."""
+def played(root, study, policy, more=None, west=""):
+    """How the job ended, and what each party's log said, in order; ``more`` of [prepare], lines of one site.toml."""
     words = dict(STUDIES[study])
     columns = words.pop("columns")
-    prepare = {"columns": [*columns, words["label"]] if "label" in words else columns}
+    prepare = {"columns": [*columns, words["label"]] if "label" in words else columns, **(more or {})}
     file = {"job": {"name": study, **words}, "prepare": prepare, "party": [{"name": name} for name in PARTIES]}
     with federation_of(root, PARTIES, how="threads", policy=policy) as federation:
         for name in PARTIES:
-            (federation.kits[f"party/{name}"] / "site.toml").write_text(f'[data]\ndefault = "{root / name}.csv"\n')
+            text = f'[data]\ndefault = "{root / name}.csv"\n{west if name == "west" else ""}'
+            (federation.kits[f"party/{name}"] / "site.toml").write_text(text)
         federation.start(*ROLES)
         with federation.client() as client:
             ended = settled(client, client.submit(file).id, {"done", "broken"})
@@ -83,3 +84,18 @@ def test_an_owner_may_end_a_study_at_another_unit_and_no_one_else_reads_which(tm
     assert {failure.who for failure in broken.failures} >= {f"party/{name}" for name in PARTIES}
     assert not any("bili" in failure.text or "17.1" in failure.text for failure in broken.failures)
     assert not [*tmp_path.rglob("results/*/coefficients.npy")]
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+def test_a_map_of_a_column_that_is_not_there_is_said_at_home_before_the_first_session(tmp_path, caplog):
+    tables(tmp_path)
+    with caplog.at_level(logging.INFO, logger="fedsvd"):
+        lines = "[table.map]\nbilli = { factor = 0.0585 }\n"
+        done = played(tmp_path, "pca", Policy.permissive(), {"missing": "mean"}, lines)
+    assert done.state == "done", done.failures
+    assert len(done.stages) == 2
+    said = [each for each in caplog.records if "the map is of column 'billi'" in each.getMessage()]
+    assert {each.getMessage().split()[0] for each in said} == {"role=party/west"}
+    assert all(each.getMessage().endswith("did you mean 'bili'?") for each in said)
+    first = next(each for each in caplog.records if "role=user-3" in each.getMessage())
+    assert caplog.records.index(said[0]) < caplog.records.index(first)

@@ -172,9 +172,10 @@ class Member:
             link, common = self.owner.link(job), self.answers.common(record)
             remembered = self.owner.recognise()
             own = open_data(job, name, *where, record.stage, recipe, link=link, common=common, recognise=remembered)
-            if record.stage is Stage.STUDY:
-                for doubt in (*of_own(job.study.task, own.data, job.targets), *own.waiting):
-                    _log.warning("role=%s job=%s %s", self.caller, record.id, at_a_site(doubt))
+            study = record.stage is Stage.STUDY
+            doubts = [*of_own(job.study.task, own.data, job.targets), *own.waiting] if study else [*own.astray]
+            for doubt in doubts if study or record.stage is record.stages[0] else ():
+                _log.warning("role=%s job=%s %s", self.caller, record.id, at_a_site(doubt))
             self._opened[record.id] = opened_for, own
         return self._opened[record.id][1]
 
