@@ -1,6 +1,7 @@
 """What goes with the rows of a study and is no feature: weights, an offset, clusters; as arrays, or columns by name."""
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
-from fedsvd.estimators.rows import joint_labels
+from fedsvd.estimators.rows import cut, gaps, joint_labels
 from fedsvd.estimators.tables import are_parties, opened_tables
 from fedsvd.studies.table_columns import row_ids
 from fedsvd.types import Float, near
@@ -86,7 +87,9 @@ def texts_of_rows(values: Any, counts: Sequence[int]) -> NDArray[Any]:
     """One label of any kind for each joint row, likewise."""
     # A column by its name is a list of one where one table is to be divided.
     listed = isinstance(values, list | tuple) and len(values) in (1, len(counts)) and np.ndim(values[0]) > 0
-    expect_groups(values if listed else [values])
+    # As objects: NumPy makes a text of a NaN in a list of texts.
+    given: Any = values if listed or isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    expect_groups(given if listed else cut(given, (0, *accumulate(counts))))
     joint = np.concatenate([np.asarray(part) for part in values]) if listed else np.asarray(values)
     if joint.shape != (sum(counts),):
         raise ShapeError(f"clusters of shape {joint.shape} for {sum(counts)} samples", "give one for each sample")
@@ -95,15 +98,9 @@ def texts_of_rows(values: Any, counts: Sequence[int]) -> NDArray[Any]:
 
 def expect_groups(parts: Sequence[Any]) -> None:
     """Refuse rows without a group, of which text would be a group by the name of "nan" or "None"."""
-    if any(_has_gaps(part) for part in parts):
-        raise DataError("the group of some rows is missing", "leave out rows without a group")
-
-
-def _has_gaps(values: Any) -> bool:
-    given = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
-    if given.dtype.kind in "fmM":
-        return bool(np.any(given != given))
-    if given.dtype.kind not in "OT":
-        return False
-    # NaN and NaT are the values that differ from themselves, and pandas' NA says neither.
-    return any(each is None or type(each).__name__ == "NAType" or each != each for each in given.ravel().tolist())
+    for party, part in enumerate(parts, start=1):
+        if missing := int(gaps(part).sum()):
+            raise DataError(
+                f"the group of some rows is missing: {missing} rows of party {party} have no cluster or group",
+                "leave out rows without a group",
+            )

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array
 
 from fedsvd.data.frames import index_labels
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, NotNumeric, RowsDiffer, ShapeError
+from fedsvd.errors import ConfigError, EmptyData, NotFinite, NotNumeric, RowsDiffer, ShapeError
 from fedsvd.protocol.tasks import Split
 from fedsvd.types import Float
 
@@ -114,7 +114,7 @@ def joint_labels(y: Any, counts: Sequence[int], what: str = "y") -> Float:
     if y is None:
         raise ConfigError("a regression requires y to be passed, but the target y is None", "give y to fit")
     if _by_party(y, counts):
-        parts = [_checked(part, what) for part in y]
+        parts = [_checked(part, what, party) for party, part in enumerate(y, start=1)]
         if len({part.shape[1:] for part in parts}) > 1:
             raise ShapeError("parties have different numbers of targets", "give all parties the same targets")
         y = np.concatenate(parts)
@@ -146,7 +146,40 @@ def expect_no_text(values: Any, what: str) -> None:
         raise NotNumeric(f"{what} holds text, not numbers", NUMBERS_OR_CLASSES if what == "y" else _NUMBERS)
 
 
-def _checked(y: Any, what: str) -> Float:
+def gaps(values: Any) -> NDArray[np.bool_]:
+    """Which entries are None, NaN, NaT or pandas' NA."""
+    given = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    if given.dtype.kind in "fmM":
+        return np.asarray(given != given)
+    if given.dtype.kind not in "OT":
+        return np.zeros(given.shape, dtype=bool)
+    # NaN and NaT are the values that differ from themselves, and pandas' NA says neither.
+    return np.array(
+        [each is None or type(each).__name__ == "NAType" or bool(each != each) for each in given.ravel().tolist()],
+        dtype=bool,
+    ).reshape(given.shape)
+
+
+def expect_complete(values: Any, what: str, party: int | None = None) -> None:
+    """Raise for no entries, and for entries that are missing or infinite, with the party and the first row."""
+    whose = what if party is None else f"{what} of party {party}"
+    given = np.asarray(values)
+    if not given.size:
+        raise EmptyData(f"{whose} has no entries", "leave out a party that has no rows")
+    bad = gaps(given)
+    if given.dtype.kind == "f":
+        bad |= np.isinf(given)
+    rows = np.flatnonzero(bad.reshape(len(given), -1).any(axis=1)) if given.ndim else np.flatnonzero(bad)
+    if len(rows):
+        kind = "infinity" if given.dtype.kind == "f" and not np.isnan(given).any() else "NaN"
+        raise NotFinite(
+            f"{whose} contains {kind}: {len(rows)} of {len(given)} rows, the first is row {rows[0]} (counted from 0)",
+            f"leave out these rows, of X and {what} alike",
+        )
+
+
+def _checked(y: Any, what: str, party: int | None = None) -> Float:
     expect_no_text(y, what)
+    expect_complete(y, what, party)
     labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
     return labels

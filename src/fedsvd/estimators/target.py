@@ -17,7 +17,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError, NotNumeric
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.row_columns import expect_everywhere, opened
-from fedsvd.estimators.rows import NUMBERS_OR_CLASSES
+from fedsvd.estimators.rows import NUMBERS_OR_CLASSES, expect_complete
 from fedsvd.estimators.tables import are_parties
 from fedsvd.prepare.spellings import expect_shared
 from fedsvd.protocol.tasks import Split
@@ -96,6 +96,8 @@ def class_labels(y: Any) -> NDArray[Any]:
     if y is None:
         raise ConfigError("a classifier requires y to be passed, but the target y is None", "give y to fit")
     if isinstance(y, list | tuple) and len(y) and all(np.ndim(part) > 0 for part in y):
+        for party, part in enumerate(y, start=1):
+            expect_complete(part, "y", party)
         parts = [_one_class_column(part) for part in y]
         texts = {
             f"party {i}": part.astype(np.str_) for i, part in enumerate(parts, start=1) if part.dtype.kind in "UOT"
@@ -114,6 +116,7 @@ def class_labels(y: Any) -> NDArray[Any]:
 
 def _one_class_column(y: Sequence[Any] | Any) -> NDArray[Any]:
     labels: NDArray[Any] = column_or_1d(y, warn=True)
+    expect_complete(labels, "y")
     check_array(labels, ensure_2d=False, dtype=None, input_name="y")
     check_classification_targets(labels)
     return labels

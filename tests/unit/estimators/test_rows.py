@@ -10,8 +10,17 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression
 from tests.tolerances import RESULT_BAR, assert_close, product
 
-from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD
-from fedsvd.errors import ConfigError, DataWarning, RowsDiffer, RowsNotCompared
+from fedsvd import (
+    FederatedGLM,
+    FederatedLinearRegression,
+    FederatedLogisticRegression,
+    FederatedLSA,
+    FederatedOrdinalRegression,
+    FederatedPCA,
+    FederatedRidgeCV,
+    FederatedSVD,
+)
+from fedsvd.errors import ConfigError, DataWarning, EmptyData, NotFinite, RowsDiffer, RowsNotCompared
 
 from .joint import least_squares_bar
 
@@ -298,3 +307,39 @@ def test_a_zero_one_outcome_is_a_linear_probability_model(diabetes):
         regression(ids="trust").fit([one, two], np.column_stack([y, high]))
     expect_quiet(lambda: regression(ids="trust").fit([one, two], high + 1))
     expect_quiet(lambda: FederatedLinearRegression().fit([D[:200], D[200:]], np.ones(442)))
+
+
+MODELS = {
+    "linear": (FederatedLinearRegression(), lambda y: y),
+    "counts": (FederatedGLM("poisson"), lambda y: y),
+    "classes": (FederatedLogisticRegression(), lambda y: y),
+    "texts": (FederatedLogisticRegression(), lambda y: np.where(np.isnan(y), None, np.where(y > 0.0, "yes", "no"))),
+    "whole": (FederatedLogisticRegression(), lambda y: np.array([None if np.isnan(v) else int(v) for v in y])),
+    "grades": (FederatedOrdinalRegression(), lambda y: y),
+    "ridge": (FederatedRidgeCV(), lambda y: y),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_labels_with_a_gap_are_refused_with_their_party_and_row(model):
+    estimator, written = MODELS[model]
+    rng = np.random.default_rng(5)
+    X = [rng.normal(size=(12, 2)) for _ in range(3)]
+    y = [(np.arange(12) % 3).astype(float) for _ in X]
+    y[1][[4, 7]] = np.nan
+    with pytest.raises(NotFinite, match=r"y of party 2 contains NaN: 2 of 12 rows, the first is row 4") as refused:
+        estimator.fit(X, [written(part) for part in y])
+    assert "leave out these rows, of X and y alike" in str(refused.value)
+
+
+@pytest.mark.parametrize("model", ["linear", "classes"])
+def test_infinite_labels_of_one_array_are_refused_with_their_row(model):
+    y = np.where(np.arange(12) == 3, np.inf, 1.0)
+    with pytest.raises(NotFinite, match=r"y contains infinity: 1 of 12 rows, the first is row 3"):
+        MODELS[model][0].fit(list(np.random.default_rng(6).normal(size=(2, 6, 2))), y)
+
+
+def test_a_party_without_labels_is_named():
+    rng = np.random.default_rng(7)
+    with pytest.raises(EmptyData, match="y of party 2 has no entries"):
+        FederatedLogisticRegression().fit([rng.normal(size=(8, 2)), np.empty((0, 2))], [np.arange(8) % 2, []])
