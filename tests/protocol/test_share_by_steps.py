@@ -86,6 +86,15 @@ def test_a_share_that_takes_more_components_than_may_be_found_ends_without_a_res
         session(X, "0.5").run()
 
 
+def test_a_share_that_is_held_before_its_components_have_their_digits_is_said_to_be():
+    """Four of six factors hold 0.8 of the variance, and 264 records outside allow 33 directions, two steps."""
+    X = table(396, 500, 6)
+    s = spectrum(X)[1]
+    assert held_by(s, 0.8) <= 6
+    with pytest.raises(NotConverged, match=r"33 directions in 2 steps hold 0\.8 of the variance, and the residual is"):
+        session(X, "0.8").run()
+
+
 def test_bytes_of_a_share_are_as_planned():
     federation = session(table(), "0.97")
     results = federation.run()

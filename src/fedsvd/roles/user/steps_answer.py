@@ -68,6 +68,13 @@ def not_converged(plan: SessionPlan, seen: int, step: int, ritz: Ritz, wanted: W
             f"residual is {ritz.residual(wanted.most):.1e}",
             'set scheme = "sum", or ask for another number of components: one after which the singular values fall',
         )
+    count = wanted.count(ritz.s)
+    if count <= min(wanted.most, len(ritz.s)):  # few records: the directions ended before the digits were there
+        return NotConverged(
+            f"the search by steps ended before the components had their digits: {seen} directions in {step + 1} steps "
+            f"hold {plan.components_by} of the variance, and the residual is {ritz.residual(count):.1e}",
+            "leave scheme out, or ask for fewer components; records at more parties allow more directions",
+        )
     return NotConverged(
         f"the search by steps ended: {seen} directions in {step + 1} steps show no {wanted.most} components or fewer "
         f"that hold {plan.components_by} of the variance",
