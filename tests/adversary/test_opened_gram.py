@@ -140,8 +140,10 @@ def test_lattice_reduction_reads_every_share_of_seven_columns_bit_for_bit_unless
     assert recovered(opened, seen, m) == (0, 0)
     assert min(length for length, _ in reduced(square(seen, m).tolist())) > 2**60
 
+    # Rows generate all of Z^7 but in one case of 2^(m - 7): last bits of a share, and so its rows, depend on the BLAS.
+    m = 20
     monkeypatch.setattr(SessionPlan, "widths", property(lambda plan: plan.factor_widths))
-    federation = opened.run(tables, components=2)
+    federation = opened.run([table(i, n_i, m) for i, n_i in enumerate(counts)], components=2)
     assert recovered(opened, seen_by_csp(federation), m) == (7, 7)
 
 
