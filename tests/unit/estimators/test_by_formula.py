@@ -77,7 +77,7 @@ def test_curves_by_a_formula_are_those_of_its_columns():
     ("model", "given", "fault"),
     [
         (FederatedCox, {"formula": "Surv(time, status) ~ age", "event": "status"}, "event and the formula both say"),
-        (FederatedCox, {"formula": "Surv(time, status) ~ age + (1 | sex)"}, "says subject, which does not apply"),
+        (FederatedCox, {"formula": "Surv(time, status) ~ age + (1 | sex)"}, r"has \(1 \| sex\), which does not apply"),
         (FederatedCox, {"formula": "~ age"}, "no outcome"),
         (FederatedCox, {"formula": "Surv(time, status) ~ 1"}, "no column right of ~"),
         (FederatedCox, {"formula": "time ~ age"}, "needs events"),
