@@ -57,7 +57,7 @@ def submit(
 
 
 def _not_called(connection: Connection, record: JobRecord) -> list[str]:
-    """Members that this process of the CSP has not seen; all have called it at some time, or it takes no such job."""
+    """Members that this process of the CSP has not seen; after its first minute all have called it at some time."""
     seen = connection.certificates(record.id)
     return [member for member in record.members if member not in seen]
 

@@ -7,19 +7,22 @@ the first time, with a certificate of this federation. A job that names another 
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.storage.journal import Journal
 from fedsvd.types import closest
 
 _SHOWN = 20  # names in one sentence
+SETTLED = 60.0  # seconds after its start from which a CSP refuses names that have not called
 
 
 class Callers:
     """Members that have called at some time, in this process or an earlier one of the CSP."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, settled: float = 0.0) -> None:
         self._journal = Journal(path)
+        self._from = monotonic() + settled
         self._known = {str(record["caller"]) for record in self._journal.records()}
 
     def add(self, caller: str) -> None:
@@ -31,6 +34,8 @@ class Callers:
 
     def expect(self, members: Iterable[str]) -> None:
         """Raise ``ConfigError`` where one of these has never called; it names those of its role that have."""
+        if monotonic() < self._from:
+            return
         strangers = [member for member in members if member not in self._known]
         if not strangers:
             return

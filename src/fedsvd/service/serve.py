@@ -113,7 +113,7 @@ def _serve_csp(
     dashboard: Dashboard,
 ) -> None:
     # Imported here and below: a caller that only enlists needs no role.
-    from fedsvd.service.callers import Callers
+    from fedsvd.service.callers import SETTLED, Callers
     from fedsvd.service.csp import CspNode
     from fedsvd.service.csp_account import write_account
 
@@ -129,7 +129,7 @@ def _serve_csp(
         identity=site.kit.signing_key,
         sessions=site.settings().sessions,
         open_jobs=site.settings().open_jobs,
-        callers=Callers(site.state / "callers.jsonl"),
+        callers=Callers(site.state / "callers.jsonl", SETTLED),
     )
     node.start()
     try:

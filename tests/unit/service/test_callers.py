@@ -52,6 +52,11 @@ def test_a_csp_that_no_party_has_called_says_so(tmp_path):
     assert refused.value.fix.startswith("it knows none yet; ")
 
 
+def test_a_csp_that_has_just_started_takes_any_name(tmp_path):
+    """A script starts all processes and submits a job: the parties may call after it."""
+    Callers(tmp_path / "callers.jsonl", settled=3600.0).expect(["party/a"])
+
+
 def test_of_many_parties_some_are_named(tmp_path):
     callers = Callers(tmp_path / "callers.jsonl")
     for number in range(50):
