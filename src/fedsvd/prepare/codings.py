@@ -38,7 +38,8 @@ def coded_apart(
 ) -> Iterator[Finding]:
     """Of tables that are all at hand, those whose column of two values has others than most tables.
 
-    Of columns that have ``enough`` entries: any measurement of two rows has two values.
+    Of columns that have ``enough`` entries: any measurement of two rows has two values. Zeros and twos next to zeros
+    and ones are small counts.
     """
     if any(each is None for each in ends.values()):
         return
@@ -49,7 +50,8 @@ def coded_apart(
             continue
         usual = held.most_common(1)[0][0]
         for who, own in pairs.items():
-            if own[0] < own[1] and own != usual and enough[who][j]:
+            counts = own[0] == usual[0] == 0.0
+            if own[0] < own[1] and own != usual and enough[who][j] and not counts:
                 words = _recoded(own, usual)
                 yield Finding(
                     name,

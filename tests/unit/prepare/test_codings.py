@@ -36,6 +36,14 @@ def test_other_frequencies_one_value_alone_and_counts_are_nothing_to_say():
     assert said(answers(1, 0.3), answers(2, 0.3), counts) == []
 
 
+def test_small_counts_and_a_value_that_occurs_once_are_no_coding():
+    """Words of a document: none or one at most parties, none or two at another."""
+    assert said(answers(1, 0.2), answers(2, 0.2), 2.0 * answers(3, 0.2)) == []
+    once = np.ones((60, 2))
+    once[7] = 2.0
+    assert said(answers(1, 0.5), answers(2, 0.5), once) == []
+
+
 def test_panels_of_one_table_are_seen_together():
     first, rest = answers(1, 0.5, (0.0, 1.0)), answers(2, 0.5)
     joined = Spread.of_rows(first).joined(Spread.of_rows(rest))

@@ -171,6 +171,7 @@ def _dots(mark: Dots, ax: Any) -> None:
 def _named(mark: Named, ax: Any) -> None:
     ax.scatter(*mark.points.T, s=0 if mark.arrows else 14, color=COLOURS[1])  # axes reach as far as arrows do
     ax.margins(0.1)  # names stand next to their points, inside the frame
+    ax.autoscale_view()  # now: boxes below are those of the final limits
     taken: list[Any] = []  # boxes of names, in pixels
     for (x, y), name in zip(mark.points.tolist(), mark.names, strict=True):
         if mark.arrows:
