@@ -28,7 +28,6 @@ _VALUES_BESIDE_CODES = 8  # of a column of fewer values an end may be a level: 9
 _MOST_OF_FEW = 0.25  # of the entries of such a column; a third level of a third of them is one
 _FAR_FOR_A_CODE, _FAR = 0.2, 1.0  # of the range of all other entries
 _FAR_ZERO, _SPACES_TO_ZERO = 0.25, 5.0  # of the median, and of spaces between values: nobody's blood pressure is 0
-_SKEWED = 3.0  # times the median: of numbers that reach further, zero is one of the many small ones
 _MOST_ZEROS = 0.1  # of the entries, beyond which zero is a quantity: no cigarettes, no cost
 _USUAL_CODES = {
     float(sign * int(str(digit) * n)) for sign in (1, -1) for digit in (7, 8, 9) for n in (1, 2, 3, 4, 5)
@@ -173,12 +172,15 @@ def _codes(column: Float) -> tuple[float, int] | None:
 
 
 def _is_no_zero(values: Float, column: Float) -> bool:
-    """Whether the least value is zero, few have it, and the next is far from it by what all others are."""
+    """Whether the least value is zero, few have it, and the next is far from it by what all others are.
+
+    Where all others are 1 or more: a fraction may be too small to be anything but zero.
+    """
     zeros = np.count_nonzero(column == 0.0)
-    if len(values) < _VALUES_BESIDE_CODES or zeros > _MOST_ZEROS * len(column):
+    if len(values) < _VALUES_BESIDE_CODES or zeros > _MOST_ZEROS * len(column) or values[1] < 1.0:
         return False
     median, space = np.median(column[column > 0.0]), np.median(np.diff(values[1:]))
-    return bool(values[1] > max(_FAR_ZERO * median, _SPACES_TO_ZERO * space) and values[-1] < _SKEWED * median)
+    return bool(values[1] > max(_FAR_ZERO * median, _SPACES_TO_ZERO * space))
 
 
 def _has_thousands_points(column: Float) -> bool:

@@ -16,6 +16,7 @@ from fedsvd.data.written import map_line
 from fedsvd.errors import AtHome
 from fedsvd.types import Float
 
+_OF_RARER = 2  # entries
 _ROUNDED = 1e-6  # of means that follow from sums of rounded numbers
 
 
@@ -31,6 +32,15 @@ def of_both(one: Float | None, two: Float | None) -> Float | None:
     ends = np.stack([np.minimum(one[0], two[0]), np.maximum(one[1], two[1])])
     same = [(each == ends[0]) | (each == ends[1]) for each in (*one, *two)]
     return two_values(ends[0], ends[1], np.all(same, axis=0))
+
+
+def often(means: Float, counts: Float, ends: Float | None) -> NDArray[np.bool_]:
+    """Columns of which the rarer of two values has so many entries that they are a coding."""
+    if ends is None:
+        return np.ones(len(counts), dtype=bool)
+    wide = ends[1] - ends[0]
+    share = (means - ends[0]) / np.where(wide > 0.0, wide, np.nan)
+    return np.asarray(np.minimum(share, 1.0 - share) * counts > _OF_RARER - 0.5)
 
 
 def coded_apart(

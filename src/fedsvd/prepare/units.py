@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import Finding, in_three_decimals
 from fedsvd.data.written import map_line
-from fedsvd.prepare.codings import coded_apart, coded_here, of_both, two_values
+from fedsvd.prepare.codings import coded_apart, coded_here, of_both, often, two_values
 from fedsvd.prepare.derived import row_panels
 from fedsvd.prepare.missing import Totals
 from fedsvd.prepare.unit_factors import OF_A_UNIT, Change, likely, scales_of, shifts, units_of
@@ -32,7 +32,6 @@ MEANS_APART = 3.0
 DEVIATIONS_APART = 2.2
 """The ratio of deviations from which on a unit is asked about: kilograms and pounds."""
 
-_OF_RARER = 2  # entries of the rarer of two values that are a coding
 _FEWEST = 10  # entries here, and elsewhere: of fewer a deviation says little
 _SURE = 5.0  # standard errors of a mean from zero
 _ALIKE = 1.55  # means whose ratio is below differ by patients, or deviations by heavy tails: no unit is as near
@@ -238,7 +237,7 @@ def unit_findings(
     ``sizes`` are the other parties' rows. A party knows the others' means together alone; but one site of several in
     another unit moves that mean by its share, and this site by the whole factor, which tells them apart.
     """
-    enough = _enough(own) & (others.counts >= _FEWEST)
+    enough = (own.counts >= _FEWEST) & often(own.means, own.counts, own.ends) & (others.counts >= _FEWEST)
     coded = [UnitFinding(text) for text in coded_here(names, own.ends, others.means, enough)]
     own, others = _on_own_scale(names, own), _on_own_scale(names, others)
     names = [column_of(name) for name in names]
@@ -246,16 +245,6 @@ def unit_findings(
     said = [_at_home(names[each.column], each, own, others, sizes) for each in found[:_SHOWN]]
     rest = [UnitFinding(text) for text in _rest([names[each.column] for each in found[_SHOWN:]])]
     return (*said, *rest, *coded[:_SHOWN])
-
-
-def _enough(spread: Spread) -> NDArray[np.bool_]:
-    """Columns with so many entries, also of the rarer value, that two values are a coding."""
-    if spread.ends is None:
-        return spread.counts >= _FEWEST
-    least, wide = spread.ends[0], spread.ends[1] - spread.ends[0]
-    share = (spread.means - least) / np.where(wide > 0.0, wide, np.nan)
-    rarer = np.minimum(share, 1.0 - share) * spread.counts
-    return (spread.counts >= _FEWEST) & (rarer > _OF_RARER - 0.5)
 
 
 def _on_own_scale(names: Sequence[str], spread: Spread) -> Spread:
@@ -333,7 +322,9 @@ def _distance(one: float, other: float) -> float:
 def units_between(names: Sequence[str], spreads: Mapping[str, Spread]) -> list[Finding]:
     """The same where all tables are at hand: one finding for a column, of the table that differs most, by its name."""
     most: dict[int, tuple[float, str, Apart, Spread]] = {}
-    enough = {who: _enough(spread) for who, spread in spreads.items()}
+    enough = {
+        who: (each.counts >= _FEWEST) & often(each.means, each.counts, each.ends) for who, each in spreads.items()
+    }
     coded = list(coded_apart(names, {who: spread.ends for who, spread in spreads.items()}, enough))
     spreads = {who: _on_own_scale(names, spread) for who, spread in spreads.items()}
     names = [column_of(name) for name in names]

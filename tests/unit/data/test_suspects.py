@@ -202,7 +202,7 @@ NO_CODES = {
     "counts from zero": rng.poisson(3, 300),
     "cigarettes": [0] * 100 + [5, 10, 15, 20, 25, 30, 35, 40, 60] * 10,
     "doses in steps, few of none": [0] * 5 + [50, 100, 150, 200, 250, 300, 350, 400] * 20,
-    "a ratio that reaches far, three of none": [*np.linspace(1.0, 2.5, 120), *np.linspace(2.5, 12.0, 40), 0, 0, 0],
+    "fractions, three of them too small": [*np.linspace(0.2, 0.5, 160), 0, 0, 0],
     "nine twice": [0, 1] * 80 + [9] * 2,
     "scores from 1 to 9": [1, 3, 5, 7, 9] * 40,
 }
