@@ -20,6 +20,7 @@ from tests.e2e.outcomes import expect_equal, expect_simulated, file_of, simulate
 import fedsvd
 from fedsvd.errors import FedSVDError
 from fedsvd.roles.service_provider import role
+from fedsvd.service.callers import Callers
 from fedsvd.service.client import CspClient
 from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
@@ -169,6 +170,7 @@ def test_no_submitted_job_and_no_number_of_them_stops_a_party(tmp_path):
     """What was seen before: a job with an id column of 900 kB, and every party of it ended at its next look."""
     with two_parties(tmp_path) as federation:
         (federation.kits["csp/csp"] / "site.toml").write_text("open_jobs = 300\n")  # of a researcher; 100 if not said
+        Callers(federation.kits["csp/csp"] / "state" / "callers.jsonl").add("party/c")  # on an earlier day
         federation.start("csp/csp", "party/a", "party/b")
         site = Site.at(federation.kits["researcher/res"])
         client = CspClient(PinnedConnection(site.dialling(federation.csp, GENEROUS)), site.kit)
