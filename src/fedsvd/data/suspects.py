@@ -207,7 +207,7 @@ def in_thousandths(source: MatrixSource) -> tuple[str, ...]:
 def in_three_decimals(rows: Float) -> NDArray[np.bool_]:
     """Columns all of whose entries may be thousands with a point, 1.564 for 1564, or numbers of three decimals."""
     found = np.ones(rows.shape[1], np.bool_)
-    for part in (slice(0, FEWEST_ROWS), slice(None)):  # most columns show in a few rows that they are none
+    for part in (slice(0, FEWEST_ROWS), slice(None)):  # a few rows rule most columns out
         places = np.flatnonzero(found)
         some = np.asarray(rows[part, places] if len(places) < len(found) else rows[part])
         known, thousands = np.isfinite(some), some * 1000.0

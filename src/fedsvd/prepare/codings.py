@@ -35,7 +35,7 @@ def of_both(one: Float | None, two: Float | None) -> Float | None:
 
 
 def often(means: Float, counts: Float, ends: Float | None) -> NDArray[np.bool_]:
-    """Columns of which the rarer of two values has so many entries that they are a coding."""
+    """Columns whose rarer value of two has enough entries for the two to be a coding."""
     if ends is None:
         return np.ones(len(counts), dtype=bool)
     wide = ends[1] - ends[0]
